@@ -1,0 +1,32 @@
+"""Kernels: exact sums over all d1 x d2 entries of ``X = P Q'``, which are never stored.
+
+A kernel knows one risk on one set of observations. ``P`` and ``Q`` are factors with any intercepts already
+appended as columns. :func:`make_kernel` picks tiles when unobserved entries count and a sparse pass when
+they do not; both give the same numbers as the plain dense formula.
+"""
+
+from __future__ import annotations
+
+from tribit.kernels.common import Kernel, Panel
+from tribit.kernels.forms import make_form
+from tribit.kernels.sparse import SparseKernel
+from tribit.kernels.tiles import TileKernel
+from tribit.links import Link
+from tribit.observations import Observations
+from tribit.risks import Risk
+
+KERNELS: dict[str, type[Kernel]] = {"tiles": TileKernel, "sparse": SparseKernel}
+
+__all__ = ["KERNELS", "Kernel", "Panel", "SparseKernel", "TileKernel", "make_kernel"]
+
+
+def make_kernel(
+    observations: Observations, link: Link, risk: Risk, *, dtype: str, n_jobs: int
+) -> Kernel:
+    """Return the kernel for a risk: tiles over every entry, or the observed entries alone."""
+    form = make_form(link, risk)
+    kind = TileKernel if risk.unobserved > 0 else SparseKernel
+    plus, minus = risk.observed_weights(
+        observations.labels, observations.rows, observations.columns
+    )
+    return kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)

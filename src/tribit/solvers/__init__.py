@@ -1,0 +1,63 @@
+"""Solvers: how the objective is brought down inside the constraints."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from tribit.constraints import Constraint
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.factors import Factors
+from tribit.objective import Objective
+from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
+from tribit.solvers.newton import Newton
+from tribit.solvers.projected_gradient import ProjectedGradient
+
+__all__ = [
+    "SOLVERS",
+    "Callback",
+    "Iteration",
+    "Newton",
+    "ProjectedGradient",
+    "Solver",
+    "SolverResult",
+    "Stopping",
+    "as_solver",
+]
+
+
+class Solver(Protocol):
+    """Minimises an objective inside constraints, and refuses in one sentence what it cannot keep."""
+
+    name: str
+    max_iter: int
+
+    def minimise(
+        self,
+        objective: Objective,
+        constraints: list[Constraint],
+        start: Factors,
+        stopping: Stopping,
+        generator: np.random.Generator,
+    ) -> SolverResult:
+        """Return the point where the solver stopped, and why."""
+        ...
+
+
+SOLVERS: dict[str, type[Any]] = {"newton": Newton, "projected_gradient": ProjectedGradient}
+
+
+def as_solver(solver: Any) -> Solver:
+    """Return the solver itself, or the one of that name with its default options."""
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise InvalidInputError(
+                f"There is no solver {solver!r}; use one of {', '.join(SOLVERS)}."
+            )
+        return SOLVERS[solver]()  # type: ignore[no-any-return]
+    if not hasattr(solver, "minimise"):
+        raise InvalidTypeError(
+            f"solver must be one of {', '.join(SOLVERS)} or a solver object; got {type(solver).__name__}."
+        )
+    return solver  # type: ignore[no-any-return]

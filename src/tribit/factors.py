@@ -1,0 +1,86 @@
+"""Factors: the unknowns of the model, ``x_ij = u_i . v_j + b + a_i + c_j``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Row factors U, column factors V and the intercepts: one number, one a row, one a column.
+
+    Without intercepts the three are 0 and arrays of zeros.
+    """
+
+    row_factors: Array
+    column_factors: Array
+    intercept: float
+    row_intercepts: Array
+    column_intercepts: Array
+
+    @classmethod
+    def of(cls, row_factors: Array, column_factors: Array) -> Factors:
+        """Return factors with no intercepts."""
+        rows, columns = np.zeros(row_factors.shape[0]), np.zeros(column_factors.shape[0])
+        return cls(row_factors, column_factors, 0.0, rows, columns)
+
+    @property
+    def rank(self) -> int:
+        """The number of columns of each factor."""
+        return int(self.row_factors.shape[1])
+
+    @property
+    def transposed(self) -> Factors:
+        """The same model of the transposed matrix."""
+        return Factors(
+            self.column_factors,
+            self.row_factors,
+            self.intercept,
+            self.column_intercepts,
+            self.row_intercepts,
+        )
+
+    def augmented(self) -> tuple[Array, Array]:
+        """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, so that ``x = P Q'`` intercepts and all."""
+        ones = np.ones((self.row_factors.shape[0], 1)), np.ones((self.column_factors.shape[0], 1))
+        P = np.hstack([self.row_factors, self.row_intercepts[:, None], ones[0]])
+        Q = np.hstack([self.column_factors, ones[1], self.column_intercepts[:, None] + self.intercept])
+        return P, Q
+
+    def centred(self) -> Factors:
+        """Move the means of the row and column intercepts into the one number: X stays, the ridge shrinks."""
+        rows, columns = float(np.mean(self.row_intercepts)), float(np.mean(self.column_intercepts))
+        return replace(
+            self,
+            intercept=self.intercept + rows + columns,
+            row_intercepts=self.row_intercepts - rows,
+            column_intercepts=self.column_intercepts - columns,
+        )
+
+    def at(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Array:
+        """Return ``x`` at the given positions, in float64."""
+        x = np.einsum(
+            "ij,ij->i",
+            self.row_factors[rows],
+            self.column_factors[columns],
+            dtype=np.float64,
+        )
+        return np.asarray(
+            x + self.intercept + self.row_intercepts[rows] + self.column_intercepts[columns]
+        )
+
+    def astype(self, dtype: Any) -> Factors:
+        """Return the factors in another floating-point type."""
+        return Factors(
+            self.row_factors.astype(dtype),
+            self.column_factors.astype(dtype),
+            float(np.dtype(dtype).type(self.intercept)),
+            self.row_intercepts.astype(dtype),
+            self.column_intercepts.astype(dtype),
+        )

@@ -1,0 +1,200 @@
+"""What the kernels share: the interface, threads over panels, and products of columns."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from tribit.errors import InvalidInputError
+from tribit.kernels.forms import Form
+from tribit.observations import Observations
+
+Array = NDArray[np.floating[Any]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Products of columns are kept for a whole pass up to this many bytes, and made as needed above it.
+PRODUCTS_BYTES = 64 * 2**20
+
+
+class Panel(Protocol):
+    """A run of rows of P against all of Q: the unit of work of one thread."""
+
+    rows: slice
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each row in float64, at ``P`` for these rows."""
+        ...
+
+    def models(self, P: Array, free: int) -> tuple[Array, Array, Array]:
+        """Return value, gradient and packed curvature of each row in its first ``free`` columns.
+
+        The curvature of row i, ``sum_j max(l''_ij, 0) q_j q_j'``, is packed as its upper triangle by rows.
+        """
+        ...
+
+
+class Kernel(ABC):
+    """Exact sums of one risk over all entries of ``X = P Q'``."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    n_jobs: int
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls,
+        observations: Observations,
+        form: Form,
+        plus: Array,
+        minus: Array,
+        *,
+        dtype: str,
+        n_jobs: int,
+    ) -> Self:
+        """Return the kernel of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+
+    @abstractmethod
+    def panels(self, Q: Array) -> Sequence[Panel]:
+        """Return the panels of rows against a fixed ``Q``; their number does not depend on threads."""
+
+    @abstractmethod
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+
+    @property
+    @abstractmethod
+    def transposed(self) -> Kernel:
+        """The same risk with the roles of P and Q exchanged."""
+
+    def value(self, P: Array, Q: Array) -> float:
+        """Return the risk in float64."""
+        P = np.asarray(P, dtype=self.dtype)
+        return float(
+            sum(
+                float(np.sum(values))
+                for values in self.map(lambda panel: panel.values(P[panel.rows]), self.panels(Q))
+            )
+        )
+
+    def largest(self, P: Array, Q: Array) -> float:
+        """Return ``max |P Q'|`` over all entries."""
+        P, Q = np.asarray(P, dtype=self.dtype), np.asarray(Q, dtype=self.dtype)
+
+        def run(start: int) -> float:
+            largest = 0.0
+            for left in range(0, Q.shape[0], 1024):
+                tile = P[start : start + 256] @ Q[left : left + 1024].T
+                largest = max(largest, float(tile.max()), -float(tile.min()))
+            return largest
+
+        return max(self.map(run, range(0, P.shape[0], 256)))
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Apply a function to each item on ``n_jobs`` threads; results come in the order of the items.
+
+        The items are cut the same way whatever the number of threads, and every sum over them is taken in
+        their order: the bits do not depend on ``n_jobs``.
+        """
+        items = list(items)
+        if self.n_jobs == 1 or len(items) < 2:
+            return map(function, items)
+        return self._threads().map(function, items)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        return _executor(self.n_jobs)
+
+
+@cache
+def _executor(n_jobs: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_jobs, thread_name_prefix="tribit")
+
+
+# A forked child inherits the cached executor but none of its threads, and would wait for them for ever.
+os.register_at_fork(after_in_child=_executor.cache_clear)
+
+
+def count_jobs(n_jobs: Any) -> int:
+    """Return the number of threads: ``None`` or -1 for every core this process may use."""
+    if n_jobs is None or n_jobs == -1:
+        try:
+            return len(os.sched_getaffinity(0))
+        except AttributeError:  # not on every system
+            return os.cpu_count() or 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise InvalidInputError(
+            f"n_jobs must be a whole number, at least 1, or -1 for every core; got {n_jobs!r}."
+        )
+    return int(n_jobs)
+
+
+_depth = 0
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Keep BLAS at one thread inside: the threads are ours, and the bits do not depend on BLAS's."""
+    global _depth  # noqa: PLW0603
+    if _depth:
+        yield
+        return
+    _depth += 1
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _depth -= 1
+
+
+@cache
+def _controller() -> Any:
+    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds: once is enough
+
+
+class FixedFactor:
+    """A factor Q that stays as it is during a pass, and what is derived from it once for all panels."""
+
+    def __init__(self, Q: Array, dtype: np.dtype[Any]) -> None:
+        self.Q = np.ascontiguousarray(Q, dtype=dtype)
+        self.column_sums = np.sum(self.Q, axis=0, dtype=np.float64)
+        self._products: dict[int, ColumnProducts] = {}
+        self._lock = threading.Lock()
+
+    def products(self, free: int) -> ColumnProducts:
+        """Return the products of the first ``free`` columns, made by the first thread that asks."""
+        with self._lock:
+            if free not in self._products:
+                self._products[free] = ColumnProducts(self.Q, free)
+            return self._products[free]
+
+
+class ColumnProducts:
+    """``q_a q_b`` for every pair ``a <= b`` of the first columns of Q: rows of packed ``q q'``."""
+
+    def __init__(self, Q: Array, free: int) -> None:
+        self.Q = Q[:, :free]
+        self.pairs = np.triu_indices(free)
+        self.width = self.pairs[0].size
+        kept = Q.shape[0] * self.width * Q.itemsize <= PRODUCTS_BYTES
+        self.kept = self._of(self.Q) if kept else None
+
+    def block(self, columns: slice) -> Array:
+        """Return the products for a run of columns of X."""
+        return self._of(self.Q[columns]) if self.kept is None else self.kept[columns]
+
+    def _of(self, Q: Array) -> Array:
+        left, right = self.pairs
+        products = Q[:, left]
+        products *= Q[:, right]
+        return products

@@ -1,0 +1,131 @@
+"""Forms: the link and the risk's weights, put into the shape a blocked pass can apply in place.
+
+On every entry the risk has the *dense* term ``nu l(x, +1) + pu l(x, -1)``, which needs no data, and on an
+observed entry the *correction* ``plus l(x, +1) + minus l(x, -1)``. A form evaluates both on ``z = scale x``
+and leaves affine parts to closed sums, so that a tile is read and written as few times as possible:
+
+    value      =  unit * (value_out + value_constant) + value_linear * z
+    d / dx     =  unit * slope * first_out + first_constant
+    d2 / dx2   =  unit * slope**2 * second_out
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.links import Link, Logistic
+from tribit.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+
+
+class Form(Protocol):
+    """What a kernel asks of a link under given weights; see the module's formulae."""
+
+    scale: float
+    unit: float
+    slope: float
+    value_constant: float
+    value_linear: float
+    first_constant: float
+
+    def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
+        """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
+        ...
+
+    def correct(
+        self, z: Array, plus: Array, minus: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return what observed entries add to ``first_out`` and (if asked for) ``second_out``."""
+        ...
+
+    def correct_value(self, z: Array, plus: Array, minus: Array) -> Array:
+        """Return the whole correction ``plus l(x, +1) + minus l(x, -1)``, in float64."""
+        ...
+
+
+class LogisticForm:
+    """With ``z = s x / 2`` and ``t = tanh z`` everything is one ``tanh`` in place.
+
+    ``l(x, y)' = s (t - y) / 2``, ``l(x, y)'' = s^2 (1 - t^2) / 4`` and
+    ``l(x, y) = log 2 + |z| - log(1 + |t|) - y z``: bounded terms only, so nothing overflows.
+    """
+
+    def __init__(self, link: Logistic, pu: float, nu: float) -> None:
+        weight = pu + nu
+        self.scale = link.scale / 2.0
+        self.unit = weight or 1.0  # without a dense term corrections are in units of 1
+        self.slope = link.scale / 2.0
+        self.value_constant = np.log(2.0)
+        self.value_linear = pu - nu
+        self.first_constant = (pu - nu) * link.scale / 2.0
+
+    def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
+        """Overwrite ``z`` by ``tanh z``; value ``|z| - log(1 + |t|)``, second ``1 - t^2``."""
+        if value is not None:
+            np.abs(z, out=value)
+        np.tanh(z, out=z)
+        if value is not None:
+            np.abs(z, out=spare)
+            spare += 1
+            np.log(spare, out=spare)
+            value -= spare
+        if second is not None:
+            np.multiply(z, z, out=second)
+            np.subtract(1, second, out=second)
+
+    def correct(
+        self, z: Array, plus: Array, minus: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return ``((plus + minus) t - (plus - minus)) / unit`` and ``(plus + minus)(1 - t^2) / unit``."""
+        t = np.tanh(z)
+        total = (plus + minus) / z.dtype.type(self.unit)
+        first = total * t - (plus - minus) / z.dtype.type(self.unit)
+        return first, (total * (1 - t * t) if second else None)
+
+    def correct_value(self, z: Array, plus: Array, minus: Array) -> Array:
+        """Return ``(plus + minus)(log 2 + |z| - log(1 + |t|)) - (plus - minus) z``."""
+        size = np.abs(z).astype(np.float64)
+        even = size + np.log1p(np.exp(-2.0 * size))
+        return np.asarray((plus + minus) * even - (plus - minus) * z.astype(np.float64))
+
+
+class GenericForm:
+    """Any link, through its own loss and derivatives."""
+
+    def __init__(self, link: Link, pu: float, nu: float) -> None:
+        self.link, self.pu, self.nu = link, pu, nu
+        self.scale = self.unit = self.slope = 1.0
+        self.value_constant = self.value_linear = self.first_constant = 0.0
+
+    def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:  # noqa: ARG002
+        """Fill value, second and (last, over ``z``) first with ``nu l(x, +1) + pu l(x, -1)``."""
+        if value is not None:
+            value[...] = self.nu * self.link.loss(z, 1) + self.pu * self.link.loss(z, -1)
+        if second is not None:
+            second[...] = self.nu * self.link.second(z, 1) + self.pu * self.link.second(z, -1)
+        z[...] = self.nu * self.link.first(z, 1) + self.pu * self.link.first(z, -1)
+
+    def correct(
+        self, z: Array, plus: Array, minus: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return ``plus l' + minus l'`` and, if asked for, the second derivatives alike."""
+        first = plus * self.link.first(z, 1) + minus * self.link.first(z, -1)
+        if not second:
+            return first, None
+        return first, plus * self.link.second(z, 1) + minus * self.link.second(z, -1)
+
+    def correct_value(self, z: Array, plus: Array, minus: Array) -> Array:
+        """Return ``plus l(x, +1) + minus l(x, -1)``."""
+        x = z.astype(np.float64)
+        return np.asarray(plus * self.link.loss(x, 1) + minus * self.link.loss(x, -1))
+
+
+def make_form(link: Link, risk: Risk) -> Form:
+    """Return the fastest form for a link under a risk's weights."""
+    if isinstance(link, Logistic):
+        return LogisticForm(link, risk.pu, risk.nu)
+    return GenericForm(link, risk.pu, risk.nu)

@@ -1,0 +1,98 @@
+"""The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty.
+
+    F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
+                       + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
+
+The one number ``b`` is not penalised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.constraints import Ridge
+from tribit.factors import Factors
+from tribit.kernels import Kernel, make_kernel
+from tribit.kernels.common import count_jobs, single_threaded_blas
+from tribit.links import Link
+from tribit.observations import Observations
+from tribit.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+
+
+class Objective:
+    """Value and gradients of a penalised risk, through a kernel.
+
+    Parameters
+    ----------
+    observations : Observations
+        What was seen.
+    link : Link
+        How an entry becomes a like.
+    risk : Risk
+        How much each kind of entry counts.
+    l2 : float
+        Weight of the ridge penalty on factors and on row and column intercepts.
+    intercept : bool
+        Whether the intercepts are unknowns (otherwise they stay 0).
+    dtype : {"float32", "float64"}
+        Type of the arithmetic within a tile; sums over tiles are always float64.
+    n_jobs : int or None
+        Threads; ``None`` or -1 for every core. The result has the same bits for any number.
+    """
+
+    def __init__(
+        self,
+        observations: Observations,
+        link: Link,
+        risk: Risk,
+        *,
+        l2: float = 0.0,
+        intercept: bool = False,
+        dtype: str = "float64",
+        n_jobs: int | None = 1,
+    ) -> None:
+        self.observations, self.link, self.risk = observations, link, risk
+        self.ridge, self.intercept = Ridge(l2), intercept
+        self.kernel: Kernel = make_kernel(
+            observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+        return self.observations.shape
+
+    def penalty(self, factors: Factors) -> float:
+        """Return ``l2 / 2`` times the squared norms of factors and row and column intercepts."""
+        return self.ridge.value(
+            factors.row_factors,
+            factors.column_factors,
+            factors.row_intercepts,
+            factors.column_intercepts,
+        )
+
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+        with single_threaded_blas():
+            return self.kernel.value(*factors.augmented()) + self.penalty(factors)
+
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
+        with single_threaded_blas():
+            total, in_P, in_Q = self.kernel.gradient(*factors.augmented(), value=value)
+        k = factors.rank
+        ridge = self.ridge.gradient
+        # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
+        rows, columns = in_P[:, k], in_Q[:, k + 1]
+        return total + self.penalty(factors), Factors(
+            in_P[:, :k] + ridge(factors.row_factors),
+            in_Q[:, :k] + ridge(factors.column_factors),
+            float(np.sum(rows)),
+            rows + ridge(factors.row_intercepts),
+            columns + ridge(factors.column_intercepts),
+        )

@@ -1,0 +1,161 @@
+"""Risks: how much each kind of entry (liked, disliked, unobserved) counts.
+
+Every risk of the paper is a point of one simplex,
+
+    L(X, A) = g_PN L_PN(X, A) + g_PU L_PU(X, A) + g_NU L_NU(X, A),
+
+and for an entry of kind ``a`` it is ``c_plus(a) l(x, +1) + c_minus(a) l(x, -1)``: :meth:`Risk.table`.
+PN learns from the observed signs alone; PU counts every entry as a dislike and corrects the observed likes;
+NU is its mirror image. ``rho`` is the probability that an entry is unobserved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.errors import InvalidInputError, InvalidTypeError
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
+
+
+@runtime_checkable
+class Missingness(Protocol):
+    """A model of why entries are missing: one ``rho`` for each entry, never stored as a matrix."""
+
+    def rho_at(self, rows: Integers, columns: Integers) -> Floats:
+        """Return ``P(entry is unobserved)`` at the given positions."""
+        ...
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A point of the simplex (``pn + pu + nu = 1``) and the share of unobserved entries, ``rho``.
+
+    Parameters
+    ----------
+    pn, pu, nu : float
+        The weights ``g_PN``, ``g_PU``, ``g_NU``: at least 0, summing to 1.
+    rho : float or Missingness
+        ``P(unobserved)``, in [0, 1); or a model with one value for each entry.
+    """
+
+    pn: float
+    pu: float
+    nu: float
+    rho: float | Missingness = 0.0
+
+    def __post_init__(self) -> None:
+        check_gammas((self.pn, self.pu, self.nu))
+        if not isinstance(self.rho, Missingness):
+            check_rho(self.rho)
+
+    @property
+    def unobserved(self) -> float:
+        """The weight ``g_PU + g_NU`` of the terms that every entry, seen or not, contributes."""
+        return self.pu + self.nu
+
+    def table(self) -> Floats:
+        """Return the 3 x 2 table ``(c_plus, c_minus)`` for ``a = +1, 0, -1`` (one ``rho`` only)."""
+        if isinstance(self.rho, Missingness):
+            raise InvalidInputError(
+                "rho differs by entry, so there is no one table; use observed_weights instead."
+            )
+        q = 1.0 - self.rho
+        return np.array(
+            [
+                [self.pn + self.pu / q + self.nu, -self.pu * self.rho / q],
+                [self.nu, self.pu],
+                [-self.nu * self.rho / q, self.pn + self.pu + self.nu / q],
+            ]
+        )
+
+    def observed_weights(
+        self, labels: Integers, rows: Integers, columns: Integers
+    ) -> tuple[Floats, Floats]:
+        """Return ``(plus, minus)``: what an observed entry adds to ``nu l(x, +1) + pu l(x, -1)``.
+
+        The table's rows for +1 and -1 less its row for 0. ``rho`` enters here only, through ``1 / q`` at the
+        observed entries: a like adds ``pn l(x, +1) + pu / q (l(x, +1) - l(x, -1))``, a dislike the mirror image.
+        """
+        rho = self.rho.rho_at(rows, columns) if isinstance(self.rho, Missingness) else self.rho
+        inverse = 1.0 / (1.0 - np.asarray(rho, dtype=np.float64))
+        like = labels > 0
+        plus = np.where(like, self.pn + self.pu * inverse, -self.nu * inverse)
+        minus = np.where(like, -self.pu * inverse, self.pn + self.nu * inverse)
+        return plus, minus
+
+
+def pn() -> Risk:
+    """Return the risk of the observed signs alone (Davenport et al. 2014)."""
+    return Risk(1.0, 0.0, 0.0)
+
+
+def pu(rho: float | Missingness) -> Risk:
+    """Return the risk of likes and unobserved entries (Hsieh et al. 2015)."""
+    return Risk(0.0, 1.0, 0.0, rho)
+
+
+def nu(rho: float | Missingness) -> Risk:
+    """Return the risk of dislikes and unobserved entries, the mirror image of :func:`pu`."""
+    return Risk(0.0, 0.0, 1.0, rho)
+
+
+def punu(gamma: float, rho: float | Missingness) -> Risk:
+    """Return ``(1 - gamma) PU + gamma NU``: every entry is imputed as a like with weight ``gamma``."""
+    _check_between("gamma", gamma, 0.0, 1.0)
+    return Risk(0.0, 1.0 - gamma, gamma, rho)
+
+
+def pnu(eta: float, rho: float | Missingness) -> Risk:
+    """Return ``(1 - |eta|) PN + |eta| PU`` for ``eta >= 0``, with NU in the place of PU for ``eta < 0``."""
+    _check_between("eta", eta, -1.0, 1.0)
+    return Risk(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), rho)
+
+
+def tri(pn: float, pu: float, nu: float, rho: float | Missingness) -> Risk:
+    """Return ``pn PN + pu PU + nu NU``, any point of the simplex."""
+    return Risk(pn, pu, nu, rho)
+
+
+def check_gammas(gammas: Any) -> tuple[float, float, float]:
+    """Return three weights on the simplex as floats, or say why they are not."""
+    try:
+        weights = tuple(float(weight) for weight in gammas)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"gammas must be three numbers (g_PN, g_PU, g_NU); got {gammas!r}."
+        ) from None
+    if len(weights) != 3:
+        raise InvalidInputError(
+            f"gammas must be three numbers (g_PN, g_PU, g_NU); got {len(weights)}."
+        )
+    # NaN fails every comparison, so it is caught by asking for what must hold.
+    if not all(0.0 <= weight <= 1.0 for weight in weights) or not abs(sum(weights) - 1.0) <= 1e-9:
+        raise InvalidInputError(
+            "gammas (g_PN, g_PU, g_NU) must be at least 0 and sum to 1; "
+            f"got {weights}, which sums to {sum(weights):g}."
+        )
+    return weights[0], weights[1], weights[2]
+
+
+def check_rho(rho: Any) -> float:
+    """Return ``rho`` as a float in [0, 1), or say why it is not."""
+    if isinstance(rho, bool) or not isinstance(rho, int | float | np.number):
+        raise InvalidTypeError(
+            f"rho must be a number in [0, 1) or a model with rho_at; got {type(rho).__name__}."
+        )
+    if not 0.0 <= rho < 1.0:
+        raise InvalidInputError(
+            f"rho, the probability that an entry is unobserved, must be in [0, 1); got {rho!r}."
+        )
+    return float(rho)
+
+
+def _check_between(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InvalidInputError(f"{name} must be in [{low:g}, {high:g}]; got {value!r}.")

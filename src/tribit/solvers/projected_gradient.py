@@ -1,0 +1,168 @@
+"""The paper's algorithm: a gradient step on both factors, rows cut to the ball, X scaled to alpha.
+
+    U_1 = U - tau dF/dU,  V_1 = V - tau dF/dV;  project (U_1, V_1);  if max|X| > alpha scale both factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.constraints import START, Constraint, EntryBound, check_positive
+from tribit.factors import Factors
+from tribit.kernels.common import single_threaded_blas
+from tribit.objective import Objective
+from tribit.solvers.loop import Point, SolverResult, Stopping, run
+
+Array = NDArray[np.floating[Any]]
+
+#: The rank has grown enough when X changes by less than this share of its norm.
+SETTLED = 0.01
+HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class ProjectedGradient:
+    """Projected gradient descent on both factors at once (the paper's solver).
+
+    Parameters
+    ----------
+    step : float or None
+        The fixed step ``tau``; None finds one by backtracking, anew at every iteration.
+    grow : bool
+        Start from one column and double their number, keeping those there are and appending small random
+        ones, until X stops changing or the full rank is reached.
+    """
+
+    step: float | None = None
+    grow: bool = False
+    name = "projected_gradient"
+    max_iter = 2000  #: iterations, where the user names no number
+
+    def __post_init__(self) -> None:
+        if self.step is not None:
+            check_positive("step", self.step)
+
+    def minimise(
+        self,
+        objective: Objective,
+        constraints: list[Constraint],
+        start: Factors,
+        stopping: Stopping,
+        generator: np.random.Generator,
+    ) -> SolverResult:
+        """Return a stationary point of F over the constraints, from ``start``."""
+        with single_threaded_blas():
+            if not self.grow:
+                return self._descend(objective, constraints, start, stopping)
+            rank, full = 1, start.rank
+            result = self._descend(objective, constraints, _columns(start, 1), stopping)
+            while rank < full:
+                before = result.factors
+                rank = min(2 * rank, full)
+                wider = _append(before, rank - before.rank, generator)
+                result = self._descend(
+                    objective, constraints, _project(objective, constraints, wider), stopping
+                )
+                if _distance(result.factors, before) <= SETTLED * _norm(before):
+                    break
+            return result
+
+    def _descend(
+        self,
+        objective: Objective,
+        constraints: list[Constraint],
+        start: Factors,
+        stopping: Stopping,
+    ) -> SolverResult:
+        fixed = self.step
+        # The last accepted step, tried a little longer next time, is the first guess of the next search.
+        step = fixed or 1.0
+        value, gradient = objective.gradient(start)
+
+        def advance(point: Point) -> Point:
+            nonlocal step, gradient
+            if fixed is None:
+                step *= 2.0
+            for _ in range(HALVINGS):
+                moved = _project(objective, constraints, _step(point.factors, gradient, step))
+                length = _squared_distance(moved, point.factors)
+                if fixed is not None:
+                    reached, gradient = objective.gradient(moved)
+                    return Point(moved, reached, length / step)
+                reached = objective.value(moved)
+                if reached <= point.objective - 0.1 * length / step and np.isfinite(reached):
+                    _, gradient = objective.gradient(moved, value=False)
+                    return Point(moved, reached, length / step)
+                step *= 0.5
+            return replace(point, decrease=0.0, stuck=True)
+
+        return run(advance, Point(start, value), stopping)
+
+
+def _step(factors: Factors, gradient: Factors, step: float) -> Factors:
+    """Move against the gradient. The one intercept follows by centring: it has no curvature to match."""
+    return Factors(
+        factors.row_factors - step * gradient.row_factors,
+        factors.column_factors - step * gradient.column_factors,
+        factors.intercept,
+        factors.row_intercepts - step * gradient.row_intercepts,
+        factors.column_intercepts - step * gradient.column_intercepts,
+    )
+
+
+def _project(objective: Objective, constraints: list[Constraint], factors: Factors) -> Factors:
+    """Bring the factors inside each constraint in turn; the intercepts are outside all of them."""
+    U, V = factors.row_factors, factors.column_factors
+    for constraint in constraints:
+        if isinstance(constraint, EntryBound):
+            U, V = constraint.project(U, V, objective.kernel.largest(U, V))
+        else:
+            U, V = constraint.project(U, V)
+    if not objective.intercept:
+        return Factors.of(U, V)
+    return replace(factors, row_factors=U, column_factors=V).centred()
+
+
+def _squared_distance(a: Factors, b: Factors) -> float:
+    pairs = (
+        (a.row_factors, b.row_factors),
+        (a.column_factors, b.column_factors),
+        (a.row_intercepts, b.row_intercepts),
+        (a.column_intercepts, b.column_intercepts),
+    )
+    return sum(float(np.sum((x - y) ** 2)) for x, y in pairs)
+
+
+def _columns(factors: Factors, rank: int) -> Factors:
+    return replace(
+        factors,
+        row_factors=factors.row_factors[:, :rank],
+        column_factors=factors.column_factors[:, :rank],
+    )
+
+
+def _append(factors: Factors, extra: int, generator: np.random.Generator) -> Factors:
+    """Append small random columns: a tenth of the size of those there are."""
+    sides = []
+    for side in (factors.row_factors, factors.column_factors):
+        scale = START * float(np.sqrt(np.mean(side**2))) or START
+        sides.append(np.hstack([side, scale * generator.standard_normal((side.shape[0], extra))]))
+    return replace(factors, row_factors=sides[0], column_factors=sides[1])
+
+
+def _norm(factors: Factors) -> float:
+    """Return ``|U V'|_F`` from the k x k products alone."""
+    U, V = factors.row_factors, factors.column_factors
+    return float(np.sqrt(max(np.sum((U.T @ U) * (V.T @ V)), 0.0)))
+
+
+def _distance(a: Factors, b: Factors) -> float:
+    """Return ``|U_a V_a' - U_b V_b'|_F`` without forming either product."""
+    both = Factors.of(
+        np.hstack([a.row_factors, b.row_factors]), np.hstack([a.column_factors, -b.column_factors])
+    )
+    return _norm(both)
