@@ -136,9 +136,7 @@ class EntryBound:
 
     def start(self, shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Pair:
         """Return a random pair inside."""
-        return self.project(
-            *_gaussian_pair(shape, rank, START * min(self.alpha, 1.0), generator)
-        )
+        return self.project(*_gaussian_pair(shape, rank, START * min(self.alpha, 1.0), generator))
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,24 @@ class Factors:
         """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, so that ``x = P Q'`` intercepts and all."""
         ones = np.ones((self.row_factors.shape[0], 1)), np.ones((self.column_factors.shape[0], 1))
         P = np.hstack([self.row_factors, self.row_intercepts[:, None], ones[0]])
-        Q = np.hstack([self.column_factors, ones[1], self.column_intercepts[:, None] + self.intercept])
+        Q = np.hstack(
+            [self.column_factors, ones[1], self.column_intercepts[:, None] + self.intercept]
+        )
         return P, Q
+
+    def plus(self, weight: float, other: Factors) -> Factors:
+        """Return ``self + weight other``, part by part."""
+        return Factors(
+            self.row_factors + weight * other.row_factors,
+            self.column_factors + weight * other.column_factors,
+            self.intercept + weight * other.intercept,
+            self.row_intercepts + weight * other.row_intercepts,
+            self.column_intercepts + weight * other.column_intercepts,
+        )
+
+    def minus(self, other: Factors) -> Factors:
+        """Return ``self - other``, part by part."""
+        return self.plus(-1.0, other)
 
     def centred(self) -> Factors:
         """Move the means of the row and column intercepts into the one number: X stays, the ridge shrinks."""

@@ -56,7 +56,8 @@ class Link(ABC):
         """Return ``L_alpha = sup |f'| / (f (1 - f))`` over ``|x| <= alpha`` (the paper's constant)."""
         # f' = -l'(x, +1) f, hence |f'| / (f (1 - f)) = |l'(x, +1)| / (1 - f) = |l'_+| + |l'_-|.
         return _supremum(
-            lambda x: np.abs(self.first(x, 1)) + np.abs(self.first(x, -1)), _positive("alpha", alpha)
+            lambda x: np.abs(self.first(x, 1)) + np.abs(self.first(x, -1)),
+            _positive("alpha", alpha),
         )
 
     def flatness(self, alpha: float) -> float:

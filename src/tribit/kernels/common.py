@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -27,6 +28,21 @@ Result = TypeVar("Result")
 PRODUCTS_BYTES = 64 * 2**20
 
 
+@dataclass(frozen=True)
+class RowModels:
+    """A quadratic model of the risk of each row, at the row's current place.
+
+    ``values`` are NaN where not asked for. ``packed`` holds the upper triangles of the curvatures, by rows: exact
+    ones, ``sum_j max(l''_ij, 0) q_j q_j'``, or upper bounds of them. ``tightness`` is the mean over all entries
+    of curvature / bound, 1 where no bound is known.
+    """
+
+    values: Array
+    gradients: Array
+    packed: Array
+    tightness: float = 1.0
+
+
 class Panel(Protocol):
     """A run of rows of P against all of Q: the unit of work of one thread."""
 
@@ -36,11 +52,8 @@ class Panel(Protocol):
         """Return the risk of each row in float64, at ``P`` for these rows."""
         ...
 
-    def models(self, P: Array, free: int) -> tuple[Array, Array, Array]:
-        """Return value, gradient and packed curvature of each row in its first ``free`` columns.
-
-        The curvature of row i, ``sum_j max(l''_ij, 0) q_j q_j'``, is packed as its upper triangle by rows.
-        """
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
+        """Return a model of each row in its first ``free`` columns; bounds for curvature unless ``exact``."""
         ...
 
 
@@ -50,6 +63,7 @@ class Kernel(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     n_jobs: int
+    bounded: bool  #: whether ``models`` knows upper bounds of the curvature
 
     @classmethod
     @abstractmethod
@@ -159,7 +173,9 @@ def single_threaded_blas() -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
-    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds: once is enough
+    return (
+        ThreadpoolController()
+    )  # looking for the loaded libraries takes milliseconds: once is enough
 
 
 class FixedFactor:
@@ -188,6 +204,16 @@ class ColumnProducts:
         self.width = self.pairs[0].size
         kept = Q.shape[0] * self.width * Q.itemsize <= PRODUCTS_BYTES
         self.kept = self._of(self.Q) if kept else None
+
+    @property
+    def all(self) -> Array:
+        """The products for every column of X, made again at each call above the memory limit."""
+        return self._of(self.Q) if self.kept is None else self.kept
+
+    @cached_property
+    def sums(self) -> Array:
+        """Packed ``sum_j q_j q_j'``."""
+        return (self.Q.T.astype(np.float64) @ self.Q)[self.pairs]
 
     def block(self, columns: slice) -> Array:
         """Return the products for a run of columns of X."""

@@ -7,6 +7,10 @@ and leaves affine parts to closed sums, so that a tile is read and written as fe
     value      =  unit * (value_out + value_constant) + value_linear * z
     d / dx     =  unit * slope * first_out + first_constant
     d2 / dx2   =  unit * slope**2 * second_out
+
+A form that is ``bounded`` has ``second_out <= 1`` on every entry, before corrections, with equality at x = 0; an
+observed entry adds at most ``(plus + minus) / unit``. Those bounds make quadratic models that are nowhere below
+the risk, and they need no pass of their own.
 """
 
 from __future__ import annotations
@@ -31,18 +35,21 @@ class Form(Protocol):
     value_constant: float
     value_linear: float
     first_constant: float
+    bounded: bool
 
     def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
         """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
         ...
 
-    def correct(
-        self, z: Array, plus: Array, minus: Array, second: bool
-    ) -> tuple[Array, Array | None]:
+    def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
+        """Return the correction weights in the shape that ``correct`` and ``correct_value`` take them."""
+        ...
+
+    def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
         """Return what observed entries add to ``first_out`` and (if asked for) ``second_out``."""
         ...
 
-    def correct_value(self, z: Array, plus: Array, minus: Array) -> Array:
+    def correct_value(self, z: Array, a: Array, b: Array) -> Array:
         """Return the whole correction ``plus l(x, +1) + minus l(x, -1)``, in float64."""
         ...
 
@@ -53,6 +60,8 @@ class LogisticForm:
     ``l(x, y)' = s (t - y) / 2``, ``l(x, y)'' = s^2 (1 - t^2) / 4`` and
     ``l(x, y) = log 2 + |z| - log(1 + |t|) - y z``: bounded terms only, so nothing overflows.
     """
+
+    bounded = True
 
     def __init__(self, link: Logistic, pu: float, nu: float) -> None:
         weight = pu + nu
@@ -77,24 +86,29 @@ class LogisticForm:
             np.multiply(z, z, out=second)
             np.subtract(1, second, out=second)
 
-    def correct(
-        self, z: Array, plus: Array, minus: Array, second: bool
-    ) -> tuple[Array, Array | None]:
-        """Return ``((plus + minus) t - (plus - minus)) / unit`` and ``(plus + minus)(1 - t^2) / unit``."""
-        t = np.tanh(z)
-        total = (plus + minus) / z.dtype.type(self.unit)
-        first = total * t - (plus - minus) / z.dtype.type(self.unit)
-        return first, (total * (1 - t * t) if second else None)
+    def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
+        """Return the even and the odd part, ``(plus + minus) / unit`` and ``(plus - minus) / unit``."""
+        return (plus + minus) / self.unit, (plus - minus) / self.unit
 
-    def correct_value(self, z: Array, plus: Array, minus: Array) -> Array:
-        """Return ``(plus + minus)(log 2 + |z| - log(1 + |t|)) - (plus - minus) z``."""
-        size = np.abs(z).astype(np.float64)
+    def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
+        """Return ``a t - b`` and ``a (1 - t^2)``."""
+        t = np.tanh(z)
+        first = a * t
+        first -= b
+        return first, (a * (1 - t * t) if second else None)
+
+    def correct_value(self, z: Array, a: Array, b: Array) -> Array:
+        """Return ``unit (a log(2 cosh z) - b z)``."""
+        x = z.astype(np.float64)
+        size = np.abs(x)
         even = size + np.log1p(np.exp(-2.0 * size))
-        return np.asarray((plus + minus) * even - (plus - minus) * z.astype(np.float64))
+        return np.asarray(self.unit * (a * even - b * x))
 
 
 class GenericForm:
     """Any link, through its own loss and derivatives."""
+
+    bounded = False
 
     def __init__(self, link: Link, pu: float, nu: float) -> None:
         self.link, self.pu, self.nu = link, pu, nu
@@ -109,19 +123,21 @@ class GenericForm:
             second[...] = self.nu * self.link.second(z, 1) + self.pu * self.link.second(z, -1)
         z[...] = self.nu * self.link.first(z, 1) + self.pu * self.link.first(z, -1)
 
-    def correct(
-        self, z: Array, plus: Array, minus: Array, second: bool
-    ) -> tuple[Array, Array | None]:
-        """Return ``plus l' + minus l'`` and, if asked for, the second derivatives alike."""
-        first = plus * self.link.first(z, 1) + minus * self.link.first(z, -1)
+    def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
+        """Return the weights as they are."""
+        return plus, minus
+
+    def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
+        """Return ``a l'(x, +1) + b l'(x, -1)`` and, if asked for, the second derivatives alike."""
+        first = a * self.link.first(z, 1) + b * self.link.first(z, -1)
         if not second:
             return first, None
-        return first, plus * self.link.second(z, 1) + minus * self.link.second(z, -1)
+        return first, a * self.link.second(z, 1) + b * self.link.second(z, -1)
 
-    def correct_value(self, z: Array, plus: Array, minus: Array) -> Array:
-        """Return ``plus l(x, +1) + minus l(x, -1)``."""
+    def correct_value(self, z: Array, a: Array, b: Array) -> Array:
+        """Return ``a l(x, +1) + b l(x, -1)``."""
         x = z.astype(np.float64)
-        return np.asarray(plus * self.link.loss(x, 1) + minus * self.link.loss(x, -1))
+        return np.asarray(a * self.link.loss(x, 1) + b * self.link.loss(x, -1))
 
 
 def make_form(link: Link, risk: Risk) -> Form:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tribit.kernels.common import ColumnProducts, FixedFactor, Kernel
+from tribit.kernels.common import ColumnProducts, FixedFactor, Kernel, RowModels
 from tribit.kernels.forms import Form
 from tribit.observations import Observations
 
@@ -30,10 +30,8 @@ class _Side:
         self,
         rows: NDArray[np.integer[Any]],
         columns: NDArray[np.integer[Any]],
-        plus: Array,
-        minus: Array,
+        weights: tuple[Array, Array],
         shape: tuple[int, int],
-        dtype: np.dtype[Any],
     ) -> None:
         self.shape = shape
         self.order = np.lexsort((columns, rows))
@@ -43,9 +41,12 @@ class _Side:
         place = np.int32 if max(*shape, rows.size) < 2**31 else np.int64
         self.columns = columns[self.order].astype(place)
         self.rows = rows[self.order].astype(place)
-        self.plus = plus[self.order].astype(dtype)
-        self.minus = minus[self.order].astype(dtype)
+        self.weights = weights[0][self.order], weights[1][self.order]
         self.panels = _cut(self.offsets)
+
+    def weights_of(self, entries: slice) -> tuple[Array, Array]:
+        """Return the correction weights of a run of entries."""
+        return self.weights[0][entries], self.weights[1][entries]
 
     def matrix(self, rows: slice, weights: Array) -> csr_array:
         """Return the observed entries of some rows as a sparse matrix with the given weights."""
@@ -88,8 +89,8 @@ class SparsePanel:
         """Return the risk of each row in float64."""
         return self._row_sums(self.predictors(P))
 
-    def models(self, P: Array, free: int) -> tuple[Array, Array, Array]:
-        """Return value, gradient and packed curvature of each row in its first ``free`` columns."""
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
+        """Return value, gradient and exact curvature of each row: bounds would cost as much."""
         z = self.predictors(P)
         first, second = self._corrections(z, curvature=True)
         products = self.against.products(free)
@@ -100,7 +101,7 @@ class SparsePanel:
             packed = side.matrix(self.rows, bend) @ products.kept
         else:
             packed = self._row_by_row(bend, products)
-        return (
+        return RowModels(
             self._row_sums(z),
             gradient.astype(np.float64) * (form.unit * form.slope),
             packed.astype(np.float64) * (form.unit * form.slope**2),
@@ -125,15 +126,11 @@ class SparsePanel:
 
     def _corrections(self, z: Array, *, curvature: bool) -> tuple[Array, Array | None]:
         side = self.kernel.side
-        return self.kernel.form.correct(
-            z, side.plus[self.entries], side.minus[self.entries], curvature
-        )
+        return self.kernel.form.correct(z, *side.weights_of(self.entries), curvature)
 
     def _row_sums(self, z: Array) -> Array:
         side = self.kernel.side
-        values = self.kernel.form.correct_value(
-            z, side.plus[self.entries], side.minus[self.entries]
-        )
+        values = self.kernel.form.correct_value(z, *side.weights_of(self.entries))
         local = side.rows[self.entries] - self.rows.start
         return np.bincount(local, values, minlength=self.rows.stop - self.rows.start)
 
@@ -146,6 +143,7 @@ class SparseKernel(Kernel):
     ) -> None:
         self.side, self.other, self.form = side, other, form
         self.shape, self.dtype, self.n_jobs = side.shape, dtype, n_jobs
+        self.bounded = False
 
     @classmethod
     def build(
@@ -161,8 +159,9 @@ class SparseKernel(Kernel):
         """Sort the observed entries by rows and by columns."""
         kind = np.dtype(dtype)
         rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        side = _Side(rows, columns, plus, minus, (d1, d2), kind)
-        other = _Side(columns, rows, plus, minus, (d2, d1), kind)
+        weights = tuple(weight.astype(kind) for weight in form.weights(plus, minus))
+        side = _Side(rows, columns, weights, (d1, d2))
+        other = _Side(columns, rows, weights, (d2, d1))
         return cls(side, other, form, kind, n_jobs)
 
     @property

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from tribit.kernels.common import FixedFactor, Kernel
+from tribit.kernels.common import FixedFactor, Kernel, RowModels
 from tribit.kernels.forms import Form
 from tribit.observations import Observations
 
@@ -32,10 +34,9 @@ class _Side:
         self,
         rows: NDArray[np.integer[Any]],
         columns: NDArray[np.integer[Any]],
-        plus: Array,
-        minus: Array,
+        weights: tuple[Array, Array],
         shape: tuple[int, int],
-        dtype: np.dtype[Any],
+        form: Form,
     ) -> None:
         self.shape = shape
         self.tiles = -(-shape[1] // TILE)
@@ -46,11 +47,16 @@ class _Side:
         self.offsets: list[int] = np.concatenate([[0], np.cumsum(counts)]).tolist()
         left = (columns[order] // TILE) * TILE
         width = np.minimum(shape[1] - left, TILE)
-        place = (rows[order] % TILE) * width + (columns[order] - left)
-        self.cells = place.astype(np.uint16)
+        self.cells = ((rows[order] % TILE) * width + (columns[order] - left)).astype(np.uint16)
         self.local_rows = (rows[order] % TILE).astype(np.uint16)
-        self.plus = plus[order].astype(dtype)
-        self.minus = minus[order].astype(dtype)
+        self.weights = weights[0][order], weights[1][order]
+        #: what the observed entries of each panel can add to the curvature, as sparse matrices
+        self.bounds: list[csr_array] = []
+        if form.bounded:
+            most = np.maximum(weights[0], 0) * weights[0].dtype.type(form.unit * form.slope**2)
+            whole = csr_array((most, (rows, columns)), shape=shape)
+            whole.eliminate_zeros()
+            self.bounds = [whole[start : start + TILE] for start in range(0, shape[0], TILE)]
 
 
 class TilePanel:
@@ -62,64 +68,80 @@ class TilePanel:
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
-        return self._sweep(P, value=True, free=0, curvature=False)[0]
+        return self._visit(P, free=0, value=True).values
 
-    def models(self, P: Array, free: int) -> tuple[Array, Array, Array]:
-        """Return value, gradient and packed curvature of each row in its first ``free`` columns."""
-        return self._sweep(P, value=True, free=free, curvature=True)
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
+        """Return a quadratic model of each row in its first ``free`` columns."""
+        if exact:
+            return self._visit(P, free=free, value=value, curvature=True)
+        products = self.against.products(free)
+        model = self._visit(P, free=free, value=value)
+        # The bound of the dense term is the same for every row; observed entries add theirs.
+        dense = self.kernel.form.unit * self.kernel.form.slope**2 * products.sums
+        observed = self.kernel.side.bounds[self.number] @ products.all
+        return replace(model, packed=dense + observed)
 
     def gradient(self, P: Array, columns: Array, *, value: bool) -> tuple[float, Array]:
         """Return the panel's value and gradient in P, and add ``first_out' P`` to ``columns``."""
-        values, first, _ = self._sweep(
-            P, value=value, free=P.shape[1], curvature=False, columns=columns
-        )
-        return float(np.sum(values)), first
+        model = self._visit(P, free=P.shape[1], value=value, columns=columns)
+        return float(np.sum(model.values)), model.gradients
 
-    def _sweep(
-        self, P: Array, *, value: bool, free: int, curvature: bool, columns: Array | None = None
-    ) -> tuple[Array, Array, Array]:
-        """Visit the panel's tiles once and sum what is asked for in float64."""
+    def _visit(
+        self,
+        P: Array,
+        *,
+        free: int,
+        value: bool,
+        curvature: bool = False,
+        columns: Array | None = None,
+    ) -> RowModels:
+        """Visit the panel's tiles once and sum what is asked for, in float64."""
         kernel, form, against = self.kernel, self.kernel.form, self.against
         side, Q = kernel.side, against.Q
         scaled = P * kernel.dtype.type(form.scale)
         products = against.products(free) if curvature else None
-        values = np.zeros(P.shape[0])
+        values = np.full(P.shape[0], 0.0 if value else np.nan)
         first = np.zeros((P.shape[0], free))
         packed = np.zeros((P.shape[0], products.width if products else 0))
+        squares = 0.0
         offsets = side.offsets[self.number * side.tiles : (self.number + 1) * side.tiles + 1]
         seen = np.empty(offsets[-1] - offsets[0], dtype=kernel.dtype)
         for tile in range(side.tiles):
             block = slice(tile * TILE, min((tile + 1) * TILE, Q.shape[0]))
             here = slice(offsets[tile], offsets[tile + 1])
             z, out, second, spare = kernel.buffers(P.shape[0], block.stop - block.start)
+            flat = z.reshape(-1)
             np.matmul(scaled, Q[block].T, out=z)
             cells = side.cells[here].astype(np.intp)
-            x = z.reshape(-1)[cells]
+            x = flat[cells]
             form.apply(z, out if value else None, second if curvature else None, spare)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
                 values += out @ kernel.ones[: out.shape[1]]
-            if free:
-                add, bend = form.correct(x, side.plus[here], side.minus[here], curvature)
-                z.reshape(-1)[cells] += add
-                first += z @ Q[block, :free]
+            if not free:
+                continue
+            if form.bounded:
+                squares += float(flat @ flat)
+            add, bend = form.correct(x, side.weights[0][here], side.weights[1][here], curvature)
+            flat[cells] += add
+            first += z @ Q[block, :free]
             if columns is not None:
                 columns[block] += z.T @ P
-            if products:
+            if products is not None and bend is not None:
                 # Only a curvature that is nowhere negative keeps each row's model convex.
-                flat = second.reshape(-1)
-                flat[cells] = np.maximum(flat[cells] + bend, 0)
+                bent = second.reshape(-1)
+                bent[cells] = np.maximum(bent[cells] + bend, 0)
                 packed += second @ products.block(block)
         if value:
             values = form.unit * (values + form.value_constant * Q.shape[0])
             values += form.value_linear * (scaled.astype(np.float64) @ against.column_sums)
             entries = slice(offsets[0], offsets[-1])
-            corrections = form.correct_value(seen, side.plus[entries], side.minus[entries])
+            corrections = form.correct_value(seen, *(weight[entries] for weight in side.weights))
             values += np.bincount(side.local_rows[entries], corrections, minlength=P.shape[0])
         first *= form.unit * form.slope
         first += form.first_constant * against.column_sums[:free]
         packed *= form.unit * form.slope**2
-        return values, first, packed
+        return RowModels(values, first, packed, 1.0 - squares / (P.shape[0] * Q.shape[0]))
 
 
 class TileKernel(Kernel):
@@ -130,6 +152,7 @@ class TileKernel(Kernel):
     ) -> None:
         self.side, self.other, self.form = side, other, form
         self.shape, self.dtype, self.n_jobs = side.shape, dtype, n_jobs
+        self.bounded = form.bounded
         self.ones = np.ones(TILE, dtype=dtype)
         self._local = threading.local()
 
@@ -147,8 +170,9 @@ class TileKernel(Kernel):
         """Sort the observed entries by tile, once for each orientation."""
         kind = np.dtype(dtype)
         rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        side = _Side(rows, columns, plus, minus, (d1, d2), kind)
-        other = _Side(columns, rows, plus, minus, (d2, d1), kind)
+        weights = tuple(weight.astype(kind) for weight in form.weights(plus, minus))
+        side = _Side(rows, columns, weights, (d1, d2), form)
+        other = _Side(columns, rows, weights, (d2, d1), form)
         return cls(side, other, form, kind, n_jobs)
 
     @property
@@ -187,7 +211,12 @@ class TileKernel(Kernel):
 
     def buffers(self, height: int, width: int) -> list[Array]:
         """Return this thread's four tile buffers, cut to a tile's size."""
-        store = getattr(self._local, "store", None)
-        if store is None:
-            store = self._local.store = np.empty((4, TILE * TILE), dtype=self.dtype)
-        return [buffer[: height * width].reshape(height, width) for buffer in store]
+        cuts: dict[tuple[int, int], list[Array]] | None = getattr(self._local, "cuts", None)
+        if cuts is None:
+            self._local.store = np.empty((4, TILE * TILE), dtype=self.dtype)
+            cuts = self._local.cuts = {}
+        if (height, width) not in cuts:
+            cuts[height, width] = [
+                buffer[: height * width].reshape(height, width) for buffer in self._local.store
+            ]
+        return cuts[height, width]

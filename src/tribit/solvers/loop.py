@@ -24,12 +24,12 @@ INTERRUPTED = "interrupted from the keyboard"
 
 @dataclass(frozen=True)
 class Iteration:
-    """What is known after an iteration (a sweep of Newton's method, a step of projected gradient)."""
+    """One iteration: a sweep of Newton's method over rows and columns, or a step of projected gradient."""
 
     iteration: int
-    objective: float
-    decrease: float  #: first-order estimate of what the iteration could gain
-    seconds: float  #: since the solver started
+    objective: float  #: where the iteration began
+    decrease: float  #: first-order estimate of what it gains
+    seconds: float  #: from the solver's start to the iteration's end
 
 
 Callback = Callable[[Iteration], Any]
@@ -71,34 +71,42 @@ class Stopping:
 
 
 @dataclass(frozen=True)
-class Point:
-    """Factors, the objective there, the first-order decrease that led there; ``stuck`` ends the loop."""
+class Step:
+    """Where an iteration began, the objective there, its first-order decrease, and where it leads."""
 
-    factors: Factors
+    origin: Factors
     objective: float
-    decrease: float = np.inf
-    stuck: bool = False
+    decrease: float
+    factors: Factors
+    stuck: bool = False  #: no step lowers the objective: the loop ends
 
 
-def run(advance: Callable[[Point], Point], start: Point, stopping: Stopping) -> SolverResult:
-    """Iterate ``advance`` from ``start`` and return the best point seen; Ctrl-C ends it with a warning."""
+def run(
+    advance: Callable[[Factors], Step],
+    start: Factors,
+    value: Callable[[Factors], float],
+    stopping: Stopping,
+) -> SolverResult:
+    """Iterate ``advance`` from ``start``; return the best factors seen. Ctrl-C ends it with a warning."""
     began = time.perf_counter()
-    point = best = start
-    history = [Iteration(0, start.objective, np.inf, 0.0)]
+    factors = best = start
+    lowest = np.inf
+    history: list[Iteration] = []
     reason, converged = OUT_OF_ITERATIONS, False
     try:
         for iteration in range(1, stopping.max_iter + 1):
-            point = advance(point)
+            step = advance(factors)
             seconds = time.perf_counter() - began
-            history.append(Iteration(iteration, point.objective, point.decrease, seconds))
-            if point.objective <= best.objective:
-                best = point
+            history.append(Iteration(iteration, step.objective, step.decrease, seconds))
+            if step.objective <= lowest:
+                best, lowest = step.origin, step.objective
+            factors = step.factors
             if stopping.callback is not None and stopping.callback(history[-1]) is True:
                 reason = CALLED_OFF
                 break
-            size = max(abs(start.objective), abs(point.objective))
-            if point.decrease <= stopping.tol * size or point.stuck:
-                reason, converged = (NO_DESCENT if point.stuck else CONVERGED), True
+            size = max(abs(history[0].objective), abs(step.objective))
+            if step.stuck or step.decrease <= stopping.tol * size:
+                reason, converged = (NO_DESCENT if step.stuck else CONVERGED), True
                 break
             if stopping.max_time is not None and seconds >= stopping.max_time:
                 reason = OUT_OF_TIME
@@ -106,8 +114,11 @@ def run(advance: Callable[[Point], Point], start: Point, stopping: Stopping) -> 
     except KeyboardInterrupt:
         reason = INTERRUPTED
         warnings.warn(
-            f"Interrupted after {len(history) - 1} iterations; the best factors so far are kept.",
+            f"Interrupted after {len(history)} iterations; the best factors so far are kept.",
             RuntimeWarning,
             stacklevel=2,
         )
-    return SolverResult(best.factors, best.objective, len(history) - 1, converged, reason, history)
+    last = value(factors)
+    if last <= lowest:
+        best, lowest = factors, last
+    return SolverResult(best, lowest, len(history), converged, reason, history)

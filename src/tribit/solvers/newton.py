@@ -1,8 +1,10 @@
 """Alternating Newton's method: rows of U, then rows of V, each inside its own ball.
 
-With V fixed the objective is a sum over the rows of U of smooth convex problems (for a link with log-concave
-probabilities). Each row moves to the minimiser of its quadratic model *inside the ball*, cut back along the way
-there until the row's own objective falls enough, so that the whole never rises. There is no step to tune.
+With V fixed the objective is a sum over the rows of U of smooth problems, convex for a log-concave link. Each row
+moves to the minimiser of a quadratic model *inside the ball*. The model's curvature is an upper bound while that
+is tight (then the objective cannot rise), else the curvature itself with a search along the way (then each
+row's own objective falls). Between sweeps the factors run on in the direction they moved, as long as that lowers the
+objective too. There is no step to tune.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import Constraint, EntryBound, MaxNorm, Unconstrained
+from tribit.constraints import Constraint, EntryBound, MaxNorm, Unconstrained, clip_rows
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.kernels import Kernel, Panel
 from tribit.kernels.common import single_threaded_blas
 from tribit.objective import Objective
-from tribit.solvers.loop import Point, SolverResult, Stopping, run
+from tribit.solvers.loop import SolverResult, Step, Stopping, run
 from tribit.solvers.rows import minimise_in_balls
 
 Array = NDArray[np.floating[Any]]
@@ -27,6 +29,11 @@ Array = NDArray[np.floating[Any]]
 #: A row's step is accepted when it gains this share of what its gradient promises (Armijo).
 ENOUGH = 1e-4
 HALVINGS = 12
+#: Mean curvature, as a share of its bound, above which the bound serves as the curvature.
+TIGHT = 0.3
+#: How far the factors run on beyond a sweep, in lengths of its move: at first, at most, and the growth after
+#: each success. A failure halves it and costs half a sweep.
+REACH, REACH_LIMIT, REACH_GROWTH = 0.5, 2.0, 1.2
 
 
 @dataclass(frozen=True)
@@ -46,22 +53,47 @@ class Newton:
     ) -> SolverResult:
         """Return ``argmin F(U, V, a, c, b)`` over ``|u_i|^2, |v_j|^2 <= radius``, from ``start``."""
         norm = _row_norm(constraints)
+        rows = _Side(objective, objective.kernel, norm)
+        columns = _Side(objective, objective.kernel.transposed, norm)
+        before: Factors | None = None
+        reach, lowest = REACH, np.inf
 
-        def sweep(point: Point) -> Point:
-            factors, gained, _ = _half(objective, objective.kernel, point.factors, norm)
-            back, more, value = _half(objective, transposed, factors.transposed, norm)
-            factors = back.transposed
-            # The second half knows the risk and the penalty of its own side; the other's is added.
-            value += objective.ridge.value(factors.row_factors, factors.row_intercepts)
-            if objective.intercept:
-                before = objective.penalty(factors)
-                factors = factors.centred()
-                value += objective.penalty(factors) - before
-            return Point(factors, value, gained + more)
+        def first_half(factors: Factors) -> tuple[Factors, Factors, float, float]:
+            others = objective.ridge.value(factors.column_factors, factors.column_intercepts)
+            moved, gain, value = rows.move(factors, value=True)
+            return factors, moved, gain, value + others
 
-        transposed = objective.kernel.transposed
+        def sweep(factors: Factors) -> Step:
+            nonlocal before, reach, lowest
+            if before is None:
+                origin, moved, gain, value = first_half(factors)
+            else:
+                further = _beyond(factors, before, reach, norm)
+                origin, moved, gain, value = first_half(further)
+                if value <= lowest:
+                    reach = min(reach * REACH_GROWTH, REACH_LIMIT)
+                else:
+                    reach *= 0.5
+                    origin, moved, gain, value = first_half(factors)
+            before, lowest = factors, value
+            flipped, more, _ = columns.move(moved.transposed, value=False)
+            moved = flipped.transposed.centred() if objective.intercept else flipped.transposed
+            return Step(origin, value, gain + more, moved)
+
         with single_threaded_blas():
-            return run(sweep, Point(start, objective.value(start)), stopping)
+            return run(sweep, start, objective.value, stopping)
+
+
+def _beyond(factors: Factors, before: Factors, reach: float, norm: float) -> Factors:
+    """Return ``factors + reach (factors - before)``, the rows cut back to their balls."""
+    moved = factors.plus(reach, factors.minus(before))
+    if not np.isfinite(norm):
+        return moved
+    return replace(
+        moved,
+        row_factors=clip_rows(moved.row_factors, norm),
+        column_factors=clip_rows(moved.column_factors, norm),
+    )
 
 
 def _row_norm(constraints: list[Constraint]) -> float:
@@ -84,64 +116,79 @@ def _row_norm(constraints: list[Constraint]) -> float:
     return float(np.sqrt(radius))
 
 
-def _half(
-    objective: Objective, kernel: Kernel, factors: Factors, norm: float
-) -> tuple[Factors, float, float]:
-    """Move every row; return the factors, half the promised decrease, and the rows' new total."""
-    k, l2 = factors.rank, objective.ridge.l2
-    free = k + 1 if objective.intercept else k
-    P, Q = factors.augmented()
-    moved = P.copy()
+class _Side:
+    """One half of a sweep: the rows of one factor, with the other fixed."""
 
-    def move(panel: Panel) -> tuple[float, float]:
-        here = P[panel.rows]
-        value, gradient, packed = panel.models(here.astype(kernel.dtype), free)
-        old = here[:, :free]
-        value += 0.5 * l2 * np.einsum("ij,ij->i", old, old)
-        gradient += l2 * old
-        direction = (
-            minimise_in_balls(gradient, packed, old, l2=l2, k=k, norm=norm) - old
-        )
-        slope = np.minimum(np.einsum("ij,ij->i", gradient, direction), 0.0)
-        new, new_value = _search(panel, kernel, here, direction, value, slope, l2)
-        moved[panel.rows] = new
-        return -0.5 * float(np.sum(slope)), float(np.sum(new_value))
+    def __init__(self, objective: Objective, kernel: Kernel, norm: float) -> None:
+        self.kernel, self.norm = kernel, norm
+        self.l2, self.intercept = objective.ridge.l2, objective.intercept
+        self.multipliers = np.zeros(kernel.shape[0])
+        self.tightness = 1.0
 
-    gains, totals = zip(*kernel.map(move, kernel.panels(Q)), strict=True)
-    changed = replace(
-        factors,
-        row_factors=moved[:, :k],
-        row_intercepts=moved[:, k].copy() if objective.intercept else factors.row_intercepts,
-    )
-    return changed, float(sum(gains)), float(sum(totals))
+    def move(self, factors: Factors, *, value: bool) -> tuple[Factors, float, float]:
+        """Move every row; return the factors, the promised gain, and the rows' total before the move.
 
+        While the bound of the curvature is near its mean value the models use it: they lie above the
+        objective, so that their minimisers need no search. Later they use the curvature itself.
+        """
+        k = factors.rank
+        free = k + 1 if self.intercept else k
+        exact = not (self.kernel.bounded and self.tightness >= TIGHT)
+        P, Q = factors.augmented()
+        moved = P.copy()
 
-def _search(
-    panel: Panel,
-    kernel: Kernel,
-    here: Array,
-    direction: Array,
-    value: Array,
-    slope: Array,
-    l2: float,
-) -> tuple[Array, Array]:
-    """Halve each row's own step until its objective falls enough; a row that never does stays."""
-    free = direction.shape[1]
-    step = np.ones(here.shape[0])
-    # Differences below the rounding error of a row's sum decide nothing.
-    noise = np.finfo(kernel.dtype).eps * (np.abs(value) + kernel.shape[1])
-    for _ in range(HALVINGS):
-        trial = here.copy()
-        trial[:, :free] += step[:, None] * direction
-        own = trial[:, :free]
-        reached = panel.values(trial.astype(kernel.dtype))
-        reached += 0.5 * l2 * np.einsum("ij,ij->i", own, own)
-        # Written so that a NaN is a failure.
-        failed = ~(reached <= value + ENOUGH * step * slope + noise) & (step > 0)
-        if not failed.any():
-            return trial, reached
-        step[failed] *= 0.5
-    step[failed] = 0.0
-    trial = here.copy()
-    trial[:, :free] += step[:, None] * direction
-    return trial, np.where(step > 0, reached, value)
+        def task(panel: Panel) -> tuple[float, float, float]:
+            here = P[panel.rows]
+            old = here[:, :free]
+            model = panel.models(
+                here.astype(self.kernel.dtype), free, exact=exact, value=value or exact
+            )
+            values = model.values + 0.5 * self.l2 * np.einsum("ij,ij->i", old, old)
+            gradients = model.gradients + self.l2 * old
+            minima = minimise_in_balls(
+                gradients,
+                model.packed,
+                old,
+                self.multipliers[panel.rows],
+                l2=self.l2,
+                k=k,
+                norm=self.norm,
+                rounding=float(np.finfo(self.kernel.dtype).eps),
+            )
+            self.multipliers[panel.rows] = minima.multipliers
+            new = here.copy()
+            new[:, :free] = minima.minimisers
+            if exact:
+                new = self._search(panel, here, new, values, gradients)
+            moved[panel.rows] = new
+            size = (panel.rows.stop - panel.rows.start) / P.shape[0]
+            return float(np.sum(minima.gains)), float(np.sum(values)), size * model.tightness
+
+        gains, values, tightness = zip(*self.kernel.map(task, self.kernel.panels(Q)), strict=True)
+        self.tightness = float(sum(tightness))
+        intercepts = moved[:, k] if self.intercept else factors.row_intercepts
+        changed = replace(factors, row_factors=moved[:, :k], row_intercepts=intercepts)
+        return changed, float(sum(gains)), float(sum(values))
+
+    def _search(
+        self, panel: Panel, here: Array, target: Array, values: Array, gradients: Array
+    ) -> Array:
+        """Halve each row's own step until its objective falls enough; a row that never does stays."""
+        free = gradients.shape[1]
+        direction = target - here
+        slope = np.minimum(np.einsum("ij,ij->i", gradients, direction[:, :free]), 0.0)
+        # Differences below the rounding error of a row's sum decide nothing.
+        noise = np.finfo(self.kernel.dtype).eps * (np.abs(values) + self.kernel.shape[1])
+        step = np.ones(here.shape[0])
+        for _ in range(HALVINGS):
+            trial = here + step[:, None] * direction
+            own = trial[:, :free]
+            reached = panel.values(trial.astype(self.kernel.dtype))
+            reached += 0.5 * self.l2 * np.einsum("ij,ij->i", own, own)
+            # Written so that a NaN is a failure.
+            failed = ~(reached <= values + ENOUGH * step * slope + noise) & (step > 0)
+            if not failed.any():
+                return trial
+            step[failed] *= 0.5
+        step[failed] = 0.0
+        return np.asarray(here + step[:, None] * direction)

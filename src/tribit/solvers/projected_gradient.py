@@ -1,6 +1,6 @@
 """The paper's algorithm: a gradient step on both factors, rows cut to the ball, X scaled to alpha.
 
-    U_1 = U - tau dF/dU,  V_1 = V - tau dF/dV;  project (U_1, V_1);  if max|X| > alpha scale both factors.
+U_1 = U - tau dF/dU,  V_1 = V - tau dF/dV;  project (U_1, V_1);  if max|X| > alpha scale both factors.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from tribit.constraints import START, Constraint, EntryBound, check_positive
 from tribit.factors import Factors
 from tribit.kernels.common import single_threaded_blas
 from tribit.objective import Objective
-from tribit.solvers.loop import Point, SolverResult, Stopping, run
+from tribit.solvers.loop import SolverResult, Step, Stopping, run
 
 Array = NDArray[np.floating[Any]]
 
 #: The rank has grown enough when X changes by less than this share of its norm.
 SETTLED = 0.01
 HALVINGS = 40
+#: A step is accepted when it gains this share of what the gradient promises.
+ENOUGH = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,39 +81,36 @@ class ProjectedGradient:
         stopping: Stopping,
     ) -> SolverResult:
         fixed = self.step
-        # The last accepted step, tried a little longer next time, is the first guess of the next search.
+        # The last accepted step, doubled, is the first guess of the next search.
         step = fixed or 1.0
-        value, gradient = objective.gradient(start)
+        known: float | None = (
+            None  # the objective of the accepted trial, which the next iteration starts from
+        )
 
-        def advance(point: Point) -> Point:
-            nonlocal step, gradient
-            if fixed is None:
-                step *= 2.0
+        def advance(factors: Factors) -> Step:
+            nonlocal step, known
+            value, gradient = objective.gradient(factors, value=known is None)
+            value = value if known is None else known
+            if fixed is not None:
+                moved = _project(objective, constraints, _step(factors, gradient, fixed))
+                return Step(factors, value, _squared_distance(moved, factors) / fixed, moved)
+            step *= 2.0
             for _ in range(HALVINGS):
-                moved = _project(objective, constraints, _step(point.factors, gradient, step))
-                length = _squared_distance(moved, point.factors)
-                if fixed is not None:
-                    reached, gradient = objective.gradient(moved)
-                    return Point(moved, reached, length / step)
-                reached = objective.value(moved)
-                if reached <= point.objective - 0.1 * length / step and np.isfinite(reached):
-                    _, gradient = objective.gradient(moved, value=False)
-                    return Point(moved, reached, length / step)
+                moved = _project(objective, constraints, _step(factors, gradient, step))
+                decrease = _squared_distance(moved, factors) / step
+                known = objective.value(moved)
+                # Written so that a NaN is a failure.
+                if known <= value - ENOUGH * decrease:
+                    return Step(factors, value, decrease, moved)
                 step *= 0.5
-            return replace(point, decrease=0.0, stuck=True)
+            return Step(factors, value, 0.0, factors, stuck=True)
 
-        return run(advance, Point(start, value), stopping)
+        return run(advance, start, objective.value, stopping)
 
 
 def _step(factors: Factors, gradient: Factors, step: float) -> Factors:
-    """Move against the gradient. The one intercept follows by centring: it has no curvature to match."""
-    return Factors(
-        factors.row_factors - step * gradient.row_factors,
-        factors.column_factors - step * gradient.column_factors,
-        factors.intercept,
-        factors.row_intercepts - step * gradient.row_intercepts,
-        factors.column_intercepts - step * gradient.column_intercepts,
-    )
+    """Move against the gradient. The one intercept follows by centring: its own step would be far shorter."""
+    return factors.plus(-step, replace(gradient, intercept=0.0))
 
 
 def _project(objective: Objective, constraints: list[Constraint], factors: Factors) -> Factors:
@@ -128,13 +127,9 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
 
 
 def _squared_distance(a: Factors, b: Factors) -> float:
-    pairs = (
-        (a.row_factors, b.row_factors),
-        (a.column_factors, b.column_factors),
-        (a.row_intercepts, b.row_intercepts),
-        (a.column_intercepts, b.column_intercepts),
-    )
-    return sum(float(np.sum((x - y) ** 2)) for x, y in pairs)
+    d = a.minus(b)
+    parts = (d.row_factors, d.column_factors, d.row_intercepts, d.column_intercepts)
+    return sum(float(np.vdot(part, part)) for part in parts)
 
 
 def _columns(factors: Factors, rank: int) -> Factors:

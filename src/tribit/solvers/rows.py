@@ -1,14 +1,16 @@
 """Many small quadratic problems at once, each inside its own ball.
 
-    p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' (H_i + l2 I) (p - p0_i) / 2   subject to  |p[:k]| <= norm
+    p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
 
 One for each row of a factor. The last coordinate, where there is one more than k, is the row's intercept: it
-has no ball and is eliminated first. Arrays are laid out with the problems last, so that each step of a
-factorisation is one operation on all of them.
+has no ball and is eliminated first. Arrays are laid out with the problems last, so that one operation serves
+all of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,32 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
 
-#: Above this size LAPACK, called once for each problem, is faster than steps over all problems at once.
-LAPACK_FROM = 24
-#: Steps for the multiplier of the ball; the last is scaled onto the sphere, so a few are enough.
-MULTIPLIER_STEPS = 6
+#: Steps for the multiplier of a ball within one call, and how near to the sphere is near enough. The
+#: multiplier is kept for the next call, so that it becomes exact as the factors settle.
+MULTIPLIER_STEPS = 4
+CLOSE = 1.05
+
+
+@dataclass(frozen=True)
+class RowMinima:
+    """The minimisers, what each model promises to gain (at least 0), and the balls' multipliers."""
+
+    minimisers: Array
+    gains: Array
+    multipliers: Array
 
 
 def minimise_in_balls(
-    gradient: Array, packed: Array, current: Array, *, l2: float, k: int, norm: float
-) -> Array:
+    gradient: Array,
+    packed: Array,
+    current: Array,
+    multipliers: Array,
+    *,
+    l2: float,
+    k: int,
+    norm: float,
+    rounding: float,
+) -> RowMinima:
     """Return the minimisers, one a row.
 
     Parameters
@@ -32,72 +51,115 @@ def minimise_in_balls(
     gradient, current : array of shape (n, m)
         ``g_i`` and ``p0_i``; m is k or k + 1.
     packed : array of shape (n, m (m + 1) / 2)
-        Upper triangles of the ``H_i``, by rows; each positive semi-definite.
+        Upper triangles of positive semi-definite matrices, by rows; ``H_i`` is such a matrix plus ``l2 I``.
+    multipliers : array of shape (n,)
+        First guesses, 0 or those of a similar problem: good ones save most of the work.
     l2 : float
         Added to every diagonal entry.
     k : int
         How many coordinates the ball restricts.
     norm : float
         Radius of the ball, possibly infinite.
+    rounding : float
+        Relative error of the packed entries: directions flatter than that are given that much curvature.
     """
     n, m = gradient.shape
     H = np.empty((m, m, n))
-    left, right = np.triu_indices(m)
+    left, right = upper_triangle(m)
     H[left, right] = packed.T
     H[right, left] = H[left, right]
     diagonal = np.arange(m)
-    # Keeps a flat direction solvable; the minimiser then stays where it is along it.
-    H[diagonal, diagonal] += l2 + 1e-9 * np.trace(H) / m + 1e-12
-    p0 = np.ascontiguousarray(current.T)
-    target = np.einsum("abn,bn->an", H, p0) - gradient.T
+    # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
+    H[diagonal, diagonal] += l2 + 4.0 * rounding * np.trace(H) + 1e-12
+    p0, g = np.ascontiguousarray(current.T), gradient.T
+    target = np.einsum("abn,bn->an", H, p0) - g
     if m == k:
-        return _in_balls(H, target, norm).T
-    pivot, cross = H[k, k], H[:k, k]
-    reduced = H[:k, :k] - cross[:, None] * (cross / pivot)[None, :]
-    p = _in_balls(reduced, target[:k] - cross * (target[k] / pivot), norm)
-    last = (target[k] - np.einsum("an,an->n", cross, p)) / pivot
-    return np.vstack([p, last]).T
+        p, multipliers = _in_balls(H, target, multipliers, norm)
+    else:
+        pivot, cross = H[k, k], H[:k, k]
+        reduced = H[:k, :k] - cross[:, None] * (cross / pivot)[None, :]
+        p, multipliers = _in_balls(
+            reduced, target[:k] - cross * (target[k] / pivot), multipliers, norm
+        )
+        p = np.vstack([p, (target[k] - np.einsum("an,an->n", cross, p)) / pivot])
+    d = p - p0
+    bent = np.einsum("abn,bn->an", H, d)
+    gains = -np.einsum("an,an->n", d, g + 0.5 * bent)
+    # A multiplier that is still inexact can promise a loss; such a row stays. So does one that is not a number.
+    worse = ~(gains >= 0.0)
+    p[:, worse] = p0[:, worse]
+    gains[worse] = 0.0
+    return RowMinima(p.T, gains, multipliers)
 
 
-def _in_balls(H: Array, target: Array, norm: float) -> Array:
-    """Return ``argmin p' H p / 2 - target' p`` subject to ``|p| <= norm``, for each problem."""
-    p = solve(H, target)
-    length = np.sqrt(np.einsum("an,an->n", p, p))
-    outside = np.flatnonzero(length > norm)
-    if outside.size == 0:
-        return p
-    # On the sphere (H + t I) p = target for some t > 0. Newton's method on 1 / |p(t)| = 1 / norm approaches
-    # t from below and never passes it (More and Sorensen 1983).
-    H, target = H[:, :, outside], target[:, outside]
+@cache
+def upper_triangle(m: int) -> tuple[Any, ...]:
+    """Return the places of the upper triangle of an m x m matrix, by rows."""
+    return np.triu_indices(m)
+
+
+def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple[Array, Array]:
+    """Return ``argmin p' H p / 2 - target' p`` subject to ``|p| <= norm``, and the multipliers.
+
+    On the sphere ``(H + t I) p = target`` for some ``t > 0``; ``t`` solves ``1 / |p(t)| = 1 / norm`` by Newton's
+    method, to which that form is nearly linear (More and Sorensen 1983).
+    """
+    t = multipliers.copy()
+    p = np.empty_like(target)
     diagonal = np.arange(H.shape[0])
-    q, length = p[:, outside], length[outside]
+    rest = np.arange(H.shape[2])
     for _ in range(MULTIPLIER_STEPS):
-        slope = np.einsum("an,an->n", q, solve(H, q))
-        H[diagonal, diagonal] += length**2 * (length / norm - 1.0) / slope
-        q = solve(H, target)
+        shifted = H[:, :, rest]
+        shifted[diagonal, diagonal] += t[rest]
+        L = _cholesky(shifted)
+        half = _forward(L, target[:, rest])
+        q = _backward(L, half)
         length = np.sqrt(np.einsum("an,an->n", q, q))
-        if np.all(length <= norm * 1.001):
+        inside = (t[rest] == 0.0) & (length <= norm)
+        on_sphere = (length <= norm * CLOSE) & (length >= norm / CLOSE)
+        p[:, rest] = q * np.where(inside, 1.0, norm / np.maximum(length, 1e-300))
+        if inside.all():
             break
-    p[:, outside] = q * np.minimum(norm / length, 1.0)
-    return p
+        bent = _forward(L, q)
+        slope = np.maximum(np.einsum("an,an->n", bent, bent), 1e-300)
+        change = np.where(inside, 0.0, length**2 * (length / norm - 1.0) / slope)
+        t[rest] = np.maximum(t[rest] + change, 0.0)
+        # Newton's method may step to t = 0 from a first guess that was too large; then p(0) decides.
+        done = inside | on_sphere
+        if done.all():
+            break
+        rest = rest[~done]
+    return p, t
 
 
-def solve(H: Array, b: Array) -> Array:
-    """Return ``x`` with ``H x = b`` for each positive definite H of shape (k, k), problems last."""
-    k = H.shape[0]
-    if k >= LAPACK_FROM:
-        matrices, sides = np.moveaxis(H, 2, 0), b.T[:, :, None]
-        return np.ascontiguousarray(np.linalg.solve(matrices, sides)[:, :, 0].T)
-    L = H.copy()
+def _cholesky(H: Array) -> Array:
+    """Return L with ``L L' = H`` for each problem; a matrix that rounding made indefinite is lifted."""
+    matrices = np.moveaxis(H, 2, 0)
+    lift = 0.0
+    while True:
+        try:
+            return np.ascontiguousarray(np.moveaxis(np.linalg.cholesky(matrices), 0, 2))
+        except np.linalg.LinAlgError:
+            if not np.all(np.isfinite(H)):
+                raise
+            lift = max(10.0 * lift, 1e-7)
+            scale = lift * np.trace(H) + lift
+            matrices = np.moveaxis(H + np.eye(H.shape[0])[:, :, None] * scale, 2, 0)
+
+
+def _forward(L: Array, b: Array) -> Array:
+    """Return ``x`` with ``L x = b``."""
     x = b.copy()
-    for j in range(k):
-        # The reduced matrix stays positive definite but for rounding: the floor keeps its root real.
-        np.sqrt(np.maximum(L[j, j], 1e-300), out=L[j, j])
-        L[j + 1 :, j] /= L[j, j]
-        L[j + 1 :, j + 1 :] -= L[j + 1 :, j][:, None] * L[j + 1 :, j][None, :]
+    for j in range(x.shape[0]):
         x[j] /= L[j, j]
         x[j + 1 :] -= L[j + 1 :, j] * x[j]
-    for j in range(k - 1, -1, -1):
-        x[j] -= np.einsum("an,an->n", L[j + 1 :, j], x[j + 1 :])
+    return x
+
+
+def _backward(L: Array, b: Array) -> Array:
+    """Return ``x`` with ``L' x = b``."""
+    x = b.copy()
+    for j in range(x.shape[0] - 1, -1, -1):
         x[j] /= L[j, j]
+        x[:j] -= L[j, :j] * x[j]
     return x
