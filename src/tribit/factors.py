@@ -25,10 +25,10 @@ class Factors:
     column_intercepts: Array
 
     @classmethod
-    def of(cls, row_factors: Array, column_factors: Array) -> Factors:
-        """Return factors with no intercepts."""
+    def of(cls, row_factors: Array, column_factors: Array, intercept: float = 0.0) -> Factors:
+        """Return factors with no row or column intercepts."""
         rows, columns = np.zeros(row_factors.shape[0]), np.zeros(column_factors.shape[0])
-        return cls(row_factors, column_factors, 0.0, rows, columns)
+        return cls(row_factors, column_factors, intercept, rows, columns)
 
     @property
     def rank(self) -> int:
@@ -77,6 +77,14 @@ class Factors:
             intercept=self.intercept + rows + columns,
             row_intercepts=self.row_intercepts - rows,
             column_intercepts=self.column_intercepts - columns,
+        )
+
+    def clipped_intercepts(self, bound: float) -> Factors:
+        """Bring every row and column intercept into ``[-bound, bound]``."""
+        return replace(
+            self,
+            row_intercepts=np.clip(self.row_intercepts, -bound, bound),
+            column_intercepts=np.clip(self.column_intercepts, -bound, bound),
         )
 
     def at(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Array:

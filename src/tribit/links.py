@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 from tribit.errors import InvalidInputError, InvalidTypeError
@@ -48,9 +48,15 @@ class Link(ABC):
     def second(self, x: Array, y: Label) -> Array:
         """Return the second derivative of ``l(x, y)`` in ``x``."""
 
-    #: How fast the loss of a wrong, confident entry grows: ``linear`` or ``quadratic`` in x. It decides
-    #: which bounds a mixture of risks needs to have a minimum at all.
-    tail: Literal["linear", "quadratic"] = "quadratic"
+    def level(self, probability: float) -> float:
+        """Return ``x`` with ``f(x) = probability``."""
+        size = 1.0
+        while not self._at(-size) < probability < self._at(size):
+            size *= 2.0
+        return float(brentq(lambda x: self._at(x) - probability, -size, size, xtol=1e-12))
+
+    def _at(self, x: float) -> float:
+        return float(self.probability(np.array([x]))[0])
 
     def steepness(self, alpha: float) -> float:
         """Return ``L_alpha = sup |f'| / (f (1 - f))`` over ``|x| <= alpha`` (the paper's constant)."""
@@ -76,7 +82,6 @@ class Logistic(Link):
 
     scale: float = 1.0
     name = "logistic"
-    tail = "linear"
 
     def __post_init__(self) -> None:
         _positive("scale", self.scale)
@@ -102,7 +107,6 @@ class Probit(Link):
 
     sigma: float = 1.0
     name = "probit"
-    tail = "quadratic"
 
     def __post_init__(self) -> None:
         _positive("sigma", self.sigma)

@@ -3,7 +3,8 @@
     F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
                        + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
 
-The one number ``b`` is not penalised.
+The one number ``b`` is not penalised. Where unobserved entries count, F can have no lower bound in the
+intercepts: then ``b`` stays what it is at the start, and row and column intercepts within ``intercept_bound``.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Objective:
         Weight of the ridge penalty on factors and on row and column intercepts.
     intercept : bool
         Whether the intercepts are unknowns (otherwise they stay 0).
+    intercept_bound : float
+        Largest absolute value of a row or column intercept. When finite, ``b`` is not an unknown either.
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tile; sums over tiles are always float64.
     n_jobs : int or None
@@ -53,11 +56,13 @@ class Objective:
         *,
         l2: float = 0.0,
         intercept: bool = False,
+        intercept_bound: float = np.inf,
         dtype: str = "float64",
         n_jobs: int | None = 1,
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
         self.ridge, self.intercept = Ridge(l2), intercept
+        self.intercept_bound = intercept_bound
         self.kernel: Kernel = make_kernel(
             observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
         )
@@ -66,6 +71,14 @@ class Objective:
     def shape(self) -> tuple[int, int]:
         """The shape of X."""
         return self.observations.shape
+
+    def settle_intercepts(self, factors: Factors) -> Factors:
+        """Bring intercepts where they belong after a move: inside their bound, or centred on 0."""
+        if not self.intercept:
+            return factors
+        if np.isfinite(self.intercept_bound):
+            return factors.clipped_intercepts(self.intercept_bound)
+        return factors.centred()
 
     def penalty(self, factors: Factors) -> float:
         """Return ``l2 / 2`` times the squared norms of factors and row and column intercepts."""
@@ -89,6 +102,8 @@ class Objective:
         ridge = self.ridge.gradient
         # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
         rows, columns = in_P[:, k], in_Q[:, k + 1]
+        if not self.intercept:  # they are no unknowns, and stay
+            rows, columns = np.zeros_like(rows), np.zeros_like(columns)
         return total + self.penalty(factors), Factors(
             in_P[:, :k] + ridge(factors.row_factors),
             in_Q[:, :k] + ridge(factors.column_factors),

@@ -69,7 +69,7 @@ class Newton:
                 origin, moved, gain, value = first_half(factors)
             else:
                 further = _beyond(factors, before, reach, norm)
-                origin, moved, gain, value = first_half(further)
+                origin, moved, gain, value = first_half(objective.settle_intercepts(further))
                 if value <= lowest:
                     reach = min(reach * REACH_GROWTH, REACH_LIMIT)
                 else:
@@ -77,8 +77,7 @@ class Newton:
                     origin, moved, gain, value = first_half(factors)
             before, lowest = factors, value
             flipped, more, _ = columns.move(moved.transposed, value=False)
-            moved = flipped.transposed.centred() if objective.intercept else flipped.transposed
-            return Step(origin, value, gain + more, moved)
+            return Step(origin, value, gain + more, objective.settle_intercepts(flipped.transposed))
 
         with single_threaded_blas():
             return run(sweep, start, objective.value, stopping)
@@ -122,6 +121,7 @@ class _Side:
     def __init__(self, objective: Objective, kernel: Kernel, norm: float) -> None:
         self.kernel, self.norm = kernel, norm
         self.l2, self.intercept = objective.ridge.l2, objective.intercept
+        self.bound = objective.intercept_bound
         self.multipliers = np.zeros(kernel.shape[0])
         self.tightness = 1.0
 
@@ -154,6 +154,7 @@ class _Side:
                 k=k,
                 norm=self.norm,
                 rounding=float(np.finfo(self.kernel.dtype).eps),
+                bound=self.bound,
             )
             self.multipliers[panel.rows] = minima.multipliers
             new = here.copy()

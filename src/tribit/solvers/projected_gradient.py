@@ -114,16 +114,14 @@ def _step(factors: Factors, gradient: Factors, step: float) -> Factors:
 
 
 def _project(objective: Objective, constraints: list[Constraint], factors: Factors) -> Factors:
-    """Bring the factors inside each constraint in turn; the intercepts are outside all of them."""
+    """Bring the factors inside each constraint in turn, and the intercepts where they belong."""
     U, V = factors.row_factors, factors.column_factors
     for constraint in constraints:
         if isinstance(constraint, EntryBound):
             U, V = constraint.project(U, V, objective.kernel.largest(U, V))
         else:
             U, V = constraint.project(U, V)
-    if not objective.intercept:
-        return Factors.of(U, V)
-    return replace(factors, row_factors=U, column_factors=V).centred()
+    return objective.settle_intercepts(replace(factors, row_factors=U, column_factors=V))
 
 
 def _squared_distance(a: Factors, b: Factors) -> float:

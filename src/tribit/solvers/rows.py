@@ -2,9 +2,9 @@
 
     p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
 
-One for each row of a factor. The last coordinate, where there is one more than k, is the row's intercept: it
-has no ball and is eliminated first. Arrays are laid out with the problems last, so that one operation serves
-all of them.
+One for each row of a factor. The last coordinate, where there is one more than k, is the row's intercept: it is
+outside the ball, possibly inside an interval of its own, and eliminated first. Arrays are laid out with the
+problems last, so that one operation serves all of them.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def minimise_in_balls(
     k: int,
     norm: float,
     rounding: float,
+    bound: float = np.inf,
 ) -> RowMinima:
     """Return the minimisers, one a row.
 
@@ -62,6 +63,8 @@ def minimise_in_balls(
         Radius of the ball, possibly infinite.
     rounding : float
         Relative error of the packed entries: directions flatter than that are given that much curvature.
+    bound : float
+        Largest absolute value of the last coordinate where there is one more than k.
     """
     n, m = gradient.shape
     H = np.empty((m, m, n))
@@ -81,7 +84,18 @@ def minimise_in_balls(
         p, multipliers = _in_balls(
             reduced, target[:k] - cross * (target[k] / pivot), multipliers, norm
         )
-        p = np.vstack([p, (target[k] - np.einsum("an,an->n", cross, p)) / pivot])
+        last = (target[k] - np.einsum("an,an->n", cross, p)) / pivot
+        over = np.flatnonzero(np.abs(last) > bound)
+        if over.size:
+            # The minimum over the rest is convex in the last coordinate, so that it belongs at the bound it crossed.
+            last[over] = np.sign(last[over]) * bound
+            p[:, over], multipliers[over] = _in_balls(
+                H[:k, :k, over],
+                target[:k, over] - cross[:, over] * last[over],
+                multipliers[over],
+                norm,
+            )
+        p = np.vstack([p, last])
     d = p - p0
     bent = np.einsum("abn,bn->an", H, d)
     gains = -np.einsum("an,an->n", d, g + 0.5 * bent)
