@@ -1,4 +1,4 @@
-"""Files: text, plain or gzipped, and writing all of a file or nothing."""
+"""What file formats share: opening text, finding a column, writing all of a file or nothing."""
 
 from __future__ import annotations
 
@@ -93,3 +93,13 @@ def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
         io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
     ):
         yield text
+
+
+def column_place(header: list[str], column: str, name: str) -> int:
+    """Return where the file called ``name`` has a column, which must be there once."""
+    if header.count(column) != 1:
+        problem = "has two columns" if column in header else "has no column"
+        raise InvalidInputError(
+            f"{name} {problem} {column!r}; choose one of its columns: {', '.join(header)}."
+        )
+    return header.index(column)

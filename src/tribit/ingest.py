@@ -7,7 +7,6 @@ what is wrong, where, and what to do.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -17,12 +16,19 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.ids import (
+    AnyArray,
+    Positions,
+    Where,
+    check_positions,
+    distinct_ids,
+    factorize,
+    first_true,
+    named,
+)
 
-AnyArray: TypeAlias = npt.NDArray[Any]
-Positions: TypeAlias = npt.NDArray[np.int64]
 Labels: TypeAlias = npt.NDArray[np.int8]
 Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
-Where: TypeAlias = Callable[[int], str]
 
 LARGEST = int(np.iinfo(np.int64).max)
 
@@ -47,11 +53,6 @@ class Entries(NamedTuple):
     shape: tuple[int, int]
     row_ids: AnyArray | None = None
     column_ids: AnyArray | None = None
-
-
-def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
-    """Return the first position where ``mask`` holds, for an error to name."""
-    return int(np.argmax(mask)) if mask.any() else None
 
 
 def entries_from_matrix(X: Any, like_at: float | None) -> Entries:
@@ -165,8 +166,8 @@ def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> 
         again = int(order[~is_first].min())
         before = int(np.argmax(keys == keys[again]))
         raise InvalidInputError(
-            f"{where(before)} and {where(again)} both give row {_named(row_ids, rows[again])}, "
-            f"column {_named(column_ids, columns[again])}; remove one, or choose duplicates='first'"
+            f"{where(before)} and {where(again)} both give row {named(row_ids, rows[again])}, "
+            f"column {named(column_ids, columns[again])}; remove one, or choose duplicates='first'"
             ", 'last' or 'majority' (for a matrix: Observations.from_pairs)."
         )
     kept = order[starts] if duplicates == "first" else order[ends]
@@ -175,80 +176,6 @@ def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> 
         votes = np.add.reduceat(labels[order], starts, dtype=np.int64)
         merged = np.where(votes == 0, merged, np.sign(votes)).astype(np.int8)
     return Entries(rows[kept], columns[kept], merged, shape, row_ids, column_ids)
-
-
-def factorize(ids: AnyArray, where: Where) -> tuple[Positions, AnyArray]:
-    """Return each id's number, and the distinct ids in order of first appearance."""
-    missing = "{}: the id is missing; give every entry a row and a column id."
-    if ids.dtype.kind in "biufmM":
-        if (position := first_true(np.not_equal(ids, ids))) is not None:  # NaN, NaT
-            raise InvalidInputError(missing.format(where(position)))
-        names, first, codes = np.unique(ids, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        return np.argsort(order)[codes], names[order]
-    numbers: dict[Any, int] = {}
-    codes = np.empty(ids.size, dtype=np.int64)
-    for position, name in enumerate(ids.tolist()):
-        try:
-            if name is None or operator.ne(name, name):  # only NaN and its like differ
-                raise InvalidInputError(missing.format(where(position)))
-            codes[position] = numbers.setdefault(name, len(numbers))
-        except TypeError as error:
-            raise InvalidTypeError(
-                f"{where(position)}: an object of type {type(name).__name__} cannot be an id; "
-                "use numbers, strings or other hashable values."
-            ) from error
-    return codes, np.fromiter(numbers, dtype=object, count=len(numbers))
-
-
-def distinct_ids(ids: Any, name: str) -> AnyArray:
-    """Return a copy of the ids as an array, each checked to appear once."""
-    array = _id_array(ids, name)
-    codes, _ = factorize(array, lambda p: f"{name}, position {p}")
-    if (again := first_true(codes != np.arange(codes.size))) is not None:
-        # Up to the first repeat every id was new, so its number is its position.
-        raise InvalidInputError(
-            f"{name} holds {_named(array, again)} at positions {codes[again]} and {again}; "
-            "give each its own id."
-        )
-    return array.copy()
-
-
-def lookup(wanted: Any, ids: AnyArray | None, size: int, axis: str) -> Positions:
-    """Return the positions of the wanted ids or, without ids, check that they are positions."""
-    name = f"The list of {axis}s"
-    sought = _id_array(wanted, name)
-    if ids is None:
-        check_positions(sought, size, axis)
-        return sought.astype(np.int64)
-    if sought.dtype.kind == "b" and ids.dtype.kind != "b":
-        raise InvalidTypeError(f"{name} holds booleans, which are no ids; pass ids, not a mask.")
-    if sought.dtype.kind != ids.dtype.kind:
-        # As objects, or NumPy would make 1 and "1" the same id.
-        sought, ids = sought.astype(object), ids.astype(object)
-    # The known ids are distinct and come first, so their numbers are their positions.
-    n_known = ids.size
-    codes, _ = factorize(np.concatenate((ids, sought)), lambda p: f"{name}, position {p - n_known}")
-    if (position := first_true(codes[n_known:] >= n_known)) is not None:
-        raise InvalidInputError(
-            f"The {axis} id {_named(sought, position)} at position {position} of the list is "
-            f"unknown; pass ids from the data, such as {_named(ids, 0)}."
-        )
-    return codes[n_known:]
-
-
-def check_positions(positions: AnyArray, size: int, name: str) -> None:
-    """Refuse all but integers in 0, ..., size - 1."""
-    if positions.size and positions.dtype.kind not in "iu":
-        raise InvalidTypeError(
-            f"Each {name} must be an integer position, not {positions.dtype}; for other ids use "
-            "Observations.from_frame, for a mask numpy.flatnonzero."
-        )
-    if (position := first_true((positions < 0) | (positions >= size))) is not None:
-        raise InvalidInputError(
-            f"position {position}: the {name} {positions[position]} is not between 0 and "
-            f"{size - 1}; count from 0 and stay below {size}."
-        )
 
 
 def check_shape(shape: Any) -> tuple[int, int]:
@@ -296,21 +223,6 @@ def _axis(
     return names, size
 
 
-def _id_array(ids: Any, name: str) -> AnyArray:
-    if hasattr(ids, "__array__"):
-        array = np.asarray(ids)
-    elif isinstance(ids, str | bytes) or not hasattr(ids, "__iter__"):
-        raise InvalidTypeError(f"{name} is of type {type(ids).__name__}; pass a list of ids.")
-    else:
-        # One by one: np.asarray makes strings of [1, "a"] and a matrix of a list of tuples.
-        array = np.fromiter(ids, dtype=object)
-        if {type(item) for item in array.tolist()} in ({int}, {bool}, {float}):
-            array = np.asarray(array.tolist())
-    if array.ndim != 1:
-        raise InvalidInputError(f"{name} has shape {array.shape}; pass a one-dimensional list.")
-    return array
-
-
 def _dense(X: Any) -> AnyArray:
     if isinstance(X, np.ma.MaskedArray):
         X = X.filled(0)  # masked is unobserved; np.asarray would bring back what the mask hides
@@ -341,8 +253,3 @@ def _as_real(array: AnyArray, name: str) -> AnyArray:
 
 def _is_finite_number(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
-
-
-def _named(ids: AnyArray | None, position: int | np.int64) -> str:
-    # Through a list, which turns NumPy's numbers into Python's: 7, not np.int64(7).
-    return str(position) if ids is None else repr(ids[position : position + 1].tolist()[0])

@@ -137,8 +137,9 @@ def _hazard(z: Array) -> Array:
     return np.asarray(z.dtype.type(np.sqrt(2 / np.pi)) / erfcx(-root * z))
 
 
-def _positive(name: str, value: float) -> float:
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
+def _positive(name: str, value: Any) -> float:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and 0.0 < value < np.inf):
         raise InvalidInputError(f"{name} must be a positive finite number; got {value!r}.")
     return float(value)
 

@@ -67,6 +67,21 @@ class Objective:
             observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
         )
 
+    def in_float64(self) -> Objective:
+        """Return the same objective in float64 arithmetic: the numbers that are reported."""
+        if self.kernel.dtype == np.float64:
+            return self
+        return Objective(
+            self.observations,
+            self.link,
+            self.risk,
+            l2=self.ridge.l2,
+            intercept=self.intercept,
+            intercept_bound=self.intercept_bound,
+            dtype="float64",
+            n_jobs=self.kernel.n_jobs,
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         """The shape of X."""

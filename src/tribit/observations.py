@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from narwhals.exceptions import DuplicateError
 
-from tribit import ingest, randomness
-from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.ingest import AnyArray, Duplicates, Entries, Labels, Pairs, Positions
+from tribit import frames, ingest, randomness
+from tribit.errors import InvalidInputError
+from tribit.ids import AnyArray, Positions, check_positions, lookup
+from tribit.ingest import Duplicates, Entries, Labels, Pairs
 from tribit.randomness import RandomState
 
 
@@ -143,16 +142,17 @@ class Observations:
         duplicates : {"error", "first", "last", "majority"}, default="error"
             As in :meth:`from_pairs`.
         """
-        native = _eager(frame)
-        row_ids, column_ids = _column(native, row, "row"), _column(native, column, "column")
-        values = None if value is None else _column(native, value, "value")
+        native = frames.eager(frame)
+        row_ids = frames.column(native, row, "row")
+        column_ids = frames.column(native, column, "column")
+        values = None if value is None else frames.column(native, value, "value")
         entries = ingest.entries_from_ids(
             row_ids,
             column_ids,
             values,
             like_at=like_at,
             duplicates=duplicates,
-            where=_row_of_frame,
+            where=frames.row_of_frame,
         )
         return cls._trusted(entries)
 
@@ -197,7 +197,7 @@ class Observations:
             Distinct positions, from 0 to ``n_observed - 1``, in any order.
         """
         given = np.asarray(positions)
-        ingest.check_positions(given, self.n_observed, "entry")
+        check_positions(given, self.n_observed, "entry")
         if given.ndim != 1 or not 0 < np.unique(given).size == given.size:
             raise InvalidInputError(
                 f"positions has shape {given.shape} or repeats itself; pass a one-dimensional list "
@@ -243,11 +243,11 @@ class Observations:
 
     def row_index(self, ids: Any) -> Positions:
         """Return the positions of rows given by id or, where there are no ids, by position."""
-        return ingest.lookup(ids, self.row_ids, self.shape[0], "row")
+        return lookup(ids, self.row_ids, self.shape[0], "row")
 
     def column_index(self, ids: Any) -> Positions:
         """Return the positions of columns given by id or, where there are no ids, by position."""
-        return ingest.lookup(ids, self.column_ids, self.shape[1], "column")
+        return lookup(ids, self.column_ids, self.shape[1], "column")
 
     def __len__(self) -> int:
         return self.n_observed
@@ -294,40 +294,3 @@ def as_observations(X: Any, like_at: float | None = None) -> Observations:
         The smallest rating that is a like; observations have their labels already and ignore it.
     """
     return X if isinstance(X, Observations) else Observations.from_matrix(X, like_at=like_at)
-
-
-def _eager(frame: Any) -> nw.DataFrame[Any]:
-    try:
-        return nw.from_native(frame, eager_only=True)
-    except TypeError as error:
-        raise InvalidTypeError(
-            f"frame is of type {type(frame).__name__}; pass a pandas, polars or pyarrow data "
-            "frame, and collect a lazy one first."
-        ) from error
-    except DuplicateError as error:
-        raise InvalidInputError("Two columns of the frame share a name; rename one.") from error
-
-
-def _column(frame: nw.DataFrame[Any], name: str, role: str) -> AnyArray:
-    if name not in frame.columns:
-        raise InvalidInputError(
-            f"The frame has no column {name!r}, given as {role}=; "
-            f"choose one of its columns: {', '.join(map(str, frame.columns))}."
-        )
-    series = frame.get_column(name)
-    position = ingest.first_true(series.is_null().to_numpy())
-    if position is not None:
-        raise InvalidInputError(
-            f"{_row_of_frame(position)}: the {role} in column {name!r} is missing; "
-            "drop the row or fill it in."
-        )
-    values: AnyArray = series.to_numpy()
-    if values.ndim != 1:
-        raise InvalidTypeError(
-            f"Column {name!r}, given as {role}=, holds lists; choose one with a value per row."
-        )
-    return values
-
-
-def _row_of_frame(position: int) -> str:
-    return f"row {position} of the frame"

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 
 from tribit.errors import InvalidInputError, InvalidTypeError
 
@@ -49,6 +48,10 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
             f"random_state is of type {type(random_state).__name__}; pass None, an integer, "
             "a numpy.random.Generator or a numpy.random.RandomState."
         )
+    # Here, not above: any import from scikit-learn also imports scipy.stats and, where it is
+    # installed, pandas (in sklearn.utils.fixes), which takes longer than the rest of tribit.
+    from sklearn.utils import check_random_state  # noqa: PLC0415
+
     legacy = check_random_state(random_state)
     # A fixed width: the default integer of RandomState differs between platforms.
     seed = legacy.randint(0, 2**32, size=4, dtype=np.uint32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import os
 import zlib
 from array import array
@@ -11,15 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tribit import parquet
 from tribit.errors import InvalidInputError
-from tribit.files import atomic_path, text_reader, text_writer
-from tribit.ingest import AnyArray, Duplicates, entries_from_ids
+from tribit.files import atomic_path, column_place, text_reader, text_writer
+from tribit.ids import AnyArray
+from tribit.ingest import Duplicates, entries_from_ids
 from tribit.observations import Observations
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -104,7 +104,10 @@ def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Table:
         raise InvalidInputError(f"{str(path)!r} is not a file; name a file.")
     wanted = None if columns is None else list(columns)
     kind = _kind(source)
-    table = _read_parquet(source, wanted) if kind == PARQUET else _read_text(source, kind, wanted)
+    if kind == PARQUET:
+        table = Table(source.name, parquet.read(source, wanted), None)
+    else:
+        table = _read_text(source, kind, wanted)
     if not all(column.size for column in table.columns.values()):
         raise InvalidInputError(f"{source.name} holds no records; give it at least one.")
     return table
@@ -171,16 +174,7 @@ def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
         sizes = ", ".join(f"{name!r}: {values.shape}" for name, values in arrays.items())
         raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
     if kind == PARQUET:
-        pyarrow = _pyarrow()
-        try:
-            packed = pyarrow.table(arrays)
-        except pyarrow.ArrowException as error:
-            raise InvalidInputError(
-                f"A column does not fit into {target.name} ({error}); "
-                "give each column values of one kind, numbers or strings."
-            ) from error
-        with atomic_path(target) as temporary:
-            pyarrow.parquet.write_table(packed, temporary)
+        parquet.write(target, arrays)
     elif kind in DELIMITERS:
         gzipped = target.suffix.lower() == ".gz"
         with atomic_path(target) as temporary, text_writer(temporary, gzipped=gzipped) as text:
@@ -260,7 +254,7 @@ def _collect(name: str, records: Iterator[Record], wanted: list[str] | None) -> 
     if wanted and all(column.isdecimal() for column in wanted):
         header = [str(position) for position in range(len(header))]
         records = chain([first], records)
-    places = {column: _place(header, column, name) for column in wanted or header}
+    places = {column: column_place(header, column, name) for column in wanted or header}
     cells: dict[str, list[str]] = {column: [] for column in places}
     lines = array("q")
     shared: dict[str, str] = {}  # one object per distinct string: ids repeat millions of times
@@ -275,51 +269,6 @@ def _collect(name: str, records: Iterator[Record], wanted: list[str] | None) -> 
         lines.append(line)
     columns = {column: np.array(texts, dtype=object) for column, texts in cells.items()}
     return Table(name, columns, np.array(lines, dtype=np.int64))
-
-
-def _place(header: list[str], column: str, name: str) -> int:
-    if header.count(column) != 1:
-        problem = "has two columns" if column in header else "has no column"
-        raise InvalidInputError(
-            f"{name} {problem} {column!r}; choose one of its columns: {', '.join(header)}."
-        )
-    return header.index(column)
-
-
-def _read_parquet(path: Path, wanted: list[str] | None) -> Table:
-    pyarrow = _pyarrow()
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            header = file.schema_arrow.names
-            places = {column: _place(header, column, path.name) for column in wanted or header}
-            read = file.read(columns=list(places))
-        texts = {column: read[column].cast(pyarrow.large_string()) for column in places}
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidInputError(
-            f"{path.name} could not be read as parquet columns of text or numbers; "
-            "check that it is complete and holds neither lists nor records."
-        ) from error
-    return Table(path.name, {column: _strings(text) for column, text in texts.items()}, None)
-
-
-def _strings(text: Any) -> AnyArray:
-    # Through its dictionary, so that equal ids share one Python string.
-    encoded = text.combine_chunks().dictionary_encode()
-    distinct = [string.strip() for string in encoded.dictionary.to_pylist()]
-    missing = len(distinct)
-    places = encoded.indices.fill_null(missing).to_numpy(zero_copy_only=False)
-    strings: AnyArray = np.array([*distinct, ""], dtype=object)[places]
-    return strings
-
-
-def _pyarrow() -> ModuleType:
-    try:
-        importlib.import_module("pyarrow.parquet")
-        return importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise InvalidInputError(
-            'Parquet files need pyarrow, which is not installed; run pip install "tribit[data]".'
-        ) from error
 
 
 def _is_number(text: str) -> bool:

@@ -183,7 +183,7 @@ class FixedFactor:
 
     def __init__(self, Q: Array, dtype: np.dtype[Any]) -> None:
         self.Q = np.ascontiguousarray(Q, dtype=dtype)
-        self.column_sums = np.sum(self.Q, axis=0, dtype=np.float64)
+        self.column_sums: Array = np.sum(self.Q, axis=0, dtype=np.float64)
         self._products: dict[int, ColumnProducts] = {}
         self._lock = threading.Lock()
 

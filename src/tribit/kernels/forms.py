@@ -8,9 +8,8 @@ and leaves affine parts to closed sums, so that a tile is read and written as fe
     d / dx     =  unit * slope * first_out + first_constant
     d2 / dx2   =  unit * slope**2 * second_out
 
-A form that is ``bounded`` has ``second_out <= 1`` on every entry, before corrections, with equality at x = 0; an
-observed entry adds at most ``(plus + minus) / unit``. Those bounds make quadratic models that are nowhere below
-the risk, and they need no pass of their own.
+A *bounded* form knows upper bounds of the curvature: of the dense term, the same for every entry, and of each
+correction. They make quadratic models that are nowhere below the risk and that need no pass of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.links import Link, Logistic
+from tribit.links import Link, Logistic, Probit
 from tribit.risks import Risk
 
 Array = NDArray[np.floating[Any]]
@@ -36,6 +35,7 @@ class Form(Protocol):
     value_linear: float
     first_constant: float
     bounded: bool
+    dense_bound: float
 
     def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
         """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
@@ -51,6 +51,14 @@ class Form(Protocol):
 
     def correct_value(self, z: Array, a: Array, b: Array) -> Array:
         """Return the whole correction ``plus l(x, +1) + minus l(x, -1)``, in float64."""
+        ...
+
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return upper bounds of the curvature ``d2 / dx2`` of the corrections."""
+        ...
+
+    def slack(self, first: Array) -> float:
+        """Return the sum over entries of ``1 - curvature / bound``, or a quick estimate, from ``first_out``."""
         ...
 
 
@@ -71,6 +79,7 @@ class LogisticForm:
         self.value_constant = np.log(2.0)
         self.value_linear = pu - nu
         self.first_constant = (pu - nu) * link.scale / 2.0
+        self.dense_bound = weight * self.slope**2
 
     def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
         """Overwrite ``z`` by ``tanh z``; value ``|z| - log(1 + |t|)``, second ``1 - t^2``."""
@@ -104,11 +113,20 @@ class LogisticForm:
         even = size + np.log1p(np.exp(-2.0 * size))
         return np.asarray(self.unit * (a * even - b * x))
 
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return ``(plus + minus) s^2 / 4``: the odd part has no curvature at all."""
+        return np.maximum(plus + minus, 0.0) * self.slope**2
+
+    def slack(self, first: Array) -> float:
+        """Return the sum of ``t^2``."""
+        return float(first @ first)
+
 
 class GenericForm:
     """Any link, through its own loss and derivatives."""
 
     bounded = False
+    dense_bound = np.inf
 
     def __init__(self, link: Link, pu: float, nu: float) -> None:
         self.link, self.pu, self.nu = link, pu, nu
@@ -139,9 +157,38 @@ class GenericForm:
         x = z.astype(np.float64)
         return np.asarray(a * self.link.loss(x, 1) + b * self.link.loss(x, -1))
 
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return infinity: nothing is known."""
+        return np.full(np.broadcast(plus, minus).shape, np.inf)
+
+    def slack(self, first: Array) -> float:
+        """Return the number of entries: no bound is tight."""
+        return float(first.size)
+
+
+class ProbitForm(GenericForm):
+    """``0 < l(x, y)'' < 1 / sigma^2``: the same formulae as any link's, and bounds."""
+
+    bounded = True
+
+    def __init__(self, link: Probit, pu: float, nu: float) -> None:
+        super().__init__(link, pu, nu)
+        self.most = 1.0 / link.sigma**2
+        self.dense_bound = (pu + nu) * self.most
+
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return the positive weights over ``sigma^2``; a negative one only takes curvature away."""
+        return (np.maximum(plus, 0.0) + np.maximum(minus, 0.0)) * self.most
+
+    def slack(self, first: Array) -> float:
+        """Return half the number of entries: ``l(x, +1)'' + l(x, -1)''`` is from 1 to 4 / pi, the bound 2."""
+        return 0.5 * first.size
+
 
 def make_form(link: Link, risk: Risk) -> Form:
     """Return the fastest form for a link under a risk's weights."""
-    if isinstance(link, Logistic):
+    if type(link) is Logistic:
         return LogisticForm(link, risk.pu, risk.nu)
+    if type(link) is Probit:
+        return ProbitForm(link, risk.pu, risk.nu)
     return GenericForm(link, risk.pu, risk.nu)

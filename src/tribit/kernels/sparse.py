@@ -17,6 +17,7 @@ from tribit.kernels.forms import Form
 from tribit.observations import Observations
 
 Array = NDArray[np.floating[Any]]
+Places = NDArray[np.integer[Any]]
 
 #: A panel ends after about this many entries (their factors stay in cache) or this many rows.
 ENTRIES = 16384
@@ -39,8 +40,8 @@ class _Side:
         self.offsets = np.concatenate([[0], np.cumsum(counts)])
         # 32-bit places where they fit: half the memory traffic of every gather.
         place = np.int32 if max(*shape, rows.size) < 2**31 else np.int64
-        self.columns = columns[self.order].astype(place)
-        self.rows = rows[self.order].astype(place)
+        self.columns: Places = columns[self.order].astype(place)
+        self.rows: Places = rows[self.order].astype(place)
         self.weights = weights[0][self.order], weights[1][self.order]
         self.panels = _cut(self.offsets)
 
@@ -96,7 +97,7 @@ class SparsePanel:
         products = self.against.products(free)
         form, side = self.kernel.form, self.kernel.side
         gradient = side.matrix(self.rows, first) @ products.Q
-        bend = np.maximum(second, 0)
+        bend = np.maximum(0.0 if second is None else second, 0).astype(first.dtype)
         if products.kept is not None:
             packed = side.matrix(self.rows, bend) @ products.kept
         else:
@@ -132,7 +133,9 @@ class SparsePanel:
         side = self.kernel.side
         values = self.kernel.form.correct_value(z, *side.weights_of(self.entries))
         local = side.rows[self.entries] - self.rows.start
-        return np.bincount(local, values, minlength=self.rows.stop - self.rows.start)
+        return np.asarray(
+            np.bincount(local, values, minlength=self.rows.stop - self.rows.start), dtype=np.float64
+        )
 
 
 class SparseKernel(Kernel):
@@ -159,7 +162,8 @@ class SparseKernel(Kernel):
         """Sort the observed entries by rows and by columns."""
         kind = np.dtype(dtype)
         rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        weights = tuple(weight.astype(kind) for weight in form.weights(plus, minus))
+        a, b = form.weights(plus, minus)
+        weights = a.astype(kind), b.astype(kind)
         side = _Side(rows, columns, weights, (d1, d2))
         other = _Side(columns, rows, weights, (d2, d1))
         return cls(side, other, form, kind, n_jobs)

@@ -35,8 +35,8 @@ class _Side:
         rows: NDArray[np.integer[Any]],
         columns: NDArray[np.integer[Any]],
         weights: tuple[Array, Array],
+        bounds: Array | None,
         shape: tuple[int, int],
-        form: Form,
     ) -> None:
         self.shape = shape
         self.tiles = -(-shape[1] // TILE)
@@ -50,11 +50,10 @@ class _Side:
         self.cells = ((rows[order] % TILE) * width + (columns[order] - left)).astype(np.uint16)
         self.local_rows = (rows[order] % TILE).astype(np.uint16)
         self.weights = weights[0][order], weights[1][order]
-        #: what the observed entries of each panel can add to the curvature, as sparse matrices
+        #: bounds of what the observed entries of each panel add to the curvature, as sparse matrices
         self.bounds: list[csr_array] = []
-        if form.bounded:
-            most = np.maximum(weights[0], 0) * weights[0].dtype.type(form.unit * form.slope**2)
-            whole = csr_array((most, (rows, columns)), shape=shape)
+        if bounds is not None:
+            whole = csr_array((bounds, (rows, columns)), shape=shape)
             whole.eliminate_zeros()
             self.bounds = [whole[start : start + TILE] for start in range(0, shape[0], TILE)]
 
@@ -77,7 +76,7 @@ class TilePanel:
         products = self.against.products(free)
         model = self._visit(P, free=free, value=value)
         # The bound of the dense term is the same for every row; observed entries add theirs.
-        dense = self.kernel.form.unit * self.kernel.form.slope**2 * products.sums
+        dense = self.kernel.form.dense_bound * products.sums
         observed = self.kernel.side.bounds[self.number] @ products.all
         return replace(model, packed=dense + observed)
 
@@ -103,7 +102,7 @@ class TilePanel:
         values = np.full(P.shape[0], 0.0 if value else np.nan)
         first = np.zeros((P.shape[0], free))
         packed = np.zeros((P.shape[0], products.width if products else 0))
-        squares = 0.0
+        slack = 0.0
         offsets = side.offsets[self.number * side.tiles : (self.number + 1) * side.tiles + 1]
         seen = np.empty(offsets[-1] - offsets[0], dtype=kernel.dtype)
         for tile in range(side.tiles):
@@ -120,8 +119,7 @@ class TilePanel:
                 values += out @ kernel.ones[: out.shape[1]]
             if not free:
                 continue
-            if form.bounded:
-                squares += float(flat @ flat)
+            slack += form.slack(flat)
             add, bend = form.correct(x, side.weights[0][here], side.weights[1][here], curvature)
             flat[cells] += add
             first += z @ Q[block, :free]
@@ -141,7 +139,7 @@ class TilePanel:
         first *= form.unit * form.slope
         first += form.first_constant * against.column_sums[:free]
         packed *= form.unit * form.slope**2
-        return RowModels(values, first, packed, 1.0 - squares / (P.shape[0] * Q.shape[0]))
+        return RowModels(values, first, packed, 1.0 - slack / (P.shape[0] * Q.shape[0]))
 
 
 class TileKernel(Kernel):
@@ -170,9 +168,11 @@ class TileKernel(Kernel):
         """Sort the observed entries by tile, once for each orientation."""
         kind = np.dtype(dtype)
         rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        weights = tuple(weight.astype(kind) for weight in form.weights(plus, minus))
-        side = _Side(rows, columns, weights, (d1, d2), form)
-        other = _Side(columns, rows, weights, (d2, d1), form)
+        a, b = form.weights(plus, minus)
+        weights = a.astype(kind), b.astype(kind)
+        bounds = form.correct_bound(plus, minus).astype(kind) if form.bounded else None
+        side = _Side(rows, columns, weights, bounds, (d1, d2))
+        other = _Side(columns, rows, weights, bounds, (d2, d1))
         return cls(side, other, form, kind, n_jobs)
 
     @property

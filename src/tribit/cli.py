@@ -1,0 +1,230 @@
+"""The command line. Each command calls one public function and prints what it returns."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tribit import __version__
+from tribit.errors import InvalidInputError, TribitError
+
+app = typer.Typer(
+    name="tribit",
+    help="Binary matrix completion from likes, dislikes and the unobserved entries.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+
+Duplicates = Literal["error", "first", "last", "majority"]
+RowName = Annotated[str | None, typer.Option("--row", help="Column of row ids [as in the fit].")]
+ColumnName = Annotated[
+    str | None, typer.Option("--column", help="Column of column ids [as in the fit].")
+]
+DuplicatesOption = Annotated[
+    Duplicates, typer.Option(help="What to do with a pair that is listed more than once.")
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tribit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Binary matrix completion from likes, dislikes and the unobserved entries."""
+
+
+@app.command(
+    epilog="Example: tribit fit ratings.csv -o model.tribit --row user --column item --value rating --like-at 4"
+)
+def fit(
+    file: Annotated[Path, typer.Argument(help="CSV or TSV (plain or .gz) or parquet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    row: Annotated[
+        str, typer.Option(help="Column of row ids, or its number from 0 without header.")
+    ],
+    column: Annotated[str, typer.Option(help="Column of column ids, or its number.")],
+    value: Annotated[
+        str | None,
+        typer.Option(help="Column of +1/-1 or ratings, or its number; without it all are likes."),
+    ] = None,
+    like_at: Annotated[
+        float | None, typer.Option(help="Values are ratings: from this one up a like.")
+    ] = None,
+    duplicates: DuplicatesOption = "error",
+    gammas: Annotated[
+        tuple[float, float, float],
+        typer.Option(help="Weights of the PN, PU and NU risks, summing to 1."),
+    ] = (1.0, 0.0, 0.0),
+    rho: Annotated[float | None, typer.Option(help="P(unobserved) [the share that is].")] = None,
+    link: Annotated[str, typer.Option(help="logistic or probit.")] = "logistic",
+    link_scale: Annotated[
+        float, typer.Option(help="Scale of the logistic link, or sigma of the probit link.")
+    ] = 1.0,
+    rank: Annotated[int, typer.Option(help="Columns of the factors.")] = 10,
+    radius: Annotated[
+        float | None, typer.Option(help="Radius of the norm ball [none; about 1.1 for a mixture].")
+    ] = None,
+    norm: Annotated[str, typer.Option(help="Norm of the ball: max or trace.")] = "max",
+    alpha: Annotated[float | None, typer.Option(help="Bound on the low-rank entries.")] = None,
+    l2: Annotated[float, typer.Option(help="Weight of the ridge penalty.")] = 5.0,
+    intercept: Annotated[bool, typer.Option(help="Fit intercepts.")] = True,
+    solver: Annotated[str, typer.Option(help="newton or projected_gradient.")] = "newton",
+    max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
+    tol: Annotated[float, typer.Option(help="Stop below this relative decrease.")] = 1e-5,
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
+    n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
+    random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Fit a model on a table with one observed entry in each line."""
+    from tribit.links import LINKS  # noqa: PLC0415 - help should not wait for the library
+    from tribit.workflows import fit_file  # noqa: PLC0415
+
+    if link not in LINKS:
+        raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
+    began = time.perf_counter()
+    model = fit_file(
+        file,
+        row=row,
+        column=column,
+        value=value,
+        duplicates=duplicates,
+        like_at=like_at,
+        gammas=gammas,
+        rho=rho,
+        link=LINKS[link](link_scale),  # type: ignore[call-arg]
+        rank=rank,
+        radius=radius,
+        norm=norm,
+        alpha=alpha,
+        l2=l2,
+        intercept=intercept,
+        solver=solver,
+        max_iter=max_iter,
+        max_time=max_time,
+        tol=tol,
+        dtype=dtype,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=0 if quiet else 1,
+    )
+    model.save(out)
+    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
+    _print(
+        {
+            "model": str(out),
+            "rows x columns": f"{shape[0]} x {shape[1]}",
+            "rho": f"{model.rho_:.4f}",
+            "objective": f"{model.objective_:.6g}",
+            "iterations": f"{model.n_iter_} ({model.stop_reason_})",
+            "seconds": f"{time.perf_counter() - began:.2f}",
+        }
+    )
+
+
+@app.command(epilog="Example: tribit predict model.tribit pairs.csv -o scores.csv")
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")],
+    pairs: Annotated[Path, typer.Argument(help="Table with the model's row and column ids.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Table to write (.csv, .tsv, .gz, .parquet).")
+    ],
+    row: RowName = None,
+    column: ColumnName = None,
+) -> None:
+    """Write the probability of a like and the predicted sign for each pair of ids."""
+    from tribit.workflows import predict_file  # noqa: PLC0415
+
+    count = predict_file(model, pairs, out, row=row, column=column)
+    _print({"predictions": str(out), "pairs": str(count)})
+
+
+@app.command(epilog="Example: tribit evaluate model.tribit test.csv")
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")],
+    test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
+    row: RowName = None,
+    column: ColumnName = None,
+    value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
+    duplicates: DuplicatesOption = "error",
+) -> None:
+    """Compare a model with observed entries: sign error, log-loss, AUC."""
+    from tribit.workflows import evaluate_file  # noqa: PLC0415
+
+    result = evaluate_file(model, test, row=row, column=column, value=value, duplicates=duplicates)
+    _print(
+        {
+            "entries": str(result.n_entries),
+            "accuracy": f"{result.accuracy:.4f}",
+            "sign error": f"{result.sign_error:.4f}",
+            "log-loss": f"{result.log_loss:.4f}",
+            "AUC": "only one label" if result.auc is None else f"{result.auc:.4f}",
+        }
+    )
+
+
+@app.command(epilog="Example: tribit demo --picture demo.png")
+def demo(
+    picture: Annotated[
+        Path | None, typer.Option(help="Where to write a picture (needs tribit[plot]).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Draw a matrix as the paper does, complete it with PN and with the mixture, and compare."""
+    from tribit.demo import run_demo  # noqa: PLC0415
+
+    result = run_demo(random_state=seed, shown=not quiet)
+    console.print(result.summary())
+    table = Table("radius", "risk", "recovery error", "sign error, unseen", "seconds")
+    for entry in result.chosen:
+        table.add_row(
+            f"{entry.radius:.2f} ({entry.how})",
+            entry.risk,
+            f"{entry.recovery_error:.3f}",
+            f"{entry.sign_error:.3f}",
+            f"{entry.seconds:.2f}",
+        )
+    console.print(table)
+    if picture is not None:
+        from tribit.plots import plot_demo  # noqa: PLC0415
+
+        plot_demo(result, picture)
+        console.print(f"Picture: {picture}", soft_wrap=True)
+
+
+def _print(facts: dict[str, str]) -> None:
+    width = max(map(len, facts))
+    for name, fact in facts.items():
+        typer.echo(f"{name:<{width}}  {fact}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2, never a traceback."""
+    try:
+        status: Any = app(args=arguments, standalone_mode=True)
+    except TribitError as error:
+        typer.echo(f"Error: {error}", err=True)
+        status = 2
+    except KeyboardInterrupt:
+        typer.echo("Interrupted.", err=True)
+        status = 130
+    sys.exit(status)

@@ -1,0 +1,325 @@
+"""The estimator: the parts of the library behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.ids import lookup
+from tribit.links import as_link
+from tribit.observations import as_observations
+from tribit.problem import make_problem
+from tribit.progress import progress
+from tribit.randomness import generator
+from tribit.solvers import Callback, Stopping, as_solver
+
+Array = NDArray[np.floating[Any]]
+
+#: Above this many entries a dense answer is given only to those who insist: 10^8 float64 are 800 MB.
+DENSE_LIMIT = 10**8
+
+
+class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
+    """Complete a matrix of likes and dislikes, learning from the unobserved entries too.
+
+    Minimises over low-rank ``X = U V' + intercepts``
+
+        g_PN L_PN(X) + g_PU L_PU(X) + g_NU L_NU(X) + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
+
+    subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
+    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI).
+
+    Parameters
+    ----------
+    gammas : tuple of three floats, default=(1, 0, 0)
+        Weights ``(g_PN, g_PU, g_NU)`` of the risks: at least 0, summing to 1. (1, 0, 0) learns from the observed
+        signs alone.
+    rho : float, Missingness or None, default=None
+        Probability that an entry is unobserved; None for the share that is. It matters when g_PU + g_NU > 0.
+    link : str or Link, default="logistic"
+        "logistic", "probit" or a :class:`~tribit.links.Link` such as ``Logistic(scale=7)``.
+    rank : int, default=10
+        Number of columns of U and V.
+    radius : float or None, default=None
+        Radius of the norm ball. None: no ball under PN; a mixture has no minimum without a bound and is given
+        ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``.
+    norm : {"max", "trace"}, default="max"
+        Norm of the ball, in factor form. "trace" needs ``solver="projected_gradient"``.
+    alpha : float or None, default=None
+        Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``.
+    l2 : float, default=5.0
+        Weight of the ridge penalty.
+    intercept : bool, default=True
+        Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
+        g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
+        radius (or alpha): the risk has no minimum in them otherwise.
+    solver : str or solver, default="newton"
+        "newton", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``.
+    max_iter : int or None, default=None
+        Most iterations; None for the solver's own number (newton 100 sweeps, projected_gradient 2000 steps).
+    max_time : float or None, default=None
+        Most seconds.
+    tol : float, default=1e-5
+        Stop when an iteration's first-order decrease is at most this share of the objective.
+    like_at : float or None, default=None
+        Read a matrix as ratings: from ``like_at`` up a like, below a dislike, 0 or NaN or unstored unobserved.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the arithmetic and of the factors. Sums are float64 either way.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for every core. The result has the same bits for any number.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the first factors.
+    verbose : int, default=0
+        1 shows a progress bar (on a terminal).
+    callback : callable or None, default=None
+        Called with a :class:`~tribit.solvers.Iteration` after each iteration; returning True stops the fit.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
+        U and V.
+    intercept_ : float
+        The one intercept, 0 without intercepts.
+    row_intercepts_, column_intercepts_ : array
+        One intercept for each row and column.
+    objective_ : float
+        The objective above at the solution, in float64.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    stop_reason_ : str
+        Why the solver stopped.
+    history_ : list of Iteration
+        What was known after each iteration.
+    rho_ : float or Missingness
+        The ``rho`` that was used.
+    radius_ : float or None
+        The radius that was used.
+    n_features_in_ : int
+        Number of columns of the matrix.
+    row_ids_, column_ids_ : array or None
+        The user's ids, where the observations had any.
+    names_ : tuple of str or None
+        Names of the row, column and value columns of the file, where there was one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = BinaryMatrixCompletion(rank=1, l2=0.1, random_state=0).fit(A)
+    >>> model.predict([0, 3], [2, 3])
+    array([-1,  1])
+    """
+
+    def __init__(
+        self,
+        gammas: Any = (1, 0, 0),
+        *,
+        rho: Any = None,
+        link: Any = "logistic",
+        rank: int = 10,
+        radius: float | None = None,
+        norm: str = "max",
+        alpha: float | None = None,
+        l2: float = 5.0,
+        intercept: bool = True,
+        solver: Any = "newton",
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        tol: float = 1e-5,
+        like_at: float | None = None,
+        dtype: str = "float32",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.gammas = gammas
+        self.rho = rho
+        self.link = link
+        self.rank = rank
+        self.radius = radius
+        self.norm = norm
+        self.alpha = alpha
+        self.l2 = l2
+        self.intercept = intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.tol = tol
+        self.like_at = like_at
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+
+        Returns
+        -------
+        self
+        """
+        observations = as_observations(X, like_at=self.like_at)
+        solver = as_solver(self.solver)
+        draws = generator(self.random_state)
+        problem = make_problem(
+            observations,
+            gammas=self.gammas,
+            rho=self.rho,
+            link=self.link,
+            rank=self.rank,
+            radius=self.radius,
+            norm=self.norm,
+            alpha=self.alpha,
+            l2=self.l2,
+            intercept=self.intercept,
+            dtype=self.dtype,
+            n_jobs=self.n_jobs,
+            generator=draws,
+        )
+        most = solver.max_iter if self.max_iter is None else self.max_iter
+        with progress("fitting", most, self.callback, shown=bool(self.verbose)) as callback:
+            stopping = Stopping(most, self.tol, self.max_time, callback)
+            result = solver.minimise(
+                problem.objective, problem.constraints, problem.start, stopping, draws
+            )
+        factors = result.factors.astype(self.dtype)
+        self._set_factors(factors)
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self.stop_reason_, self.history_ = result.stop_reason, result.history
+        self.objective_ = problem.objective.in_float64().value(factors)
+        self.rho_, self.radius_ = problem.rho, problem.radius
+        self.n_features_in_ = observations.shape[1]
+        self.row_ids_, self.column_ids_ = observations.row_ids, observations.column_ids
+        self.names_: tuple[str, str, str | None] | None = None
+        if result.n_iter == most and not result.converged:
+            warnings.warn(
+                f"The fit stopped after max_iter = {most} iterations, before tol = {self.tol:g} was reached: "
+                "raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def decision_function(self, rows: Any, columns: Any) -> Array:
+        """Return ``x`` for pairs of rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : array-like of equal length, or single values
+            The user's ids where the model was fitted on ids, else positions from 0.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+            Positive where a like is the likelier.
+        """
+        check_is_fitted(self)
+        return self._factors().at(*self._positions(rows, columns))
+
+    def predict_proba(self, rows: Any, columns: Any) -> Array:
+        """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`)."""
+        return as_link(self.link).probability(self.decision_function(rows, columns))
+
+    def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
+        """Return +1 (like) or -1 (dislike) for pairs of rows and columns (see :meth:`decision_function`)."""
+        likely = self.predict_proba(rows, columns) >= 0.5
+        return np.where(likely, 1, -1).astype(np.int8)
+
+    def complete(
+        self,
+        what: Literal["probability", "decision", "sign"] = "probability",
+        *,
+        force: bool = False,
+    ) -> Array:
+        """Return the whole completed matrix, dense.
+
+        Parameters
+        ----------
+        what : {"probability", "decision", "sign"}, default="probability"
+            Probability of a like, ``x``, or +1 / -1.
+        force : bool, default=False
+            Allow more than 10^8 entries.
+        """
+        check_is_fitted(self)
+        choices = ("probability", "decision", "sign")
+        if what not in choices:
+            raise InvalidInputError(f"what must be one of {', '.join(choices)}; got {what!r}.")
+        factors = self._factors()
+        shape = factors.row_factors.shape[0], factors.column_factors.shape[0]
+        if shape[0] * shape[1] > DENSE_LIMIT and not force:
+            raise InvalidInputError(
+                f"The completed matrix has {shape[0]} x {shape[1]} entries, {shape[0] * shape[1] * 8 / 1e9:.1f} GB: "
+                "ask for the pairs you need with predict_proba(rows, columns), or pass force=True."
+            )
+        P, Q = factors.augmented()
+        X = P @ Q.T
+        if what == "decision":
+            return np.asarray(X)
+        likely = as_link(self.link).probability(X)
+        return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return the share of the observed entries of ``X`` whose sign is predicted right."""
+        from tribit.metrics import evaluate  # noqa: PLC0415 - metrics takes the estimator
+
+        return evaluate(self, X).accuracy
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safetensors file; :func:`tribit.load` reads it back."""
+        from tribit.storage import save  # noqa: PLC0415 - storage makes estimators
+
+        save(self, path)
+
+    def _factors(self) -> Factors:
+        return Factors(
+            self.row_factors_,
+            self.column_factors_,
+            self.intercept_,
+            self.row_intercepts_,
+            self.column_intercepts_,
+        )
+
+    def _set_factors(self, factors: Factors) -> None:
+        self.row_factors_, self.column_factors_ = factors.row_factors, factors.column_factors
+        self.intercept_ = factors.intercept
+        self.row_intercepts_ = factors.row_intercepts
+        self.column_intercepts_ = factors.column_intercepts
+
+    def _positions(self, rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of pairs given by id or position; unknown ones are named."""
+        shape = self.row_factors_.shape[0], self.column_factors_.shape[0]
+        i = lookup(rows, self.row_ids_, shape[0], "row")
+        j = lookup(columns, self.column_ids_, shape[1], "column")
+        if i.size != j.size:
+            raise InvalidInputError(
+                f"rows and columns must have the same length; got {i.size} and {j.size}."
+            )
+        return i, j
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,86 @@
+"""How well a model predicts observed entries: signs, probabilities, order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from tribit.errors import InvalidInputError
+from tribit.links import as_link
+from tribit.observations import Observations, as_observations
+
+if TYPE_CHECKING:
+    from tribit.completion import BinaryMatrixCompletion
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measures over the observed entries of a test set.
+
+    Attributes
+    ----------
+    n_entries : int
+        How many entries were predicted.
+    accuracy, sign_error : float
+        Shares of the signs that were predicted right and wrong.
+    log_loss : float
+        Mean of ``-log P(the observed label)``.
+    auc : float or None
+        Probability that a like is ranked above a dislike; None where only one of the two was observed.
+    """
+
+    n_entries: int
+    accuracy: float
+    sign_error: float
+    log_loss: float
+    auc: float | None
+
+
+def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
+    """Compare a fitted model with observed entries, none of which it should have been fitted on.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion
+        A fitted model.
+    X : Observations, sparse matrix or array
+        The entries to predict. Ids, where both have them, are matched by id; else rows and columns by position.
+
+    Returns
+    -------
+    Evaluation
+    """
+    observations = as_observations(X, like_at=model.like_at)
+    rows, columns = _pairs(model, observations)
+    x = model.decision_function(rows, columns)
+    link = as_link(model.link)
+    likes = observations.labels > 0
+    losses = np.where(likes, link.loss(x, 1), link.loss(x, -1))
+    wrong = float(np.mean((link.probability(x) >= 0.5) != likes))
+    both = likes.any() and not likes.all()
+    return Evaluation(
+        n_entries=observations.n_observed,
+        accuracy=1.0 - wrong,
+        sign_error=wrong,
+        log_loss=float(np.mean(losses)),
+        auc=float(roc_auc_score(likes, x)) if both else None,
+    )
+
+
+def _pairs(model: BinaryMatrixCompletion, observations: Observations) -> tuple[Any, Any]:
+    """Return the rows and columns of the observed entries as the model names them."""
+    sides = []
+    for axis, ids, known, places in (
+        ("row", observations.row_ids, model.row_ids_, observations.rows),
+        ("column", observations.column_ids, model.column_ids_, observations.columns),
+    ):
+        if ids is None and known is not None:
+            raise InvalidInputError(
+                f"The model was fitted on {axis} ids but the test entries have none: read them with the same ids "
+                "(Observations.from_frame, or row_ids= and column_ids=)."
+            )
+        sides.append(places if ids is None or known is None else ids[places])
+    return sides[0], sides[1]

@@ -1,0 +1,78 @@
+"""Pictures. They need matplotlib, which the extra ``tribit[plot]`` brings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tribit.errors import InvalidInputError
+from tribit.files import atomic_path
+
+if TYPE_CHECKING:
+    from tribit.demo import DemoResult
+
+#: Rows and columns shown of a matrix: a corner, so that single entries can be told apart.
+CORNER = 60
+
+
+def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
+    """Draw the target, what was seen of it, the completion, and the error of each risk over the radius."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(1, 4, figsize=(13, 3.4), width_ratios=(1, 1, 1, 1.35))
+    corner = slice(0, CORNER), slice(0, CORNER)
+    # Each picture has its own scale: completions are shrunk, and it is the pattern that matters.
+    for axis, matrix, title in (
+        (axes[0], result.target, "hidden matrix"),
+        (axes[1], result.observations.to_sparse()[:CORNER, :CORNER].toarray(), "what was seen"),
+        (axes[2], result.completed, "completed"),
+    ):
+        shown = np.asarray(matrix, dtype=float)[corner]
+        size = np.abs(shown).max()
+        axis.imshow(shown, cmap="RdBu", vmin=-size, vmax=size, interpolation="nearest")
+        axis.set_title(title)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    styles = {"PN": ("o--", "observed signs alone (PN)"), "mixture": ("s-", "mixture of all three")}
+    for risk, (style, label) in styles.items():
+        fits = [fit for fit in result.fits if fit.risk == risk]
+        color = "0.45" if risk == "PN" else "tab:blue"
+        axes[3].plot(
+            [f.radius for f in fits],
+            [f.recovery_error for f in fits],
+            style,
+            color=color,
+            label=label,
+        )
+    axes[3].axhline(1.0, color="0.8", zorder=0)
+    axes[3].set_xscale("log")
+    axes[3].set_xlabel("radius of the max-norm ball")
+    axes[3].set_ylabel("recovery error")
+    axes[3].legend(frameon=False)
+    figure.tight_layout()
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=_format(path), dpi=110)
+    pyplot.close(figure)
+
+
+def _format(path: str | os.PathLike[str]) -> str:
+    suffix = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()  # noqa: PTH122
+    if suffix not in ("png", "pdf", "svg"):
+        raise InvalidInputError(
+            f"{os.fspath(path)!r} must end in .png, .pdf or .svg to say what kind of picture it is."
+        )
+    return suffix
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise InvalidInputError(
+            'Pictures need matplotlib: install it with pip install "tribit[plot]".'
+        ) from None
+    matplotlib.use("Agg")  # files only, whatever display there is
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    return pyplot

@@ -1,0 +1,163 @@
+"""From a user's words (gammas, radius, l2, ...) to an objective, its constraints and a first point.
+
+    min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
+    subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
+
+PN alone is bounded below whatever X is. A mixture is not: PU rewards an observed like by ``rho / (1 - rho)`` times
+the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and the intercepts
+are kept within it too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tribit.constraints import (
+    Constraint,
+    EntryBound,
+    MaxNorm,
+    TraceNorm,
+    Unconstrained,
+    check_not_negative,
+)
+from tribit.errors import InvalidInputError, InvalidTypeError, UnboundedRiskWarning
+from tribit.factors import Factors
+from tribit.links import Link, as_link
+from tribit.objective import Objective
+from tribit.observations import Observations
+from tribit.risks import Missingness, Risk, check_gammas
+
+NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNorm}
+
+#: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
+#: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
+DEFAULT_BOUND_PROBABILITY = 0.75
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective, the constraints on its factors, where to start, and the values chosen on the way."""
+
+    objective: Objective
+    constraints: list[Constraint]
+    start: Factors
+    rho: float | Missingness
+    radius: float | None
+
+
+def make_problem(
+    observations: Observations,
+    *,
+    gammas: Any,
+    rho: Any,
+    link: Any,
+    rank: Any,
+    radius: Any,
+    norm: Any,
+    alpha: Any,
+    l2: Any,
+    intercept: Any,
+    dtype: Any,
+    n_jobs: Any,
+    generator: np.random.Generator,
+) -> Problem:
+    """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
+    curve = as_link(link)
+    risk = Risk(*check_gammas(gammas), _rho(rho, observations))
+    columns = _rank(rank, observations.shape)
+    check_not_negative("l2", l2)
+    if not isinstance(intercept, bool | np.bool_):
+        raise InvalidTypeError(f"intercept must be True or False; got {intercept!r}.")
+    if dtype not in ("float32", "float64"):
+        raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    if norm not in NORMS:
+        raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
+    intercept = bool(intercept)
+    mixed = risk.unobserved > 0
+    if mixed and radius is None and alpha is None:
+        radius, norm = curve.level(DEFAULT_BOUND_PROBABILITY), "max"
+    ball: Constraint = Unconstrained() if radius is None else NORMS[norm](radius)
+    constraints = [ball]
+    if alpha is not None:
+        constraints.append(EntryBound(alpha))
+    bound = _intercept_bound(curve, mixed, radius if norm == "max" else None, alpha)
+    if not mixed:
+        bounded = radius is not None or alpha is not None
+        _warn_if_unbounded(observations, intercept, l2, bounded=bounded)
+    objective = Objective(
+        observations,
+        curve,
+        risk,
+        l2=l2,
+        intercept=intercept,
+        intercept_bound=bound,
+        dtype=dtype,
+        n_jobs=n_jobs,
+    )
+    U, V = ball.start(observations.shape, columns, generator)
+    for constraint in constraints[1:]:
+        U, V = constraint.project(U, V)
+    start = Factors.of(U, V, _like_level(observations, curve) if intercept else 0.0)
+    if not mixed:
+        start = _quiet_unseen(start, observations)
+    return Problem(objective, constraints, start, risk.rho, radius)
+
+
+def _rho(rho: Any, observations: Observations) -> Any:
+    """Return ``rho``, by default the share of entries that are unobserved."""
+    return 1.0 - observations.density if rho is None else rho
+
+
+def _rank(rank: Any, shape: tuple[int, int]) -> int:
+    if isinstance(rank, bool) or not isinstance(rank, int | np.integer):
+        raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
+    if not 1 <= rank <= max(shape):
+        raise InvalidInputError(
+            f"rank must be from 1 to {max(shape)}, the larger side of the {shape[0]} x {shape[1]} matrix; "
+            f"got {rank}."
+        )
+    return int(rank)
+
+
+def _intercept_bound(link: Link, mixed: bool, radius: float | None, alpha: float | None) -> float:
+    """Return how large an intercept may be: not limited under PN, else the tighter of radius and alpha."""
+    if not mixed:
+        return np.inf
+    given = [value for value in (radius, alpha) if value is not None]
+    return min(given, default=link.level(DEFAULT_BOUND_PROBABILITY))
+
+
+def _warn_if_unbounded(
+    observations: Observations, intercept: bool, l2: float, *, bounded: bool
+) -> None:
+    """Warn where likes alone (or dislikes alone) leave PN with no finite minimum."""
+    if observations.n_likes and observations.n_dislikes:
+        return
+    if not intercept and (l2 or bounded):
+        return
+    what = "likes" if observations.n_likes else "dislikes"
+    warnings.warn(
+        f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
+        "iteration limit or tolerance: give unobserved entries weight (gammas), or pass intercept=False with "
+        "a radius, an alpha or l2 > 0.",
+        UnboundedRiskWarning,
+        stacklevel=4,
+    )
+
+
+def _like_level(observations: Observations, link: Link) -> float:
+    """Return ``x`` at which a like is as frequent as among the observed entries."""
+    # Half an entry more on each side: the level of likes alone would be infinite.
+    return link.level((observations.n_likes + 0.5) / (observations.n_observed + 1.0))
+
+
+def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
+    """Set the factors of rows and columns with nothing observed to 0: PN would leave them as drawn."""
+    U, V = factors.row_factors.copy(), factors.column_factors.copy()
+    U[np.bincount(observations.rows, minlength=observations.shape[0]) == 0] = 0.0
+    V[np.bincount(observations.columns, minlength=observations.shape[1]) == 0] = 0.0
+    return Factors.of(U, V, factors.intercept)

@@ -1,0 +1,40 @@
+"""A progress bar for long fits: on a terminal only, and never in the way of a user's own callback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tribit.solvers.loop import Callback, Iteration
+
+
+@contextmanager
+def progress(
+    what: str, most: int, callback: Callback | None, *, shown: bool
+) -> Iterator[Callback | None]:
+    """Yield a callback that moves a bar of at most ``most`` iterations and then calls the user's own."""
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield callback
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}  objective {task.fields[objective]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=most, objective="")
+
+        def both(iteration: Iteration) -> Any:
+            bar.update(task, completed=iteration.iteration, objective=f"{iteration.objective:.6g}")
+            return callback(iteration) if callback is not None else None
+
+        yield both

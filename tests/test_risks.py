@@ -1,0 +1,248 @@
+import numpy as np
+import pytest
+from reference import REGISTERED_LINKS, RHO, RISKS, gammas_of, link_id, links_of, table
+from scipy.special import expit
+
+from tribit import risks
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.links import LINKS
+from tribit.risks import Missingness, Risk, nu, pn, pnu, pu, punu, tri
+
+NAN = float("nan")
+DRAWS = 400_000
+
+each_risk = pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
+each_link = pytest.mark.parametrize(
+    "link", [links_of(kind)[-1] for kind in LINKS.values()], ids=link_id
+)
+
+
+class RhoByEntry:
+    """A small model of the mask: ``rho_ij = f(a_i + c_j)``."""
+
+    def __init__(self, shape, seed=0):
+        rng = np.random.default_rng(seed)
+        self.rows, self.columns = rng.normal(size=shape[0]), rng.normal(size=shape[1])
+
+    def rho_at(self, rows, columns):
+        return expit(self.rows[rows] + self.columns[columns])
+
+    @property
+    def dense(self):
+        return expit(self.rows[:, None] + self.columns)
+
+
+# The table
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.25, 0.7, 0.999])
+@pytest.mark.parametrize(
+    ("make", "gammas"),
+    [
+        (lambda rho: Risk(1.0, 0.0, 0.0, rho), (1, 0, 0)),
+        (pu, (0, 1, 0)),
+        (nu, (0, 0, 1)),
+        (lambda rho: punu(0.0, rho), (0, 1, 0)),
+        (lambda rho: punu(0.3, rho), (0, 0.7, 0.3)),
+        (lambda rho: punu(1.0, rho), (0, 0, 1)),
+        (lambda rho: pnu(0.0, rho), (1, 0, 0)),
+        (lambda rho: pnu(0.4, rho), (0.6, 0.4, 0)),
+        (lambda rho: pnu(-0.4, rho), (0.6, 0, 0.4)),
+        (lambda rho: pnu(-1.0, rho), (0, 0, 1)),
+        (lambda rho: tri(0.5, 0.3, 0.2, rho), (0.5, 0.3, 0.2)),
+    ],
+)
+def test_the_table_is_the_closed_formula(make, gammas, rho):
+    risk = make(rho)
+    assert gammas_of(risk) == pytest.approx(gammas, abs=1e-15)
+    assert risk.rho == rho
+    expected = table(gammas, np.float64(rho))
+    np.testing.assert_allclose(risk.table(), [expected[a] for a in (1, 0, -1)], rtol=1e-13)
+
+
+def test_pn_counts_observed_entries_alone():
+    np.testing.assert_array_equal(pn().table(), [[1, 0], [0, 0], [0, 1]])
+    assert pn().unobserved == 0
+
+
+@each_risk
+def test_unobserved_is_the_weight_of_what_every_entry_adds(risk):
+    assert risk.unobserved == pytest.approx(risk.table()[1].sum())
+
+
+@each_risk
+def test_observed_weights_are_the_rows_of_the_table_less_the_row_of_0(risk):
+    labels = np.array([1, -1, 1, -1], dtype=np.int8)
+    places = np.arange(4)
+    plus, minus = risk.observed_weights(labels, places, places)
+    like, none, dislike = risk.table()
+    expected = np.where((labels > 0)[:, None], like - none, dislike - none)
+    np.testing.assert_allclose(np.stack([plus, minus], axis=1), expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("gammas", [(0, 1, 0), (0, 0, 1), (0.5, 0.3, 0.2)])
+def test_observed_weights_take_rho_entry_by_entry(gammas):
+    model = RhoByEntry((5, 4))
+    risk = Risk(*gammas, rho=model)
+    rows, columns = np.array([0, 3, 4, 1]), np.array([1, 0, 3, 2])
+    labels = np.array([1, -1, 1, -1], dtype=np.int8)
+    got = np.stack(risk.observed_weights(labels, rows, columns), axis=1)
+    for weights, label, row, column in zip(got, labels, rows, columns, strict=True):
+        one = Risk(*gammas, rho=float(model.dense[row, column])).table()
+        np.testing.assert_allclose(weights, one[0 if label > 0 else 2] - one[1], rtol=1e-12)
+
+
+# Unbiasedness
+
+
+def simulate(link, rho, seed):
+    """Return x, signs Y drawn at a hidden m, and A: Y where observed, 0 elsewhere; many draws of 12 entries."""
+    rng = np.random.default_rng(seed)
+    spread = 1.5 / abs(link.first(np.zeros(1), 1)[0])
+    m, x = rng.normal(size=(2, 12)) * spread
+    Y = np.where(rng.random((DRAWS // 12, 12)) < link.probability(m), 1, -1)
+    return x, Y, np.where(rng.random(Y.shape) < rho, 0, Y)
+
+
+def total(cells, link, x, kinds):
+    """Return the risk of every draw; ``cells`` are the rows of the table for +1, 0 and -1."""
+    losses = np.stack([link.loss(x, 1), link.loss(x, -1)])
+    each = np.einsum("as...,s...->a...", cells, losses)  # one value a kind and an entry
+    return sum(((kinds == a) * each[row]).sum(axis=1) for row, a in enumerate((1, 0, -1)))
+
+
+def z_score(a, b):
+    gap = a - b
+    return abs(gap.mean()) / (gap.std() / np.sqrt(gap.size))
+
+
+def over_entries(risk, n):
+    return np.repeat(risk.table()[:, :, None], n, axis=2)
+
+
+UNBIASED = {"pu": pu(RHO), "nu": nu(RHO)} | {
+    f"punu-{gamma}": punu(gamma, RHO) for gamma in (0.0, 0.25, 0.5, 0.8, 1.0)
+}
+
+
+@each_link
+@pytest.mark.parametrize("risk", UNBIASED.values(), ids=UNBIASED)
+def test_pu_nu_and_their_mixtures_estimate_the_full_risk(link, risk):
+    x, Y, A = simulate(link, RHO, seed=1)
+    full = total(over_entries(pn(), 12), link, x, Y)
+    seen = total(over_entries(risk, 12), link, x, A)
+    assert z_score(seen, full) < 4
+
+
+@each_link
+def test_pn_estimates_the_share_q_of_the_full_risk(link):
+    x, Y, A = simulate(link, RHO, seed=2)
+    full, seen = (total(over_entries(pn(), 12), link, x, kinds) for kinds in (Y, A))
+    assert z_score(seen, (1 - RHO) * full) < 4
+    assert z_score(seen, full) > 50
+
+
+@each_link
+@pytest.mark.parametrize("place", [(0, 0), (0, 1), (1, 1), (2, 1)])
+def test_the_simulation_notices_a_wrong_sign(link, place):
+    x, Y, A = simulate(link, RHO, seed=1)
+    wrong = over_entries(pu(RHO), 12)
+    wrong[place] *= -1
+    full = total(over_entries(pn(), 12), link, x, Y)
+    assert z_score(total(wrong, link, x, A), full) > 20
+
+
+@each_link
+@pytest.mark.parametrize("risk", UNBIASED.values(), ids=UNBIASED)
+def test_unbiasedness_holds_exactly_in_expectation(link, risk):
+    f = link.probability(np.linspace(-2, 2, 9))
+    like, none, dislike = risk.table()
+    expected = (1 - RHO) * (np.outer(f, like) + np.outer(1 - f, dislike)) + RHO * none
+    np.testing.assert_allclose(expected, np.stack([f, 1 - f], axis=1), rtol=1e-12, atol=1e-12)
+
+
+@each_link
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
+def test_a_rho_for_each_entry_keeps_the_risk_unbiased(link, gamma):
+    model = RhoByEntry((1, 12), seed=3)
+    x, Y, A = simulate(link, model.dense, seed=3)
+    risk = punu(gamma, model)
+    places = np.zeros(12, dtype=int), np.arange(12)
+    dense = np.repeat([[risk.nu], [risk.pu]], 12, axis=1)
+    cells = np.stack(
+        [
+            dense + risk.observed_weights(np.ones(12), *places),
+            dense,
+            dense + risk.observed_weights(-np.ones(12), *places),
+        ]
+    )
+    full = total(over_entries(pn(), 12), link, x, Y)
+    assert z_score(total(cells, link, x, A), full) < 4
+    one_rho = over_entries(punu(gamma, float(model.dense.mean())), 12)
+    assert z_score(total(one_rho, link, x, A), full) > 6
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "gammas",
+    [(0.5, 0.5, 0.5), (-0.1, 0.6, 0.5), (1.1, -0.1, 0.0), (0, 0, 0), (NAN, 0.5, 0.5), (np.inf, 0, 0)],
+)
+def test_weights_outside_the_simplex_are_refused(gammas):
+    with pytest.raises(InvalidInputError, match="must be at least 0 and sum to 1; got .* sums to"):
+        tri(*gammas, 0.5)
+
+
+@pytest.mark.parametrize("gammas", ["pn", (None, 1, 0), 3, ("a", "b", "c")])
+def test_weights_that_are_no_numbers_are_refused(gammas):
+    with pytest.raises(InvalidTypeError, match="gammas must be three numbers .* got"):
+        risks.check_gammas(gammas)
+
+
+@pytest.mark.parametrize("gammas", [(), (1.0,), (0.5, 0.5), (0.25, 0.25, 0.25, 0.25)])
+def test_there_are_three_weights(gammas):
+    with pytest.raises(InvalidInputError, match=f"must be three numbers .* got {len(gammas)}"):
+        risks.check_gammas(gammas)
+
+
+def test_weights_come_back_as_floats():
+    got = risks.check_gammas(np.array([1, 0, 0]))
+    assert got == (1.0, 0.0, 0.0)
+    assert all(type(weight) is float for weight in got)
+
+
+@pytest.mark.parametrize("rho", [1.0, -0.1, 1.5, NAN, np.inf, np.float32(1.0)])
+@pytest.mark.parametrize("make", [pu, nu, lambda rho: punu(0.5, rho), lambda rho: pnu(0.5, rho)])
+def test_rho_is_below_1(make, rho):
+    with pytest.raises(InvalidInputError, match=r"must be in \[0, 1\); got"):
+        make(rho)
+
+
+@pytest.mark.parametrize("rho", [True, None, "0.5", [0.5], np.array([0.5])])
+def test_rho_is_a_number_or_a_model(rho):
+    with pytest.raises(InvalidTypeError, match="a number in .* or a model with rho_at; got"):
+        pu(rho)
+
+
+@pytest.mark.parametrize("gamma", [-0.1, 1.1, NAN])
+def test_gamma_is_a_share(gamma):
+    with pytest.raises(InvalidInputError, match=r"gamma must be in \[0, 1\]; got"):
+        punu(gamma, 0.5)
+
+
+@pytest.mark.parametrize("eta", [-1.1, 1.1, NAN])
+def test_eta_is_between_minus_1_and_1(eta):
+    with pytest.raises(InvalidInputError, match=r"eta must be in \[-1, 1\]; got"):
+        pnu(eta, 0.5)
+
+
+def test_a_model_has_no_one_table():
+    model = RhoByEntry((2, 2))
+    assert isinstance(model, Missingness)
+    with pytest.raises(InvalidInputError, match="there is no one table; use observed_weights"):
+        pu(model).table()
+
+
+def test_all_registered_links_are_simulated():
+    assert {link.name for link in REGISTERED_LINKS} == set(LINKS)
