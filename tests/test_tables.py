@@ -7,7 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tribit.errors import InvalidInputError
-from tribit.tables import observations_from_file, pairs_from_file, read_table, write_table
+from tribit.tables import observations_from_file, read_table, write_table
+
+
+def pairs_from_file(path, *, row, column):
+    table = read_table(path, [row, column])
+    return table.ids(row), table.ids(column)
+
 
 HEADER = ["user", "item", "rating"]
 RECORDS = [["u2", "7", "4"], ["u1", "7", "1.5"], ["u2", "10", "5"]]

@@ -34,6 +34,10 @@ DuplicatesOption = Annotated[
     Duplicates, typer.Option(help="What to do with a pair that is listed more than once.")
 ]
 
+SkipUnknown = Annotated[
+    bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
+]
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -149,12 +153,14 @@ def predict(
     ],
     row: RowName = None,
     column: ColumnName = None,
+    skip_unknown: SkipUnknown = False,
 ) -> None:
     """Write the probability of a like and the predicted sign for each pair of ids."""
     from tribit.workflows import predict_file  # noqa: PLC0415
 
-    count = predict_file(model, pairs, out, row=row, column=column)
-    _print({"predictions": str(out), "pairs": str(count)})
+    done = predict_file(model, pairs, out, row=row, column=column, skip_unknown=skip_unknown)
+    skipped = f" ({done.n_skipped} with unknown ids left out)" if done.n_skipped else ""
+    _print({"predictions": str(out), "pairs": f"{done.n_pairs}{skipped}"})
 
 
 @app.command(epilog="Example: tribit evaluate model.tribit test.csv")
@@ -165,11 +171,20 @@ def evaluate(
     column: ColumnName = None,
     value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
     duplicates: DuplicatesOption = "error",
+    skip_unknown: SkipUnknown = False,
 ) -> None:
     """Compare a model with observed entries: sign error, log-loss, AUC."""
     from tribit.workflows import evaluate_file  # noqa: PLC0415
 
-    result = evaluate_file(model, test, row=row, column=column, value=value, duplicates=duplicates)
+    result = evaluate_file(
+        model,
+        test,
+        row=row,
+        column=column,
+        value=value,
+        duplicates=duplicates,
+        skip_unknown=skip_unknown,
+    )
     _print(
         {
             "entries": str(result.n_entries),

@@ -29,7 +29,7 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
         (axes[2], result.completed, "completed"),
     ):
         shown = np.asarray(matrix, dtype=float)[corner]
-        size = np.abs(shown).max()
+        size = 1.0 if title == "what was seen" else 2.5 * float(np.std(shown))
         axis.imshow(shown, cmap="RdBu", vmin=-size, vmax=size, interpolation="nearest")
         axis.set_title(title)
         axis.set_xticks([])
@@ -47,6 +47,9 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
         )
     axes[3].axhline(1.0, color="0.8", zorder=0)
     axes[3].set_xscale("log")
+    ticks = sorted({fit.radius for fit in result.fits})
+    axes[3].set_xticks(ticks, [f"{tick:.2f}" for tick in ticks])
+    axes[3].set_xticks([], minor=True)
     axes[3].set_xlabel("radius of the max-norm ball")
     axes[3].set_ylabel("recovery error")
     axes[3].legend(frameon=False)

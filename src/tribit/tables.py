@@ -149,12 +149,6 @@ def observations_from_file(
     return Observations(*entries)
 
 
-def pairs_from_file(path: PathLike, *, row: str, column: str) -> tuple[AnyArray, AnyArray]:
-    """Read the row ids and the column ids of a file's records, as arrays of str."""
-    table = read_table(path, [row, column])
-    return table.ids(row), table.ids(column)
-
-
 def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
     """Write columns of equal length to a CSV, TSV (also ``.gz``) or parquet file, whole or not.
 

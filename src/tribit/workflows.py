@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,15 @@ from numpy.typing import NDArray
 
 from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError
-from tribit.ids import Positions
-from tribit.ingest import Duplicates
+from tribit.ids import Positions, Where
+from tribit.ingest import Duplicates, as_labels
+from tribit.links import as_link
 from tribit.metrics import Evaluation, evaluate
 from tribit.observations import Observations
 from tribit.storage import load
-from tribit.tables import observations_from_file, pairs_from_file, write_table
+from tribit.tables import Table, observations_from_file, read_table, write_table
 
 PathLike = str | os.PathLike[str]
-Names = tuple[str | None, str | None, str | None]
 
 
 def fit_file(
@@ -66,7 +67,8 @@ def predict_file(
     *,
     row: str | None = None,
     column: str | None = None,
-) -> int:
+    skip_unknown: bool = False,
+) -> Prediction:
     """Write the probability of a like and the predicted sign for each pair of ids in a table.
 
     Parameters
@@ -79,21 +81,28 @@ def predict_file(
         The table to write: the two id columns, ``probability`` and ``label`` (+1 or -1).
     row, column : str, optional
         Names of the id columns; those the model was fitted with by default.
+    skip_unknown : bool, default=False
+        Leave out pairs with an id that the model does not know, instead of refusing the table.
 
     Returns
     -------
-    int
-        Number of pairs.
+    Prediction
+        Numbers of pairs written and left out.
     """
     model = load(model_path)
     row, column, _ = _names(model, row, column, None)
-    rows, columns = pairs_from_file(pairs, row=row, column=column)
-    i = _known(rows, model.row_ids_)
-    j = _known(columns, model.column_ids_)
-    probability = model.predict_proba(i, j)
-    label = np.where(probability >= 0.5, 1, -1)
-    write_table(out, {row: rows, column: columns, "probability": probability, "label": label})
-    return int(label.size)
+    table = read_table(pairs, [row, column])
+    i, j, kept = _positions(model, table, row, column, skip_unknown)
+    x = model._factors().at(i, j)
+    probability = as_link(model.link).probability(x)
+    columns = {
+        row: table.ids(row)[kept],
+        column: table.ids(column)[kept],
+        "probability": probability,
+        "label": np.where(probability >= 0.5, 1, -1),
+    }
+    write_table(out, columns)
+    return Prediction(n_pairs=int(np.sum(kept)), n_skipped=int(np.sum(~kept)))
 
 
 def evaluate_file(
@@ -104,39 +113,54 @@ def evaluate_file(
     column: str | None = None,
     value: str | None = None,
     duplicates: Duplicates = "error",
+    skip_unknown: bool = False,
 ) -> Evaluation:
     """Compare a saved model with a table of observed entries that it was not fitted on.
 
     The parameters are those of :func:`fit_file`; names default to those the model was fitted with, and ratings
-    are split at the model's own ``like_at``.
+    are split at the model's own ``like_at``. With ``skip_unknown`` entries with an id that the model does not know
+    are left out, instead of refusing the table.
     """
     model = load(model_path)
     row, column, value = _names(model, row, column, value)
-    seen = observations_from_file(
-        test, row=row, column=column, value=value, like_at=model.like_at, duplicates=duplicates
+    table = read_table(test, [row, column] if value is None else [row, column, value])
+    i, j, kept = _positions(model, table, row, column, skip_unknown)
+    if not kept.any():
+        raise InvalidInputError(
+            f"No entry of {table.name} has a row id and a column id that the model knows; "
+            "check --row and --column."
+        )
+    labels = (
+        np.ones(i.size)
+        if value is None
+        else as_labels(table.numbers(value)[kept], model.like_at, _kept_where(table, kept))
     )
-    row_ids, column_ids = (
-        _known(seen.row_ids, model.row_ids_),
-        _known(seen.column_ids, model.column_ids_),
+    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
+    seen = Observations.from_pairs(
+        i,
+        j,
+        labels,
+        shape=shape,
+        row_ids=model.row_ids_,
+        column_ids=model.column_ids_,
+        duplicates=duplicates,
     )
-    if model.row_ids_ is None or model.column_ids_ is None:
-        # The model knows positions only: the file's ids are those.
-        rows, columns = np.asarray(row_ids)[seen.rows], np.asarray(column_ids)[seen.columns]
-        shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-        return evaluate(model, Observations.from_pairs(rows, columns, seen.labels, shape=shape))
-    return evaluate(
-        model,
-        Observations.from_pairs(
-            seen.rows, seen.columns, seen.labels, row_ids=row_ids, column_ids=column_ids
-        ),
-    )
+    return evaluate(model, seen)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How many pairs were written, and how many were left out because an id is unknown."""
+
+    n_pairs: int
+    n_skipped: int
 
 
 def _names(
     model: BinaryMatrixCompletion, row: str | None, column: str | None, value: str | None
 ) -> tuple[str, str, str | None]:
     """Return the column names given, or those the model was fitted with."""
-    fitted: Names = getattr(model, "names_", None) or (None, None, None)
+    fitted = model.names_ or (None, None, None)
     row, column = row or fitted[0], column or fitted[1]
     if row is None or column is None:
         raise InvalidInputError(
@@ -145,13 +169,31 @@ def _names(
     return row, column, value or fitted[2]
 
 
-def _known(ids: Any, known: NDArray[Any] | None) -> NDArray[Any] | Positions:
-    """Return a file's ids, which are text, as the model has them: whole numbers where it has those."""
-    texts = np.asarray(ids)
-    if known is not None and known.dtype.kind not in "iu":
-        return texts
-    try:
-        return texts.astype(np.int64)
-    except (ValueError, OverflowError):
-        # They stay text, and the look-up names the first that is unknown.
-        return texts
+def _positions(
+    model: BinaryMatrixCompletion, table: Table, row: str, column: str, skip_unknown: bool
+) -> tuple[Positions, Positions, NDArray[np.bool_]]:
+    """Return the model's positions of the table's ids, and which records have two that it knows."""
+    kept = np.ones(table.ids(row).size, dtype=bool)
+    sides = []
+    for name, ids, size in (
+        (row, model.row_ids_, model.row_factors_.shape[0]),
+        (column, model.column_ids_, model.column_factors_.shape[0]),
+    ):
+        # A file's ids are text; the model may have been fitted on numbers, or on bare positions.
+        known = {str(key): place for place, key in enumerate(range(size) if ids is None else ids)}
+        places = np.array([known.get(key, -1) for key in table.ids(name)], dtype=np.int64)
+        unknown = np.flatnonzero(places < 0)
+        if unknown.size and not skip_unknown:
+            first = int(unknown[0])
+            raise InvalidInputError(
+                f"{table.where(first)}: the id {table.ids(name)[first]!r} in column {name!r} is not one the model "
+                "was fitted on; remove such records, or leave them out with --skip-unknown."
+            )
+        kept &= places >= 0
+        sides.append(places)
+    return sides[0][kept], sides[1][kept], kept
+
+
+def _kept_where(table: Table, kept: NDArray[np.bool_]) -> Where:
+    places = np.flatnonzero(kept)
+    return lambda position: table.where(int(places[position]))
