@@ -31,8 +31,8 @@ format: .venv/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run
-	$(BIN)/python -m benchmarks
+bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
+	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
 
 docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

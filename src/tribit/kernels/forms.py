@@ -36,6 +36,7 @@ class Form(Protocol):
     first_constant: float
     bounded: bool
     dense_bound: float
+    needs_predictor: bool
 
     def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
         """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
@@ -47,6 +48,15 @@ class Form(Protocol):
 
     def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
         """Return what observed entries add to ``first_out`` and (if asked for) ``second_out``."""
+        ...
+
+    def correct_in_tile(
+        self, first: Array, z: Array | None, a: Array, b: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return the corrected ``first_out`` of observed entries, given its dense part, and the rest alike.
+
+        ``z`` is there where the form ``needs_predictor``.
+        """
         ...
 
     def correct_value(self, z: Array, a: Array, b: Array) -> Array:
@@ -70,6 +80,7 @@ class LogisticForm:
     """
 
     bounded = True
+    needs_predictor = False
 
     def __init__(self, link: Logistic, pu: float, nu: float) -> None:
         weight = pu + nu
@@ -106,6 +117,19 @@ class LogisticForm:
         first -= b
         return first, (a * (1 - t * t) if second else None)
 
+    def correct_in_tile(
+        self,
+        first: Array,
+        z: Array | None,  # noqa: ARG002
+        a: Array,
+        b: Array,
+        second: bool,
+    ) -> tuple[Array, Array | None]:
+        """Return ``t + a t - b`` and ``a (1 - t^2)``: the tile holds t already."""
+        corrected = first * (1 + a)
+        corrected -= b
+        return corrected, (a * (1 - first * first) if second else None)
+
     def correct_value(self, z: Array, a: Array, b: Array) -> Array:
         """Return ``unit (a log(2 cosh z) - b z)``."""
         x = z.astype(np.float64)
@@ -127,6 +151,7 @@ class GenericForm:
 
     bounded = False
     dense_bound = np.inf
+    needs_predictor = True
 
     def __init__(self, link: Link, pu: float, nu: float) -> None:
         self.link, self.pu, self.nu = link, pu, nu
@@ -151,6 +176,15 @@ class GenericForm:
         if not second:
             return first, None
         return first, a * self.link.second(z, 1) + b * self.link.second(z, -1)
+
+    def correct_in_tile(
+        self, first: Array, z: Array | None, a: Array, b: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return ``first`` plus the corrections, and the second derivatives of these."""
+        if z is None:
+            raise TypeError("this form needs the predictor")
+        add, bend = self.correct(z, a, b, second)
+        return first + add, bend
 
     def correct_value(self, z: Array, a: Array, b: Array) -> Array:
         """Return ``a l(x, +1) + b l(x, -1)``."""

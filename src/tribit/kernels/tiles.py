@@ -105,24 +105,27 @@ class TilePanel:
         slack = 0.0
         offsets = side.offsets[self.number * side.tiles : (self.number + 1) * side.tiles + 1]
         seen = np.empty(offsets[-1] - offsets[0], dtype=kernel.dtype)
-        for tile in range(side.tiles):
-            block = slice(tile * TILE, min((tile + 1) * TILE, Q.shape[0]))
+        width = 0
+        for tile, (block, Q_tile) in enumerate(kernel.blocks(Q)):
+            if Q_tile.shape[0] != width:  # the first tile, and the last where it is narrower
+                width = Q_tile.shape[0]
+                z, out, second, spare = kernel.buffers(P.shape[0], width)
+                flat = z.reshape(-1)
+            np.matmul(scaled, Q_tile.T, out=z)
             here = slice(offsets[tile], offsets[tile + 1])
-            z, out, second, spare = kernel.buffers(P.shape[0], block.stop - block.start)
-            flat = z.reshape(-1)
-            np.matmul(scaled, Q[block].T, out=z)
             cells = side.cells[here].astype(np.intp)
-            x = flat[cells]
+            x = flat[cells] if value or form.needs_predictor else None
             form.apply(z, out if value else None, second if curvature else None, spare)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
-                values += out @ kernel.ones[: out.shape[1]]
+                values += out @ kernel.ones[:width]
             if not free:
                 continue
-            slack += form.slack(flat)
-            add, bend = form.correct(x, side.weights[0][here], side.weights[1][here], curvature)
-            flat[cells] += add
-            first += z @ Q[block, :free]
+            if columns is None:
+                slack += form.slack(flat)
+            a, b = side.weights[0][here], side.weights[1][here]
+            flat[cells], bend = form.correct_in_tile(flat[cells], x, a, b, curvature)
+            first += z @ Q_tile[:, :free]
             if columns is not None:
                 columns[block] += z.T @ P
             if products is not None and bend is not None:
@@ -209,14 +212,15 @@ class TileKernel(Kernel):
         in_Q += self.form.first_constant * np.sum(P, axis=0, dtype=np.float64)
         return (total if value else float("nan")), in_P, in_Q
 
+    @staticmethod
+    def blocks(Q: Array) -> list[tuple[slice, Array]]:
+        """Return the columns of each tile and the rows of Q that belong to them."""
+        starts = range(0, Q.shape[0], TILE)
+        return [(slice(i, i + TILE), Q[i : i + TILE]) for i in starts]
+
     def buffers(self, height: int, width: int) -> list[Array]:
         """Return this thread's four tile buffers, cut to a tile's size."""
-        cuts: dict[tuple[int, int], list[Array]] | None = getattr(self._local, "cuts", None)
-        if cuts is None:
-            self._local.store = np.empty((4, TILE * TILE), dtype=self.dtype)
-            cuts = self._local.cuts = {}
-        if (height, width) not in cuts:
-            cuts[height, width] = [
-                buffer[: height * width].reshape(height, width) for buffer in self._local.store
-            ]
-        return cuts[height, width]
+        store = getattr(self._local, "store", None)
+        if store is None:
+            store = self._local.store = np.empty((4, TILE * TILE), dtype=self.dtype)
+        return [buffer[: height * width].reshape(height, width) for buffer in store]

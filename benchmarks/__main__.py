@@ -1,0 +1,12 @@
+"""Print every table of the benchmarks page."""
+
+import datetime
+
+from benchmarks import kernel, memory, solver
+from benchmarks.measure import machine
+from tribit import __version__
+
+print(f"tribit {__version__}, {datetime.date.today()}, {machine()}")
+kernel.main()
+solver.main()
+memory.main()

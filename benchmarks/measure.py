@@ -1,0 +1,39 @@
+"""Timing that a noisy machine does not spoil: peers take turns, and medians are compared."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+
+def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the median seconds of each run; they take turns, after one round to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(repeats + 1):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            run()
+            if turn:
+                seconds[name].append(time.perf_counter() - began)
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a Markdown table, so that it can be copied into the docs."""
+    print(f"\n### {title}\n")
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(list(header)))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+
+
+def machine() -> str:
+    """Return the processor, its cores and the versions that matter, in one line."""
+    model = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as lines:
+            model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
