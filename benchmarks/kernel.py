@@ -6,7 +6,6 @@ from scipy.special import expit
 from benchmarks.data import skewed
 from benchmarks.measure import interleaved, print_table
 from tribit import Logistic, Objective, Observations, tri
-from tribit.factors import Factors
 from tribit.kernels import tiles
 from tribit.kernels.common import single_threaded_blas
 

@@ -5,6 +5,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -33,7 +34,10 @@ def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[objec
 def machine() -> str:
     """Return the processor, its cores and the versions that matter, in one line."""
     model = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo") as lines:
-            model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        with facts.open() as lines:
+            model = next(
+                (x.split(":")[1].strip() for x in lines if x.startswith("model name")), model
+            )
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"

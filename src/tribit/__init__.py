@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         InvalidInputError,
         InvalidTypeError,
         TribitError,
+        TribitWarning,
         UnboundedRiskWarning,
+        UnknownRhoWarning,
     )
     from tribit.links import Link, Logistic, Probit
     from tribit.metrics import Evaluation, evaluate
@@ -30,7 +32,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "completion": ("BinaryMatrixCompletion",),
     "constraints": ("EntryBound", "MaxNorm", "Rank", "Ridge", "TraceNorm", "Unconstrained"),
-    "errors": ("InvalidInputError", "InvalidTypeError", "TribitError", "UnboundedRiskWarning"),
+    "errors": (
+        "InvalidInputError",
+        "InvalidTypeError",
+        "TribitError",
+        "TribitWarning",
+        "UnboundedRiskWarning",
+        "UnknownRhoWarning",
+    ),
     "links": ("Link", "Logistic", "Probit"),
     "metrics": ("Evaluation", "evaluate"),
     "objective": ("Objective",),
@@ -63,8 +72,10 @@ __all__ = [
     "SolverResult",
     "TraceNorm",
     "TribitError",
+    "TribitWarning",
     "UnboundedRiskWarning",
     "Unconstrained",
+    "UnknownRhoWarning",
     "evaluate",
     "load",
     "nu",

@@ -239,7 +239,4 @@ def main(arguments: list[str] | None = None) -> None:
     except TribitError as error:
         typer.echo(f"Error: {error}", err=True)
         status = 2
-    except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
-        status = 130
     sys.exit(status)

@@ -47,7 +47,7 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
     rho : float, Missingness or None, default=None
         Probability that an entry is unobserved; None for the share that is. It matters when g_PU + g_NU > 0.
     link : str or Link, default="logistic"
-        "logistic", "probit" or a :class:`~tribit.links.Link` such as ``Logistic(scale=7)``.
+        "logistic", "probit" or a :class:`~tribit.Link` such as ``Logistic(scale=7)``.
     rank : int, default=10
         Number of columns of U and V.
     radius : float or None, default=None
@@ -82,7 +82,7 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
     verbose : int, default=0
         1 shows a progress bar (on a terminal).
     callback : callable or None, default=None
-        Called with a :class:`~tribit.solvers.Iteration` after each iteration; returning True stops the fit.
+        Called with a :class:`~tribit.Iteration` after each iteration; returning True stops the fit.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
     >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
     >>> model = BinaryMatrixCompletion(rank=1, l2=0.1, random_state=0).fit(A)
     >>> model.predict([0, 3], [2, 3])
-    array([-1,  1])
+    array([-1,  1], dtype=int8)
     """
 
     def __init__(
@@ -310,8 +310,8 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
     def _positions(self, rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of pairs given by id or position; unknown ones are named."""
         shape = self.row_factors_.shape[0], self.column_factors_.shape[0]
-        i = lookup(rows, self.row_ids_, shape[0], "row")
-        j = lookup(columns, self.column_ids_, shape[1], "column")
+        i = lookup(_listed(rows), self.row_ids_, shape[0], "row")
+        j = lookup(_listed(columns), self.column_ids_, shape[1], "column")
         if i.size != j.size:
             raise InvalidInputError(
                 f"rows and columns must have the same length; got {i.size} and {j.size}."
@@ -323,3 +323,8 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _listed(ids: Any) -> Any:
+    """Return a single id as a list of one."""
+    return [ids] if np.ndim(ids) == 0 else ids

@@ -1,8 +1,8 @@
 """Constraints and penalties on ``X = U V'`` in factor form.
 
 A constraint says which factor pairs are allowed: ``project`` brings a pair inside, ``gauge`` is at most 1
-exactly for the pairs inside, ``start`` draws a pair inside. A solver asks for what it needs and refuses the
-rest in one sentence (:func:`row_radius` is what the Newton solver asks for).
+exactly for the pairs inside, ``start`` draws a pair inside. A solver keeps the constraints it can and refuses
+the others in one sentence.
 """
 
 from __future__ import annotations

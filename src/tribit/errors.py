@@ -13,5 +13,13 @@ class InvalidTypeError(TribitError, TypeError):
     """An object of a kind that tribit cannot use (also a ``TypeError``)."""
 
 
-class UnboundedRiskWarning(UserWarning):
+class TribitWarning(UserWarning):
+    """Base of the warnings about what was asked for."""
+
+
+class UnboundedRiskWarning(TribitWarning):
     """The risk has no finite minimum with the bounds given; the fit stops at its iteration limit."""
+
+
+class UnknownRhoWarning(TribitWarning):
+    """Only likes (or only dislikes) were observed and ``rho`` was not given, which such data cannot tell."""

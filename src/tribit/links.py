@@ -49,7 +49,11 @@ class Link(ABC):
         """Return the second derivative of ``l(x, y)`` in ``x``."""
 
     def level(self, probability: float) -> float:
-        """Return ``x`` with ``f(x) = probability``."""
+        """Return ``x`` with ``f(x) = probability``, which must be inside (0, 1)."""
+        if not 0.0 < probability < 1.0:
+            raise InvalidInputError(
+                f"A probability of {probability!r} has no level: pass one above 0 and below 1."
+            )
         size = 1.0
         while not self._at(-size) < probability < self._at(size):
             size *= 2.0

@@ -24,7 +24,12 @@ from tribit.constraints import (
     Unconstrained,
     check_not_negative,
 )
-from tribit.errors import InvalidInputError, InvalidTypeError, UnboundedRiskWarning
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    UnboundedRiskWarning,
+    UnknownRhoWarning,
+)
 from tribit.factors import Factors
 from tribit.links import Link, as_link
 from tribit.objective import Objective
@@ -85,7 +90,9 @@ def make_problem(
     if alpha is not None:
         constraints.append(EntryBound(alpha))
     bound = _intercept_bound(curve, mixed, radius if norm == "max" else None, alpha)
-    if not mixed:
+    if mixed:
+        _warn_if_rho_unknown(observations, rho)
+    else:
         bounded = radius is not None or alpha is not None
         _warn_if_unbounded(observations, intercept, l2, bounded=bounded)
     objective = Objective(
@@ -101,7 +108,7 @@ def make_problem(
     U, V = ball.start(observations.shape, columns, generator)
     for constraint in constraints[1:]:
         U, V = constraint.project(U, V)
-    start = Factors.of(U, V, _like_level(observations, curve) if intercept else 0.0)
+    start = Factors.of(U, V, _like_level(observations, curve, rho) if intercept else 0.0)
     if not mixed:
         start = _quiet_unseen(start, observations)
     return Problem(objective, constraints, start, risk.rho, radius)
@@ -149,10 +156,31 @@ def _warn_if_unbounded(
     )
 
 
-def _like_level(observations: Observations, link: Link) -> float:
-    """Return ``x`` at which a like is as frequent as among the observed entries."""
-    # Half an entry more on each side: the level of likes alone would be infinite.
-    return link.level((observations.n_likes + 0.5) / (observations.n_observed + 1.0))
+def _like_level(observations: Observations, link: Link, rho: float | Missingness | None) -> float:
+    """Return ``x`` at which a like is as frequent as the observations suggest.
+
+    Among likes and dislikes that is their share. Likes alone (PU data) say ``P(like) = P(observed) / (1 - rho)``,
+    or nothing where ``rho`` is not given; dislikes alone the mirror image.
+    """
+    likes, dislikes = observations.n_likes, observations.n_dislikes
+    if likes and dislikes:
+        return link.level(likes / (likes + dislikes))
+    if not isinstance(rho, float | int):
+        return link.level(0.5)
+    share = float(np.clip(observations.density / (1.0 - rho), 0.01, 0.99))
+    return link.level(share if likes else 1.0 - share)
+
+
+def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
+    """Warn where only one sign was observed and the default ``rho`` would pass for knowledge."""
+    if rho is None and not (observations.n_likes and observations.n_dislikes):
+        what = "likes" if observations.n_likes else "dislikes"
+        warnings.warn(
+            f"Only {what} were observed, so the data cannot tell how many more there are: pass rho, the probability "
+            f"that one of the {what} goes unobserved (now {1 - observations.density:.3g}, as if every entry were one).",
+            UnknownRhoWarning,
+            stacklevel=4,
+        )
 
 
 def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:

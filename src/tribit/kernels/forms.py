@@ -132,10 +132,9 @@ class LogisticForm:
 
     def correct_value(self, z: Array, a: Array, b: Array) -> Array:
         """Return ``unit (a log(2 cosh z) - b z)``."""
-        x = z.astype(np.float64)
-        size = np.abs(x)
-        even = size + np.log1p(np.exp(-2.0 * size))
-        return np.asarray(self.unit * (a * even - b * x))
+        size = np.abs(z)
+        even = size + np.log1p(np.exp(-2 * size))
+        return np.asarray(a * even - b * z, dtype=np.float64) * self.unit
 
     def correct_bound(self, plus: Array, minus: Array) -> Array:
         """Return ``(plus + minus) s^2 / 4``: the odd part has no curvature at all."""

@@ -123,7 +123,7 @@ def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple
     diagonal = np.arange(H.shape[0])
     rest = np.arange(H.shape[2])
     for _ in range(MULTIPLIER_STEPS):
-        shifted = H[:, :, rest]
+        shifted = H.copy() if rest.size == H.shape[2] else H[:, :, rest]
         shifted[diagonal, diagonal] += t[rest]
         L = _cholesky(shifted)
         half = _forward(L, target[:, rest])

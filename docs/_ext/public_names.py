@@ -1,0 +1,56 @@
+"""Fails the build when a public name is missing from the reference.
+
+Public are the names in ``tribit.__all__``, and the classes and functions without a leading underscore that are
+defined in the modules listed as ``public_modules`` in conf.py.
+"""
+
+import inspect
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+from sphinx.util import logging
+
+import tribit
+
+logger = logging.getLogger(__name__)
+
+
+def public_names(module_names):
+    """Return the places a name may be documented at, for each public object."""
+    homes = {}
+    for name in tribit.__all__:
+        homes[f"tribit.{name}"] = {f"tribit.{name}"}
+    for module_name in module_names:
+        module = import_module(module_name)
+        for name, value in vars(module).items():
+            is_code = inspect.isclass(value) or inspect.isfunction(value)
+            listed = name in getattr(module, "__all__", ())
+            if not is_code or name.startswith("_"):
+                continue
+            if not listed and value.__module__ != module_name:
+                continue
+            places = {f"{module_name}.{name}", f"{value.__module__}.{name}"}
+            if getattr(tribit, name, None) is value:
+                places = {f"tribit.{name}"}
+            homes[f"{module_name}.{name}"] = places
+    return homes
+
+
+def forget(app, _config):
+    """Remove the pages that autosummary made last time: api.md alone says which there are."""
+    shutil.rmtree(Path(app.srcdir, "api"), ignore_errors=True)
+
+
+def check(app, env):
+    documented = set(env.domains["py"].objects)
+    for name, places in public_names(app.config.public_modules).items():
+        if not places & documented:
+            logger.warning("%s is public but not in the reference; add it to api.md.", name)
+
+
+def setup(app):
+    app.add_config_value("public_modules", [], "env")
+    app.connect("config-inited", forget)
+    app.connect("env-check-consistency", check)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,71 @@
+"""Sphinx settings. `make docs` builds the manual; every warning is an error."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+from tribit import __version__  # noqa: E402
+
+project = "tribit"
+author = "The tribit developers"
+copyright = "2026, The tribit developers"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "command_help",  # the text of --help, made at build time
+    "docstrings",  # formulae of docstrings as they are written
+    "mathml",  # formulae of pages, with nothing to fetch
+    "public_names",  # fails the build when a public name is missing from the reference
+    "run_examples",  # runs the code blocks of the pages listed below
+]
+
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc gives the types in words
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+highlight_language = "none"  # fences name theirs; what is left are formulae
+numpydoc_show_class_members = False  # the class template lists them
+
+public_modules = [
+    "tribit.constraints",
+    "tribit.errors",
+    "tribit.kernels",
+    "tribit.links",
+    "tribit.metrics",
+    "tribit.observations",
+    "tribit.plots",
+    "tribit.risks",
+    "tribit.simulate",
+    "tribit.solvers",
+    "tribit.storage",
+    "tribit.workflows",
+]
+example_pages = ["quickstart.md", "command-line.md", "../README.md", "../CONTRIBUTING.md"]
+
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = "tribit"
+html_static_path = ["_static"]
+html_theme_options = {
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_css_files = ["tribit.css"]
+# Only the reference has pages below it to list on the left.
+html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if page.stem != "api"}
+html_show_sourcelink = False
