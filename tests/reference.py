@@ -7,6 +7,7 @@ matrices) are at the end; they are built from the registries.
 from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.special import expit
 
 from tribit.links import LINKS, Link
 from tribit.observations import Observations
@@ -119,11 +120,12 @@ class CloglogLink(Link):
 
     def first(self, x, y):
         w = np.exp(x)
-        return -w / np.expm1(w) if y == 1 else w
+        return -w * np.exp(-w) / -np.expm1(-w) if y == 1 else w
 
     def second(self, x, y):
         w = np.exp(x)
-        return w / np.expm1(w) * (w / -np.expm1(-w) - 1) if y == 1 else w
+        share = w / -np.expm1(-w)
+        return share * np.exp(-w) * (share - 1) if y == 1 else w
 
 
 def links_of(kind):
@@ -151,6 +153,21 @@ RISKS = {
     "pnu-": pnu(-0.4, RHO),
     "tri": tri(0.5, 0.3, 0.2, RHO),
 }
+
+
+class RhoByEntry:
+    """A small model of the mask: ``rho_ij = f(a_i + c_j)``."""
+
+    def __init__(self, shape, seed=0):
+        rng = np.random.default_rng(seed)
+        self.rows, self.columns = rng.normal(size=shape[0]), rng.normal(size=shape[1])
+
+    def rho_at(self, rows, columns):
+        return expit(self.rows[rows] + self.columns[columns])
+
+    @property
+    def dense(self):
+        return expit(self.rows[:, None] + self.columns)
 
 
 def random_matrix(shape, *, observed=0.4, likes=0.6, seed=0, gaps=False):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from reference import ALL_LINKS, REGISTERED_LINKS, CloglogLink, differences, link_id, links_of
 from scipy.special import log_ndtr, ndtr
 
+from reference import ALL_LINKS, REGISTERED_LINKS, CloglogLink, differences, link_id, links_of
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.links import LINKS, Link, Logistic, Probit, as_link
 
@@ -169,7 +169,9 @@ def test_logistic_in_closed_form(scale, y):
     np.testing.assert_allclose(link.first(x, y), (-y * scale * other).astype(float), rtol=1e-13)
     second = scale**2 * decay / (1 + decay) ** 2
     np.testing.assert_allclose(link.second(x, y), second.astype(float), rtol=1e-13, atol=1e-300)
-    np.testing.assert_allclose(link.loss(x, 1) - link.loss(x, -1), -scale * x, atol=1e-12, rtol=1e-13)
+    np.testing.assert_allclose(
+        link.loss(x, 1) - link.loss(x, -1), -scale * x, atol=1e-12, rtol=1e-13
+    )
 
 
 # The paper's constants
@@ -224,6 +226,11 @@ def test_constants_ask_for_a_positive_alpha(link, constant, alpha):
         getattr(link, constant)(alpha)
 
 
+@each_registered
+def test_beta_is_infinite_where_no_number_holds_it(link):
+    assert link.flatness(1e5 * unit(link)) == np.inf
+
+
 @each_link
 @pytest.mark.parametrize("probability", PROBABILITIES)
 def test_level_inverts_probability(link, probability):
@@ -236,7 +243,7 @@ def test_level_inverts_probability(link, probability):
 @each_kind
 @pytest.mark.parametrize("probability", [0.0, 1.0, 1.5, np.nan])
 def test_level_asks_for_a_probability_between_0_and_1(kind, probability):
-    with pytest.raises(InvalidInputError, match="probability must be"):
+    with pytest.raises(InvalidInputError, match="has no level: pass one above 0"):
         kind().level(probability)
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from reference import (
     ALL_LINKS,
     MATRICES,
@@ -10,7 +11,6 @@ from reference import (
     random_factors,
     random_matrix,
 )
-
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.kernels.common import count_jobs
@@ -134,7 +134,9 @@ def test_a_bound_clips_row_and_column_intercepts_alone():
         observations_of(A), Logistic(), RISKS["tri"], intercept=True, intercept_bound=0.2
     )
     settled = objective.settle_intercepts(factors)
-    np.testing.assert_array_equal(settled.row_intercepts, np.clip(factors.row_intercepts, -0.2, 0.2))
+    np.testing.assert_array_equal(
+        settled.row_intercepts, np.clip(factors.row_intercepts, -0.2, 0.2)
+    )
     np.testing.assert_array_equal(
         settled.column_intercepts, np.clip(factors.column_intercepts, -0.2, 0.2)
     )

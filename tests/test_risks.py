@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from reference import REGISTERED_LINKS, RHO, RISKS, gammas_of, link_id, links_of, table
-from scipy.special import expit
 
+from reference import REGISTERED_LINKS, RHO, RISKS, RhoByEntry, gammas_of, link_id, links_of, table
 from tribit import risks
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.links import LINKS
@@ -15,21 +14,6 @@ each_risk = pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
 each_link = pytest.mark.parametrize(
     "link", [links_of(kind)[-1] for kind in LINKS.values()], ids=link_id
 )
-
-
-class RhoByEntry:
-    """A small model of the mask: ``rho_ij = f(a_i + c_j)``."""
-
-    def __init__(self, shape, seed=0):
-        rng = np.random.default_rng(seed)
-        self.rows, self.columns = rng.normal(size=shape[0]), rng.normal(size=shape[1])
-
-    def rho_at(self, rows, columns):
-        return expit(self.rows[rows] + self.columns[columns])
-
-    @property
-    def dense(self):
-        return expit(self.rows[:, None] + self.columns)
 
 
 # The table
@@ -187,16 +171,23 @@ def test_a_rho_for_each_entry_keeps_the_risk_unbiased(link, gamma):
 
 @pytest.mark.parametrize(
     "gammas",
-    [(0.5, 0.5, 0.5), (-0.1, 0.6, 0.5), (1.1, -0.1, 0.0), (0, 0, 0), (NAN, 0.5, 0.5), (np.inf, 0, 0)],
+    [
+        (0.5, 0.5, 0.5),
+        (-0.1, 0.6, 0.5),
+        (1.1, -0.1, 0.0),
+        (0, 0, 0),
+        (NAN, 0.5, 0.5),
+        (np.inf, 0, 0),
+    ],
 )
 def test_weights_outside_the_simplex_are_refused(gammas):
-    with pytest.raises(InvalidInputError, match="must be at least 0 and sum to 1; got .* sums to"):
+    with pytest.raises(InvalidInputError, match=r"must be at least 0 and sum to 1; got .* sums to"):
         tri(*gammas, 0.5)
 
 
 @pytest.mark.parametrize("gammas", ["pn", (None, 1, 0), 3, ("a", "b", "c")])
 def test_weights_that_are_no_numbers_are_refused(gammas):
-    with pytest.raises(InvalidTypeError, match="gammas must be three numbers .* got"):
+    with pytest.raises(InvalidTypeError, match=r"gammas must be three numbers .* got"):
         risks.check_gammas(gammas)
 
 
@@ -221,7 +212,7 @@ def test_rho_is_below_1(make, rho):
 
 @pytest.mark.parametrize("rho", [True, None, "0.5", [0.5], np.array([0.5])])
 def test_rho_is_a_number_or_a_model(rho):
-    with pytest.raises(InvalidTypeError, match="a number in .* or a model with rho_at; got"):
+    with pytest.raises(InvalidTypeError, match=r"a number in .* or a model with rho_at; got"):
         pu(rho)
 
 

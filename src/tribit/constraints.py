@@ -96,7 +96,7 @@ class TraceNorm:
 
     def project(self, U: Array, V: Array) -> Pair:
         """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: both factors scaled alike."""
-        scale = 1.0 / np.sqrt(max(self.gauge(U, V), 1.0))
+        scale = float(1.0 / np.sqrt(max(self.gauge(U, V), 1.0)))
         return U * scale, V * scale
 
     def gauge(self, U: Array, V: Array) -> float:
@@ -126,7 +126,7 @@ class EntryBound:
         ``largest`` is ``max|X|`` where a kernel has it already.
         """
         ratio = (self.gauge(U, V) if largest is None else largest / self.alpha) or 1.0
-        scale = 1.0 / np.sqrt(max(ratio, 1.0))
+        scale = float(1.0 / np.sqrt(max(ratio, 1.0)))
         return U * scale, V * scale
 
     def gauge(self, U: Array, V: Array) -> float:
@@ -153,7 +153,11 @@ class Rank:
         """Return balanced factors of ``argmin |X - U V'|_F`` of rank k: the truncated SVD."""
         left, right, values = _svd(U, V)
         root = np.sqrt(values[: self.k])
-        return left[:, : self.k] * root, right[:, : self.k] * root
+        spare = [
+            (0, 0),
+            (0, min(self.k, U.shape[1]) - root.size),
+        ]  # as many columns as came, up to k
+        return np.pad(left[:, : self.k] * root, spare), np.pad(right[:, : self.k] * root, spare)
 
     def gauge(self, U: Array, V: Array) -> float:
         """Return ``rank(U V') / k``; singular values below rounding error count as 0."""
@@ -222,7 +226,7 @@ def _svd(U: Array, V: Array) -> tuple[Array, Array, Array]:
     """Return left vectors, right vectors and values of ``U V'`` without forming it."""
     left, upper = np.linalg.qr(U)
     right, lower = np.linalg.qr(V)
-    a, values, b = np.linalg.svd(upper @ lower.T)
+    a, values, b = np.linalg.svd(upper @ lower.T, full_matrices=False)
     return left @ a, right @ b.T, values
 
 

@@ -88,7 +88,7 @@ class Logistic(Link):
     name = "logistic"
 
     def __post_init__(self) -> None:
-        _positive("scale", self.scale)
+        object.__setattr__(self, "scale", _positive("scale", self.scale))
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(expit(self.scale * x))
@@ -113,7 +113,7 @@ class Probit(Link):
     name = "probit"
 
     def __post_init__(self) -> None:
-        _positive("sigma", self.sigma)
+        object.__setattr__(self, "sigma", _positive("sigma", self.sigma))
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(ndtr(x / self.sigma))
@@ -128,7 +128,7 @@ class Probit(Link):
         z = (y / self.sigma) * x
         hazard = _hazard(z)
         # h (h + z): the bracket cancels for z << 0, where its series is 1/|z| (1 - 2/z^2 + ...).
-        far = z < -(100.0 if z.dtype == np.float64 else 10.0)
+        far = z < -(100.0 if z.dtype == np.float64 else 15.0)
         safe = np.where(far, z, -1)
         tail = (1 - 2 / safe**2 + 10 / safe**4) / -safe
         return np.asarray(hazard * np.where(far, tail, hazard + z) / self.sigma**2)

@@ -50,7 +50,10 @@ class Risk:
     rho: float | Missingness = 0.0
 
     def __post_init__(self) -> None:
-        check_gammas((self.pn, self.pu, self.nu))
+        for name, weight in zip(
+            ("pn", "pu", "nu"), check_gammas((self.pn, self.pu, self.nu)), strict=True
+        ):
+            object.__setattr__(self, name, weight)
         if not isinstance(self.rho, Missingness):
             check_rho(self.rho)
 
@@ -82,8 +85,11 @@ class Risk:
         The table's rows for +1 and -1 less its row for 0. ``rho`` enters here only, through ``1 / q`` at the
         observed entries: a like adds ``pn l(x, +1) + pu / q (l(x, +1) - l(x, -1))``, a dislike the mirror image.
         """
-        rho = self.rho.rho_at(rows, columns) if isinstance(self.rho, Missingness) else self.rho
-        inverse = 1.0 / (1.0 - np.asarray(rho, dtype=np.float64))
+        if isinstance(self.rho, Missingness):
+            rho = _checked(self.rho.rho_at(rows, columns), rows, columns)
+        else:
+            rho = np.asarray(self.rho, dtype=np.float64)
+        inverse = 1.0 / (1.0 - rho)
         like = labels > 0
         plus = np.where(like, self.pn + self.pu * inverse, -self.nu * inverse)
         minus = np.where(like, -self.pu * inverse, self.pn + self.nu * inverse)
@@ -125,8 +131,8 @@ def tri(pn: float, pu: float, nu: float, rho: float | Missingness) -> Risk:
 def check_gammas(gammas: Any) -> tuple[float, float, float]:
     """Return three weights on the simplex as floats, or say why they are not."""
     try:
-        weights = tuple(float(weight) for weight in gammas)
-    except (TypeError, ValueError):
+        weights = tuple(_number(weight) for weight in gammas)
+    except TypeError:
         raise InvalidTypeError(
             f"gammas must be three numbers (g_PN, g_PU, g_NU); got {gammas!r}."
         ) from None
@@ -156,6 +162,31 @@ def check_rho(rho: Any) -> float:
     return float(rho)
 
 
-def _check_between(name: str, value: float, low: float, high: float) -> None:
+def _number(value: Any) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _checked(rho: Any, rows: Integers, columns: Integers) -> Floats:
+    """Return a model's probabilities, each in [0, 1), or name the first that is not."""
+    values = np.asarray(rho, dtype=np.float64)
+    if values.shape != rows.shape:
+        raise InvalidInputError(
+            f"rho_at must return one value for each of {rows.size} entries; it returned the shape {values.shape}."
+        )
+    wrong = np.flatnonzero(~((values >= 0.0) & (values < 1.0)))
+    if wrong.size:
+        first = wrong[0]
+        raise InvalidInputError(
+            f"rho_at gave {values[first]!r} for row {rows[first]}, column {columns[first]}; "
+            "every probability of being unobserved must be in [0, 1)."
+        )
+    return values
+
+
+def _check_between(name: str, value: Any, low: float, high: float) -> None:
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+        raise InvalidTypeError(f"{name} must be a number in [{low:g}, {high:g}]; got {value!r}.")
     if not low <= value <= high:
         raise InvalidInputError(f"{name} must be in [{low:g}, {high:g}]; got {value!r}.")

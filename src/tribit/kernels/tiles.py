@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tribit.errors import InvalidInputError
 from tribit.kernels.common import FixedFactor, Kernel, RowModels
 from tribit.kernels.forms import Form
 from tribit.observations import Observations
@@ -71,7 +72,7 @@ class TilePanel:
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
         """Return a quadratic model of each row in its first ``free`` columns."""
-        if exact:
+        if exact or not self.kernel.bounded:
             return self._visit(P, free=free, value=value, curvature=True)
         products = self.against.products(free)
         model = self._visit(P, free=free, value=value)
@@ -169,6 +170,10 @@ class TileKernel(Kernel):
         n_jobs: int,
     ) -> Self:
         """Sort the observed entries by tile, once for each orientation."""
+        if form.dense_bound == 0.0:
+            raise InvalidInputError(
+                "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse kernel."
+            )
         kind = np.dtype(dtype)
         rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
         a, b = form.weights(plus, minus)

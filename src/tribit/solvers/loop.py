@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
+DIVERGED = "the objective is no longer a finite number"
 
 
 @dataclass(frozen=True)
@@ -86,16 +87,23 @@ def run(
     start: Factors,
     value: Callable[[Factors], float],
     stopping: Stopping,
+    earlier: Sequence[Iteration] = (),
 ) -> SolverResult:
-    """Iterate ``advance`` from ``start``; return the best factors seen. Ctrl-C ends it with a warning."""
-    began = time.perf_counter()
+    """Iterate ``advance`` from ``start``; return the best factors seen. Ctrl-C ends it with a warning.
+
+    ``earlier`` iterations count towards ``max_iter`` and ``max_time``, and the history goes on from them.
+    """
+    history = list(earlier)
+    began = time.perf_counter() - (history[-1].seconds if history else 0.0)
     factors = best = start
     lowest = np.inf
-    history: list[Iteration] = []
     reason, converged = OUT_OF_ITERATIONS, False
     try:
-        for iteration in range(1, stopping.max_iter + 1):
+        for iteration in range(len(history) + 1, stopping.max_iter + 1):
             step = advance(factors)
+            if not np.isfinite(step.objective):
+                reason = DIVERGED
+                break
             seconds = time.perf_counter() - began
             history.append(Iteration(iteration, step.objective, step.decrease, seconds))
             if step.objective <= lowest:
@@ -119,6 +127,6 @@ def run(
             stacklevel=2,
         )
     last = value(factors)
-    if last <= lowest:
+    if last <= lowest or not history:
         best, lowest = factors, last
     return SolverResult(best, lowest, len(history), converged, reason, history)

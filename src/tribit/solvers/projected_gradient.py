@@ -5,6 +5,7 @@ U_1 = U - tau dF/dU,  V_1 = V - tau dF/dV;  project (U_1, V_1);  if max|X| > alp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from tribit.constraints import START, Constraint, EntryBound, check_positive
 from tribit.factors import Factors
 from tribit.kernels.common import single_threaded_blas
 from tribit.objective import Objective
-from tribit.solvers.loop import SolverResult, Step, Stopping, run
+from tribit.solvers.loop import Iteration, SolverResult, Step, Stopping, run
 
 Array = NDArray[np.floating[Any]]
 
@@ -60,15 +61,12 @@ class ProjectedGradient:
         with single_threaded_blas():
             if not self.grow:
                 return self._descend(objective, constraints, start, stopping)
-            rank, full = 1, start.rank
             result = self._descend(objective, constraints, _columns(start, 1), stopping)
-            while rank < full:
+            while result.converged and result.factors.rank < start.rank:
                 before = result.factors
-                rank = min(2 * rank, full)
-                wider = _append(before, rank - before.rank, generator)
-                result = self._descend(
-                    objective, constraints, _project(objective, constraints, wider), stopping
-                )
+                extra = min(before.rank, start.rank - before.rank)
+                wider = _project(objective, constraints, _append(before, extra, generator))
+                result = self._descend(objective, constraints, wider, stopping, result.history)
                 if _distance(result.factors, before) <= SETTLED * _norm(before):
                     break
             return result
@@ -79,6 +77,7 @@ class ProjectedGradient:
         constraints: list[Constraint],
         start: Factors,
         stopping: Stopping,
+        earlier: Sequence[Iteration] = (),
     ) -> SolverResult:
         fixed = self.step
         # The last accepted step, doubled, is the first guess of the next search.
@@ -105,7 +104,7 @@ class ProjectedGradient:
                 step *= 0.5
             return Step(factors, value, 0.0, factors, stuck=True)
 
-        return run(advance, start, objective.value, stopping)
+        return run(advance, start, objective.value, stopping, earlier)
 
 
 def _step(factors: Factors, gradient: Factors, step: float) -> Factors:
@@ -127,7 +126,10 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
 def _squared_distance(a: Factors, b: Factors) -> float:
     d = a.minus(b)
     parts = (d.row_factors, d.column_factors, d.row_intercepts, d.column_intercepts)
-    return sum(float(np.vdot(part, part)) for part in parts)
+    rows, columns = d.row_intercepts.size, d.column_intercepts.size
+    # Centring hid this much of the move of row and column intercepts in the one number.
+    shared = d.intercept**2 * rows * columns / (rows + columns)
+    return shared + sum(float(np.vdot(part, part)) for part in parts)
 
 
 def _columns(factors: Factors, rank: int) -> Factors:

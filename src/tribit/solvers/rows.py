@@ -79,6 +79,7 @@ def minimise_in_balls(
     if m == k:
         p, multipliers = _in_balls(H, target, multipliers, norm)
     else:
+        guesses = multipliers
         pivot, cross = H[k, k], H[:k, k]
         reduced = H[:k, :k] - cross[:, None] * (cross / pivot)[None, :]
         p, multipliers = _in_balls(
@@ -92,7 +93,7 @@ def minimise_in_balls(
             p[:, over], multipliers[over] = _in_balls(
                 H[:k, :k, over],
                 target[:k, over] - cross[:, over] * last[over],
-                multipliers[over],
+                guesses[over],
                 norm,
             )
         p = np.vstack([p, last])
