@@ -99,11 +99,13 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Fit a model on a table with one observed entry in each line."""
-    from tribit.links import LINKS  # noqa: PLC0415 - help should not wait for the library
+    from tribit.files import writable  # noqa: PLC0415 - help should not wait for the library
+    from tribit.links import LINKS  # noqa: PLC0415
     from tribit.workflows import fit_file  # noqa: PLC0415
 
     if link not in LINKS:
         raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
+    writable(out)  # told before the fit, not after it
     began = time.perf_counter()
     model = fit_file(
         file,
@@ -206,7 +208,10 @@ def demo(
 ) -> None:
     """Draw a matrix as the paper does, complete it with PN and with the mixture, and compare."""
     from tribit.demo import run_demo  # noqa: PLC0415
+    from tribit.plots import check_picture, plot_demo  # noqa: PLC0415
 
+    if picture is not None:
+        check_picture(picture)
     result = run_demo(random_state=seed, shown=not quiet)
     console.print(result.summary())
     table = Table("radius", "risk", "recovery error", "sign error, unseen", "seconds")
@@ -220,8 +225,6 @@ def demo(
         )
     console.print(table)
     if picture is not None:
-        from tribit.plots import plot_demo  # noqa: PLC0415
-
         plot_demo(result, picture)
         console.print(f"Picture: {picture}", soft_wrap=True)
 

@@ -41,17 +41,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> with atomic_path("scores.csv") as temporary:  # doctest: +SKIP
     ...     temporary.write_text("row,column,score\n")
     """
-    # Resolved, so that writing through a link replaces the file it points to, not the link.
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
-        raise InvalidInputError(
-            f"{str(path)!r} is not a regular file, so it cannot be written; choose a file name."
-        )
-    if not target.parent.is_dir():
-        raise InvalidInputError(
-            f"{str(path)!r} cannot be written because its directory does not exist; "
-            "create the directory or choose another."
-        )
+    target = writable(path)
     # A name of fixed length: the target's own name may leave no room for a suffix.
     temporary = target.parent / f".tribit-{secrets.token_hex(8)}.tmp"
     try:
@@ -69,6 +59,26 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """Return the file to write, its links followed, or say why it cannot be: before long work, say."""
+    # Resolved, so that writing through a link replaces the file it points to, not the link.
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise InvalidInputError(
+            f"{str(path)!r} is not a regular file, so it cannot be written; choose a file name."
+        )
+    if not target.parent.is_dir():
+        raise InvalidInputError(
+            f"{str(path)!r} cannot be written because its directory does not exist; "
+            "create the directory or choose another."
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidInputError(
+            f"{str(path)!r} cannot be written because its directory is read-only; choose another."
+        )
+    return target
 
 
 def text_reader(path: Path) -> TextIO:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tribit.errors import InvalidInputError
-from tribit.files import atomic_path
+from tribit.files import atomic_path, writable
 
 if TYPE_CHECKING:
     from tribit.demo import DemoResult
@@ -19,6 +20,7 @@ CORNER = 60
 
 def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     """Draw the target, what was seen of it, the completion, and the error of each risk over the radius."""
+    check_picture(path)
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(1, 4, figsize=(13, 3.4), width_ratios=(1, 1, 1, 1.35))
     corner = slice(0, CORNER), slice(0, CORNER)
@@ -55,17 +57,18 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     axes[3].legend(frameon=False)
     figure.tight_layout()
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=_format(path), dpi=110)
+        figure.savefig(temporary, format=Path(path).suffix[1:].lower(), dpi=110)
     pyplot.close(figure)
 
 
-def _format(path: str | os.PathLike[str]) -> str:
-    suffix = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()  # noqa: PTH122
-    if suffix not in ("png", "pdf", "svg"):
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Say why a picture cannot be drawn or written there, before the work whose picture it is."""
+    if Path(path).suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidInputError(
             f"{os.fspath(path)!r} must end in .png, .pdf or .svg to say what kind of picture it is."
         )
-    return suffix
+    writable(path)
+    _pyplot()
 
 
 def _pyplot() -> Any:

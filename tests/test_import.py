@@ -1,0 +1,75 @@
+import subprocess
+import sys
+
+import pytest
+
+import tribit
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_importing_tribit_loads_nothing_heavy_and_takes_no_time():
+    code = (
+        "import sys, time; began = time.perf_counter(); import tribit; "
+        "print(time.perf_counter() - began, *sys.modules)"
+    )
+    seconds, *modules = python(code)
+    assert "tribit" in modules
+    for name in ("torch", "dask", "matplotlib", "pandas", "sklearn", "scipy", "numpy", "rich"):
+        assert name not in modules
+    assert float(seconds) < 1.0
+
+
+def test_the_estimator_brings_in_no_extra():
+    modules = python(
+        "import sys, tribit; tribit.BinaryMatrixCompletion; tribit.load; print(*sys.modules)"
+    )
+    assert "sklearn" in modules
+    for name in ("torch", "dask", "matplotlib"):  # scikit-learn itself loads pandas
+        assert name not in modules
+
+
+def test_the_help_of_the_command_line_does_not_wait_for_the_library():
+    modules = python("import sys, tribit.cli; print(*sys.modules)")
+    for name in ("sklearn", "scipy", "pandas", "matplotlib"):
+        assert name not in modules
+
+
+@pytest.mark.parametrize("name", tribit.__all__)
+def test_every_public_name_resolves(name):
+    assert getattr(tribit, name).__module__.startswith("tribit.")
+    assert getattr(tribit, name).__name__ == name
+    assert name in dir(tribit)
+
+
+def test_the_list_of_names_is_sorted_and_complete():
+    assert sorted(tribit.__all__) == tribit.__all__
+    assert set(tribit.__all__) == set(tribit._HOME)
+
+
+def test_dir_before_anything_is_used():
+    names = python("import tribit; print(*dir(tribit))")
+    assert set(tribit.__all__) <= set(names)
+    assert "__version__" in names
+
+
+def test_star_import():
+    names = python("from tribit import *; print(*dir())")
+    assert set(tribit.__all__) <= set(names)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'tribit' has no attribute 'Recommender'"):
+        tribit.Recommender  # noqa: B018
+    assert not hasattr(tribit, "recommend")
+    with pytest.raises(ImportError, match="cannot import name 'Recommender' from 'tribit'"):
+        from tribit import Recommender  # noqa: F401
+
+
+def test_the_version_is_that_of_the_distribution():
+    from importlib.metadata import version
+
+    assert tribit.__version__ == version("tribit")

@@ -1,0 +1,122 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit, ndtr
+from sklearn.exceptions import NotFittedError
+
+from tribit import (
+    BinaryMatrixCompletion,
+    Evaluation,
+    InvalidInputError,
+    Observations,
+    Probit,
+    evaluate,
+)
+
+# x is 2, -1, 0, -3 in the first row and its negative in the second.
+X = np.array([[2.0, -1.0, 0.0, -3.0], [-2.0, 1.0, 0.0, 3.0]])
+
+
+def fitted(**parameters):
+    """A model whose X is known, with intercepts that take part in it."""
+    model = BinaryMatrixCompletion(rank=1, n_jobs=1, random_state=0, **parameters)
+    model.fit(np.array([[1, 1, 1, -1], [1, 1, -1, 1]]))
+    model.row_factors_ = np.array([[1.0], [-1.0]])
+    model.column_factors_ = X[:1].T - 0.5
+    model.intercept_ = 0.25
+    model.row_intercepts_, model.column_intercepts_ = np.array([0.25, -0.75]), np.zeros(4)
+    np.testing.assert_allclose(model.complete("decision"), X)
+    return model
+
+
+def test_measures_by_hand():
+    test = np.array([[1, 1, 0, -1], [-1, 0, -1, 1]])
+    result = evaluate(fitted(), test)
+    x, y = np.array([2.0, -1, -3, -2, 0, 3]), np.array([1, 1, -1, -1, -1, 1])
+    assert result.n_entries == 6
+    assert result.sign_error == pytest.approx(2 / 6)  # the second; and even odds count as a like
+    assert result.accuracy == pytest.approx(4 / 6)
+    assert result.log_loss == pytest.approx(-np.mean(np.log(expit(y * x))))
+    # Likes at 2, -1, 3 against dislikes at -3, -2, 0: eight of nine pairs are in order.
+    assert result.auc == pytest.approx(8 / 9)
+
+
+def test_the_link_is_the_model_s():
+    result = evaluate(fitted(link=Probit(2.0)), [[1, -1, 0, 0], [0, 0, 0, 0]])
+    assert result.log_loss == pytest.approx(-np.mean(np.log(ndtr([1.0, 0.5]))))
+
+
+def test_a_confident_mistake_costs_a_finite_loss():
+    model = fitted()
+    model.intercept_ = 2000.0
+    result = evaluate(model, [[-1, 0, 0, 0], [0, 0, 0, 0]])
+    assert result.log_loss == pytest.approx(2002, abs=1)
+    assert result.accuracy == 0.0
+
+
+@pytest.mark.parametrize("label", [1, -1])
+def test_one_label_alone_has_no_auc(label):
+    result = evaluate(fitted(), [[label, 0, 0, 0], [0, 0, 0, 0]])
+    assert result.auc is None
+    assert result.n_entries == 1
+    assert result.accuracy == float(label == 1)
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.coo_matrix, Observations.from_matrix])
+def test_every_kind_of_test_set(kind):
+    test = np.array([[1, 1, 0, -1], [-1, 0, -1, 1]])
+    assert evaluate(fitted(), kind(test)) == evaluate(fitted(), test)
+
+
+def test_ratings_are_split_as_in_the_fit():
+    model = fitted(like_at=1)
+    ratings = np.array([[1.5, 1, 0, 0.5], [0.2, 0, -3, 4]])
+    assert evaluate(model, ratings) == evaluate(model, [[1, 1, 0, 0.5], [0.5, 0, 0.5, 1]])
+    assert evaluate(model, ratings).n_entries == 6
+    assert evaluate(model, ratings).accuracy == pytest.approx(4 / 6)
+
+
+def test_ids_are_matched_by_id_not_by_position():
+    ids = {"row_ids": ["a", "b"], "column_ids": [10, 20]}
+    train = Observations.from_pairs([0, 0, 1], [0, 1, 1], [1, -1, 1], **ids)
+    model = BinaryMatrixCompletion(rank=1, l2=0.1, n_jobs=1, random_state=0).fit(train)
+    turned = {"row_ids": ["b", "a"], "column_ids": [20, 10]}
+    test = Observations.from_pairs([1, 1, 0], [1, 0, 0], [1, -1, 1], **turned)
+    y = np.array([1, -1, 1])
+    by_id = model.decision_function(["a", "a", "b"], [10, 20, 20])
+    by_position = model.complete("decision")[[1, 1, 0], [1, 0, 0]]
+    assert evaluate(model, test).log_loss == pytest.approx(np.mean(np.logaddexp(0, -y * by_id)))
+    assert np.mean(np.logaddexp(0, -y * by_position)) != pytest.approx(
+        np.mean(np.logaddexp(0, -y * by_id)), rel=0.1
+    )
+
+
+@pytest.mark.parametrize("axis", ["row", "column"])
+def test_a_test_set_without_the_model_s_ids_is_refused(axis):
+    train = Observations.from_pairs([0, 1], [0, 1], [1, -1], **{f"{axis}_ids": ["a", "b"]})
+    model = BinaryMatrixCompletion(rank=1, n_jobs=1, random_state=0).fit(train)
+    with pytest.raises(InvalidInputError, match=f"fitted on {axis} ids but the test entries have"):
+        evaluate(model, np.eye(2))
+
+
+def test_an_unknown_id_and_a_position_outside_are_named():
+    train = Observations.from_pairs([0, 1], [0, 1], [1, -1], row_ids=["a", "b"])
+    model = BinaryMatrixCompletion(rank=1, n_jobs=1, random_state=0).fit(train)
+    odd = Observations.from_pairs([0, 1], [0, 1], [1, -1], row_ids=["a", "z"])
+    with pytest.raises(InvalidInputError, match=r"The row id 'z' .* is unknown"):
+        evaluate(model, odd)
+    with pytest.raises(InvalidInputError, match="the column 4 is not between 0 and 3"):
+        evaluate(fitted(), [[1, 0, 0, 0, 1]])
+
+
+def test_an_unfitted_model_says_so():
+    with pytest.raises(NotFittedError):
+        evaluate(BinaryMatrixCompletion(), np.eye(2))
+
+
+def test_an_evaluation_is_frozen():
+    result = Evaluation(n_entries=1, accuracy=1.0, sign_error=0.0, log_loss=0.1, auc=None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.accuracy = 0.0
