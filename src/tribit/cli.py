@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -238,8 +239,15 @@ def _print(facts: dict[str, str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, never a traceback."""
     try:
-        status: Any = app(args=arguments, standalone_mode=True)
+        with warnings.catch_warnings():
+            # A warning is one line too, without the place in the library that raised it.
+            warnings.showwarning = _show_warning
+            status: Any = app(args=arguments, standalone_mode=True)
     except TribitError as error:
         typer.echo(f"Error: {error}", err=True)
         status = 2
     sys.exit(status)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"Warning: {message}", err=True)

@@ -22,6 +22,7 @@ from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.solvers import Callback, Stopping, as_solver
+from tribit.solvers.loop import OUT_OF_ITERATIONS
 
 Array = NDArray[np.floating[Any]]
 
@@ -213,7 +214,7 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = observations.shape[1]
         self.row_ids_, self.column_ids_ = observations.row_ids, observations.column_ids
         self.names_: tuple[str, str, str | None] | None = None
-        if result.n_iter == most and not result.converged:
+        if result.stop_reason == OUT_OF_ITERATIONS:
             warnings.warn(
                 f"The fit stopped after max_iter = {most} iterations, before tol = {self.tol:g} was reached: "
                 "raise max_iter or tol.",
@@ -327,4 +328,7 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
 
 def _listed(ids: Any) -> Any:
     """Return a single id as a list of one."""
-    return [ids] if np.ndim(ids) == 0 else ids
+    # Not np.ndim, which cannot make an array of [(1, 2), "a"].
+    if getattr(ids, "ndim", 1) == 0:
+        return np.reshape(ids, 1)
+    return [ids] if isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") else ids

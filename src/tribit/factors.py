@@ -51,7 +51,11 @@ class Factors:
         ones = np.ones((self.row_factors.shape[0], 1)), np.ones((self.column_factors.shape[0], 1))
         P = np.hstack([self.row_factors, self.row_intercepts[:, None], ones[0]])
         Q = np.hstack(
-            [self.column_factors, ones[1], self.column_intercepts[:, None] + self.intercept]
+            [
+                self.column_factors,
+                ones[1],
+                ones[1] * self.intercept + self.column_intercepts[:, None],
+            ]
         )
         return P, Q
 

@@ -109,8 +109,11 @@ def _id_array(ids: Any, name: str) -> AnyArray:
     else:
         # One by one: np.asarray makes strings of [1, "a"] and a matrix of a list of tuples.
         array = np.fromiter(ids, dtype=object)
-        if {type(item) for item in array.tolist()} in ({int}, {bool}, {float}):
-            array = np.asarray(array.tolist())
+        # NumPy's numbers as Python's, so that list(np.arange(3)) is a list of integers.
+        items = [item.item() if isinstance(item, np.generic) else item for item in array.tolist()]
+        array = np.fromiter(items, dtype=object, count=len(items))
+        if {type(item) for item in items} in ({int}, {bool}, {float}):
+            array = np.asarray(items)
     if array.ndim != 1:
         raise InvalidInputError(f"{name} has shape {array.shape}; pass a one-dimensional list.")
     return array

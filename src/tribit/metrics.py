@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.validation import check_is_fitted
 
 from tribit.errors import InvalidInputError
 from tribit.links import as_link
@@ -53,6 +54,7 @@ def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
     -------
     Evaluation
     """
+    check_is_fitted(model)
     observations = as_observations(X, like_at=model.like_at)
     rows, columns = _pairs(model, observations)
     x = model.decision_function(rows, columns)

@@ -56,9 +56,11 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     axes[3].set_ylabel("recovery error")
     axes[3].legend(frameon=False)
     figure.tight_layout()
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=Path(path).suffix[1:].lower(), dpi=110)
-    pyplot.close(figure)
+    try:
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=Path(path).suffix[1:].lower(), dpi=110)
+    finally:
+        pyplot.close(figure)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:

@@ -79,11 +79,15 @@ def make_problem(
         raise InvalidTypeError(f"intercept must be True or False; got {intercept!r}.")
     if dtype not in ("float32", "float64"):
         raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-    if norm not in NORMS:
+    if not isinstance(norm, str) or norm not in NORMS:
         raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
     intercept = bool(intercept)
     mixed = risk.unobserved > 0
     if mixed and radius is None and alpha is None:
+        if norm != "max":
+            raise InvalidInputError(
+                f"norm={norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a default."
+            )
         radius, norm = curve.level(DEFAULT_BOUND_PROBABILITY), "max"
     ball: Constraint = Unconstrained() if radius is None else NORMS[norm](radius)
     constraints = [ball]
@@ -165,7 +169,7 @@ def _like_level(observations: Observations, link: Link, rho: float | Missingness
     likes, dislikes = observations.n_likes, observations.n_dislikes
     if likes and dislikes:
         return link.level(likes / (likes + dislikes))
-    if not isinstance(rho, float | int):
+    if rho is None or isinstance(rho, Missingness):
         return link.level(0.5)
     share = float(np.clip(observations.density / (1.0 - rho), 0.01, 0.99))
     return link.level(share if likes else 1.0 - share)

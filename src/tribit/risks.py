@@ -55,7 +55,7 @@ class Risk:
         ):
             object.__setattr__(self, name, weight)
         if not isinstance(self.rho, Missingness):
-            check_rho(self.rho)
+            object.__setattr__(self, "rho", check_rho(self.rho))
 
     @property
     def unobserved(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.constraints import check_positive
+from tribit.errors import InvalidInputError
 from tribit.links import Link
 from tribit.observations import Observations
 from tribit.randomness import RandomState, generator
@@ -21,6 +22,8 @@ def low_rank_target(
 ) -> Array:
     """Return ``M = U V'`` scaled to ``|M|_inf = alpha``; entries of U and V are uniform on [-1, 1]."""
     check_positive("alpha", alpha)
+    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
+        raise InvalidInputError(f"rank must be a whole number, at least 1; got {rank!r}.")
     draws = generator(random_state)
     U = draws.uniform(-1.0, 1.0, (shape[0], rank))
     V = draws.uniform(-1.0, 1.0, (shape[1], rank))

@@ -18,8 +18,8 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.files import atomic_path
-from tribit.links import LINKS
-from tribit.solvers import SOLVERS, Iteration
+from tribit.links import LINKS, as_link
+from tribit.solvers import SOLVERS, Iteration, as_solver
 
 FORMAT = 1
 #: Parameters that are not part of what was fitted, or are live objects.
@@ -70,7 +70,10 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         if ids is not None:
             tensors[name] = _packed_ids(ids, name)
     with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata={"tribit": json.dumps(header)})
+        try:
+            save_file(tensors, temporary, metadata={"tribit": json.dumps(header)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from None
 
 
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
@@ -90,12 +93,16 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
         with safe_open(name, framework="numpy") as opened:
             header = json.loads((opened.metadata() or {}).get("tribit", "null"))
             tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"{name!r} is not a readable tribit model ({error}); it may be cut short or another kind of file."
         ) from None
     if header is None:
         raise InvalidInputError(f"{name!r} is a safetensors file, but not a tribit model.")
+    if not isinstance(header, dict):
+        raise InvalidInputError(
+            f"{name!r} is a damaged tribit model (its header is no object); fit it again."
+        )
     if header.get("format") != FORMAT:
         raise InvalidInputError(
             f"{name!r} has model format {header.get('format')!r}, and tribit {__version__} reads format {FORMAT}; "
@@ -103,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
         )
     try:
         return _model(header, tensors)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise InvalidInputError(
             f"{name!r} is a damaged tribit model ({type(error).__name__}: {error}); fit it again."
         ) from None
@@ -115,6 +122,12 @@ def _model(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> BinaryMa
     for name in FITTED:
         setattr(model, name, header["fitted"][name])
     model.rho_ = header["rho"]
+    if model.names_ is not None:
+        row, column, value = model.names_
+        model.names_ = (row, column, value)
+    as_link(model.link), as_solver(model.solver)
+    if not isinstance(model.intercept_, int | float) or not np.isfinite(model.intercept_):
+        raise ValueError("the intercept is not a finite number")
     U, V, a, c = (tensors[name] for name in ARRAYS)
     if (
         U.ndim != 2
@@ -136,14 +149,15 @@ def _encoded(name: str, value: Any) -> Any:
     """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
     for registered, kind in REGISTRIES.get(name, {}).items():
         if type(value) is kind:
-            return {"name": registered, **dataclasses.asdict(value)}
+            options = {key: _plain(option) for key, option in dataclasses.asdict(value).items()}
+            return {"name": registered, **options}
     plain = _plain(value)
     try:
         json.dumps(plain)
     except TypeError:
         raise InvalidInputError(
             f"The parameter {name}={value!r} cannot be saved: a model file holds names and numbers, no code. "
-            f"Save the factors yourself, or use a registered {name}."
+            "Pass a name or a number there, or keep the factors yourself."
         ) from None
     return plain
 

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError
 from tribit.ids import Positions, Where
-from tribit.ingest import Duplicates, as_labels
+from tribit.ingest import Duplicates, Entries, as_labels, merge_duplicates
 from tribit.links import as_link
 from tribit.metrics import Evaluation, evaluate
 from tribit.observations import Observations
 from tribit.storage import load
 from tribit.tables import Table, observations_from_file, read_table, write_table
 
+#: Columns that predictions add to the two of ids.
+ANSWERS = ("probability", "label")
 PathLike = str | os.PathLike[str]
 
 
@@ -91,6 +93,10 @@ def predict_file(
     """
     model = load(model_path)
     row, column, _ = _names(model, row, column, None)
+    if clash := {row, column} & set(ANSWERS):
+        raise InvalidInputError(
+            f"The id column {clash.pop()!r} has the name of an answer ({', '.join(ANSWERS)}); rename it."
+        )
     table = read_table(pairs, [row, column])
     i, j, kept = _positions(model, table, row, column, skip_unknown)
     x = model._factors().at(i, j)
@@ -136,16 +142,11 @@ def evaluate_file(
         else as_labels(table.numbers(value)[kept], model.like_at, _kept_where(table, kept))
     )
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    seen = Observations.from_pairs(
-        i,
-        j,
-        labels,
-        shape=shape,
-        row_ids=model.row_ids_,
-        column_ids=model.column_ids_,
-        duplicates=duplicates,
+    ids = model.row_ids_, model.column_ids_
+    entries = Entries(i, j, labels.astype(np.int8), shape, *ids)
+    return evaluate(
+        model, Observations(*merge_duplicates(entries, duplicates, _kept_where(table, kept)))
     )
-    return evaluate(model, seen)
 
 
 @dataclass(frozen=True)

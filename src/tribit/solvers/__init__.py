@@ -56,7 +56,7 @@ def as_solver(solver: Any) -> Solver:
                 f"There is no solver {solver!r}; use one of {', '.join(SOLVERS)}."
             )
         return SOLVERS[solver]()  # type: ignore[no-any-return]
-    if not hasattr(solver, "minimise"):
+    if isinstance(solver, type) or not hasattr(solver, "minimise"):
         raise InvalidTypeError(
             f"solver must be one of {', '.join(SOLVERS)} or a solver object; got {type(solver).__name__}."
         )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tribit.constraints import check_not_negative, check_positive
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factors import Factors
 
 CONVERGED = "the first-order decrease fell below tol"
@@ -20,7 +20,7 @@ OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
-DIVERGED = "the objective is no longer a finite number"
+DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class Stopping:
         check_not_negative("tol", self.tol)
         if self.max_time is not None:
             check_positive("max_time", self.max_time)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidTypeError(f"callback must be callable or None; got {self.callback!r}.")
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,10 @@ def run(
     reason, converged = OUT_OF_ITERATIONS, False
     try:
         for iteration in range(len(history) + 1, stopping.max_iter + 1):
-            step = advance(factors)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                step = advance(factors)
             if not np.isfinite(step.objective):
-                reason = DIVERGED
+                factors, reason = best, DIVERGED
                 break
             seconds = time.perf_counter() - began
             history.append(Iteration(iteration, step.objective, step.decrease, seconds))
@@ -126,7 +129,8 @@ def run(
             RuntimeWarning,
             stacklevel=2,
         )
-    last = value(factors)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        last = value(factors)
     if last <= lowest or not history:
         best, lowest = factors, last
     return SolverResult(best, lowest, len(history), converged, reason, history)

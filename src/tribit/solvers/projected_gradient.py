@@ -141,11 +141,12 @@ def _columns(factors: Factors, rank: int) -> Factors:
 
 
 def _append(factors: Factors, extra: int, generator: np.random.Generator) -> Factors:
-    """Append small random columns: a tenth of the size of those there are."""
+    """Append small random columns, a tenth of the size of those there are; a row of zeros stays one."""
     sides = []
     for side in (factors.row_factors, factors.column_factors):
         scale = START * float(np.sqrt(np.mean(side**2))) or START
-        sides.append(np.hstack([side, scale * generator.standard_normal((side.shape[0], extra))]))
+        drawn = scale * generator.standard_normal((side.shape[0], extra))
+        sides.append(np.hstack([side, drawn * np.any(side, axis=1, keepdims=True)]))
     return replace(factors, row_factors=sides[0], column_factors=sides[1])
 
 
