@@ -46,6 +46,11 @@ class Factors:
             self.row_intercepts,
         )
 
+    @property
+    def has_intercepts(self) -> bool:
+        """Whether any intercept differs from 0."""
+        return bool(self.intercept or self.row_intercepts.any() or self.column_intercepts.any())
+
     def augmented(self) -> tuple[Array, Array]:
         """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, so that ``x = P Q'`` intercepts and all."""
         ones = np.ones((self.row_factors.shape[0], 1)), np.ones((self.column_factors.shape[0], 1))

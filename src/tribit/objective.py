@@ -95,6 +95,12 @@ class Objective:
             return factors.clipped_intercepts(self.intercept_bound)
         return factors.centred()
 
+    def product(self, factors: Factors) -> tuple[Array, Array]:
+        """Return P and Q with ``x = P Q'``; columns for intercepts only where there are any."""
+        if self.intercept or factors.has_intercepts:
+            return factors.augmented()
+        return factors.row_factors, factors.column_factors
+
     def penalty(self, factors: Factors) -> float:
         """Return ``l2 / 2`` times the squared norms of factors and row and column intercepts."""
         return self.ridge.value(
@@ -107,18 +113,19 @@ class Objective:
     def value(self, factors: Factors) -> float:
         """Return F."""
         with single_threaded_blas():
-            return self.kernel.value(*factors.augmented()) + self.penalty(factors)
+            return self.kernel.value(*self.product(factors)) + self.penalty(factors)
 
     def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
         """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
         with single_threaded_blas():
-            total, in_P, in_Q = self.kernel.gradient(*factors.augmented(), value=value)
+            total, in_P, in_Q = self.kernel.gradient(*self.product(factors), value=value)
         k = factors.rank
         ridge = self.ridge.gradient
-        # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
-        rows, columns = in_P[:, k], in_Q[:, k + 1]
-        if not self.intercept:  # they are no unknowns, and stay
-            rows, columns = np.zeros_like(rows), np.zeros_like(columns)
+        if self.intercept:
+            # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
+            rows, columns = in_P[:, k], in_Q[:, k + 1]
+        else:  # they are no unknowns, and stay
+            rows, columns = np.zeros(self.shape[0]), np.zeros(self.shape[1])
         return total + self.penalty(factors), Factors(
             in_P[:, :k] + ridge(factors.row_factors),
             in_Q[:, :k] + ridge(factors.column_factors),

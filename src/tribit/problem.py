@@ -35,6 +35,7 @@ from tribit.links import Link, as_link
 from tribit.objective import Objective
 from tribit.observations import Observations
 from tribit.risks import Missingness, Risk, check_gammas
+from tribit.start import spectral_start
 
 NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNorm}
 
@@ -109,10 +110,8 @@ def make_problem(
         dtype=dtype,
         n_jobs=n_jobs,
     )
-    U, V = ball.start(observations.shape, columns, generator)
-    for constraint in constraints[1:]:
-        U, V = constraint.project(U, V)
-    start = Factors.of(U, V, _like_level(observations, curve, rho) if intercept else 0.0)
+    level = _like_level(observations, curve, rho) if intercept else 0.0
+    start = spectral_start(objective, constraints, columns, level, generator)
     if not mixed:
         start = _quiet_unseen(start, observations)
     return Problem(objective, constraints, start, risk.rho, radius)

@@ -100,8 +100,7 @@ class LogisticForm:
         if value is not None:
             np.abs(z, out=spare)
             spare += 1
-            np.log(spare, out=spare)
-            value -= spare
+            value -= np.log(spare, out=spare)
         if second is not None:
             np.multiply(z, z, out=second)
             np.subtract(1, second, out=second)

@@ -119,7 +119,7 @@ class _Side:
     """One half of a sweep: the rows of one factor, with the other fixed."""
 
     def __init__(self, objective: Objective, kernel: Kernel, norm: float) -> None:
-        self.kernel, self.norm = kernel, norm
+        self.objective, self.kernel, self.norm = objective, kernel, norm
         self.l2, self.intercept = objective.ridge.l2, objective.intercept
         self.bound = objective.intercept_bound
         self.multipliers = np.zeros(kernel.shape[0])
@@ -134,7 +134,7 @@ class _Side:
         k = factors.rank
         free = k + 1 if self.intercept else k
         exact = not (self.kernel.bounded and self.tightness >= TIGHT)
-        P, Q = factors.augmented()
+        P, Q = self.objective.product(factors)
         moved = P.copy()
 
         def task(panel: Panel) -> tuple[float, float, float]:

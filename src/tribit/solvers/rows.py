@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
 
-#: Steps for the multiplier of a ball within one call, and how near to the sphere is near enough. The
-#: multiplier is kept for the next call, so that it becomes exact as the factors settle.
+#: Steps for the multiplier of a ball within one call, how near to the sphere is near enough, and for how many
+#: rows. Multipliers are kept for the next call, so that they become exact as the factors settle.
 MULTIPLIER_STEPS = 4
-CLOSE = 1.05
+CLOSE, MOST = 1.15, 0.9
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def minimise_in_balls(
         Largest absolute value of the last coordinate where there is one more than k.
     """
     n, m = gradient.shape
-    H = np.empty((m, m, n))
+    H = _problems_last(m, n)
     left, right = upper_triangle(m)
     H[left, right] = packed.T
     H[right, left] = H[left, right]
@@ -124,7 +124,8 @@ def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple
     diagonal = np.arange(H.shape[0])
     rest = np.arange(H.shape[2])
     for _ in range(MULTIPLIER_STEPS):
-        shifted = H.copy() if rest.size == H.shape[2] else H[:, :, rest]
+        shifted = _problems_last(H.shape[0], rest.size)
+        shifted[...] = H if rest.size == H.shape[2] else H[:, :, rest]
         shifted[diagonal, diagonal] += t[rest]
         L = _cholesky(shifted)
         half = _forward(L, target[:, rest])
@@ -141,10 +142,19 @@ def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple
         t[rest] = np.maximum(t[rest] + change, 0.0)
         # Newton's method may step to t = 0 from a first guess that was too large; then p(0) decides.
         done = inside | on_sphere
-        if done.all():
+        if np.mean(done) >= MOST:
             break
         rest = rest[~done]
     return p, t
+
+
+def _problems_last(m: int, n: int) -> Array:
+    """Return room for n matrices of size m x m, problems last.
+
+    A little wider than n: the entries of one matrix, n numbers apart, would share a few lines of the cache where
+    n is a power of two, as it is for a full panel.
+    """
+    return np.empty((m, m, n + 8))[:, :, :n]
 
 
 def _cholesky(H: Array) -> Array:
@@ -153,7 +163,9 @@ def _cholesky(H: Array) -> Array:
     lift = 0.0
     while True:
         try:
-            return np.ascontiguousarray(np.moveaxis(np.linalg.cholesky(matrices), 0, 2))
+            L = _problems_last(H.shape[0], H.shape[2])
+            L[...] = np.moveaxis(np.linalg.cholesky(matrices), 0, 2)
+            return L
         except np.linalg.LinAlgError:
             if not np.all(np.isfinite(H)):
                 raise
