@@ -50,7 +50,11 @@ class _Side:
         width = np.minimum(shape[1] - left, TILE)
         self.cells = ((rows[order] % TILE) * width + (columns[order] - left)).astype(np.uint16)
         self.local_rows = (rows[order] % TILE).astype(np.uint16)
-        self.weights = weights[0][order], weights[1][order]
+        a, b = weights
+        # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
+        self.one_weight = bool(np.all(a == a[0]))
+        self.a: Array = a[:1] if self.one_weight else a[order]
+        self.b: Array = b[order]
         #: bounds of what the observed entries of each panel add to the curvature, as sparse matrices
         self.bounds: list[csr_array] = []
         if bounds is not None:
@@ -124,8 +128,8 @@ class TilePanel:
                 continue
             if columns is None:
                 slack += form.slack(flat)
-            a, b = side.weights[0][here], side.weights[1][here]
-            flat[cells], bend = form.correct_in_tile(flat[cells], x, a, b, curvature)
+            a = side.a if side.one_weight else side.a[here]
+            flat[cells], bend = form.correct_in_tile(flat[cells], x, a, side.b[here], curvature)
             first += z @ Q_tile[:, :free]
             if columns is not None:
                 columns[block] += z.T @ P
@@ -138,7 +142,8 @@ class TilePanel:
             values = form.unit * (values + form.value_constant * Q.shape[0])
             values += form.value_linear * (scaled.astype(np.float64) @ against.column_sums)
             entries = slice(offsets[0], offsets[-1])
-            corrections = form.correct_value(seen, *(weight[entries] for weight in side.weights))
+            a = side.a if side.one_weight else side.a[entries]
+            corrections = form.correct_value(seen, a, side.b[entries])
             values += np.bincount(side.local_rows[entries], corrections, minlength=P.shape[0])
         first *= form.unit * form.slope
         first += form.first_constant * against.column_sums[:free]
