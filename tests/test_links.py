@@ -180,16 +180,18 @@ def test_logistic_in_closed_form(scale, y):
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0, 20.0])
 def test_the_paper_s_constants_of_the_logistic_link(alpha):
     link = Logistic()
-    assert link.steepness(alpha) == pytest.approx(1.0, rel=1e-9)
-    assert link.flatness(alpha) == pytest.approx((1 + np.exp(alpha)) ** 2 / np.exp(alpha), rel=1e-9)
+    assert link.L_alpha(alpha) == pytest.approx(1.0, rel=1e-9)
+    assert link.beta_alpha(alpha) == pytest.approx(
+        (1 + np.exp(alpha)) ** 2 / np.exp(alpha), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("scale", [0.4, 7.0])
 def test_a_scaled_logistic_has_the_constants_of_the_unit_one(scale):
     link, alpha = Logistic(scale), 1.3
-    assert link.steepness(alpha) == pytest.approx(scale, rel=1e-9)
-    assert link.flatness(alpha) == pytest.approx(
-        Logistic().flatness(scale * alpha) / scale**2, rel=1e-9
+    assert link.L_alpha(alpha) == pytest.approx(scale, rel=1e-9)
+    assert link.beta_alpha(alpha) == pytest.approx(
+        Logistic().beta_alpha(scale * alpha) / scale**2, rel=1e-9
     )
 
 
@@ -197,14 +199,14 @@ def test_a_scaled_logistic_has_the_constants_of_the_unit_one(scale):
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
 def test_the_paper_s_bounds_for_the_probit_link(sigma, alpha):
     link = Probit(sigma)
-    assert link.steepness(alpha) <= 4 / sigma * (alpha / sigma + 1)
-    assert link.flatness(alpha) <= np.pi * sigma**2 * np.exp(alpha**2 / (2 * sigma**2))
+    assert link.L_alpha(alpha) <= 4 / sigma * (alpha / sigma + 1)
+    assert link.beta_alpha(alpha) <= np.pi * sigma**2 * np.exp(alpha**2 / (2 * sigma**2))
     # and the suprema themselves, which sit at the ends, from f and f' as defined
     f = ndtr(alpha / sigma)
     both = f * ndtr(-alpha / sigma)
     density = np.exp(-0.5 * (alpha / sigma) ** 2) / np.sqrt(2 * np.pi) / sigma
-    assert link.steepness(alpha) == pytest.approx(density / both, rel=1e-9)
-    assert link.flatness(alpha) == pytest.approx(both / density**2, rel=1e-9)
+    assert link.L_alpha(alpha) == pytest.approx(density / both, rel=1e-9)
+    assert link.beta_alpha(alpha) == pytest.approx(both / density**2, rel=1e-9)
 
 
 @each_link
@@ -214,12 +216,12 @@ def test_constants_are_suprema_over_the_interval(link, share):
     x = np.linspace(-alpha, alpha, 1537)
     f, slope = link.probability(x), differences(link.probability, x, 1e-3 * unit(link))
     steep, flat = slope / (f * (1 - f)), f * (1 - f) / slope**2
-    assert link.steepness(alpha) == pytest.approx(steep.max(), rel=1e-4)
-    assert link.flatness(alpha) == pytest.approx(flat.max(), rel=1e-4)
+    assert link.L_alpha(alpha) == pytest.approx(steep.max(), rel=1e-4)
+    assert link.beta_alpha(alpha) == pytest.approx(flat.max(), rel=1e-4)
 
 
 @each_registered
-@pytest.mark.parametrize("constant", ["steepness", "flatness"])
+@pytest.mark.parametrize("constant", ["L_alpha", "beta_alpha"])
 @pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf])
 def test_constants_ask_for_a_positive_alpha(link, constant, alpha):
     with pytest.raises(InvalidInputError, match="alpha must be a positive finite number; got"):
@@ -228,7 +230,7 @@ def test_constants_ask_for_a_positive_alpha(link, constant, alpha):
 
 @each_registered
 def test_beta_is_infinite_where_no_number_holds_it(link):
-    assert link.flatness(1e5 * unit(link)) == np.inf
+    assert link.beta_alpha(1e5 * unit(link)) == np.inf
 
 
 @each_link

@@ -62,7 +62,7 @@ class Link(ABC):
     def _at(self, x: float) -> float:
         return float(self.probability(np.array([x]))[0])
 
-    def steepness(self, alpha: float) -> float:
+    def L_alpha(self, alpha: float) -> float:  # noqa: N802 - the paper's name
         """Return ``L_alpha = sup |f'| / (f (1 - f))`` over ``|x| <= alpha`` (the paper's constant)."""
         # f' = -l'(x, +1) f, hence |f'| / (f (1 - f)) = |l'(x, +1)| / (1 - f) = |l'_+| + |l'_-|.
         return _supremum(
@@ -70,7 +70,7 @@ class Link(ABC):
             _positive("alpha", alpha),
         )
 
-    def flatness(self, alpha: float) -> float:
+    def beta_alpha(self, alpha: float) -> float:
         """Return ``beta_alpha = sup f (1 - f) / f'^2`` over ``|x| <= alpha`` (the paper's constant)."""
         # f'^2 / (f (1 - f)) = (f' / f) (f' / (1 - f)), and both factors are first derivatives of l.
         with np.errstate(divide="ignore"):
