@@ -21,6 +21,7 @@ from tribit.kernels.forms import Form
 from tribit.observations import Observations
 
 Array = NDArray[np.floating[Any]]
+Places = NDArray[np.integer[Any]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -58,15 +59,19 @@ class Panel(Protocol):
 
 
 class Kernel(ABC):
-    """Exact sums of one risk over all entries of ``X = P Q'``."""
+    """Exact sums of one risk over all entries of ``X = P Q'``.
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    n_jobs: int
-    bounded: bool  #: whether ``models`` knows upper bounds of the curvature
+    ``side`` and ``other`` hold the observed entries by rows and by columns, as the kernel wants them.
+    """
+
+    def __init__(
+        self, side: Any, other: Any, form: Form, dtype: np.dtype[Any], n_jobs: int
+    ) -> None:
+        self.side, self.other, self.form = side, other, form
+        self.shape: tuple[int, int] = side.shape
+        self.dtype, self.n_jobs = dtype, n_jobs
 
     @classmethod
-    @abstractmethod
     def build(
         cls,
         observations: Observations,
@@ -78,6 +83,36 @@ class Kernel(ABC):
         n_jobs: int,
     ) -> Self:
         """Return the kernel of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+        kind = np.dtype(dtype)
+        a, b = form.weights(plus, minus)
+        weights = a.astype(kind), b.astype(kind)
+        bounds = form.correct_bound(plus, minus).astype(kind) if form.bounded else None
+        rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
+        side = cls.arrange(rows, columns, weights, bounds, (d1, d2))
+        other = cls.arrange(columns, rows, weights, bounds, (d2, d1))
+        return cls(side, other, form, kind, n_jobs)
+
+    @classmethod
+    @abstractmethod
+    def arrange(
+        cls,
+        rows: Places,
+        columns: Places,
+        weights: tuple[Array, Array],
+        bounds: Array | None,
+        shape: tuple[int, int],
+    ) -> Any:
+        """Return the observed entries of one orientation in the order of this kernel."""
+
+    @property
+    def transposed(self) -> Self:
+        """The same risk with the roles of P and Q exchanged."""
+        return type(self)(self.other, self.side, self.form, self.dtype, self.n_jobs)
+
+    @property
+    @abstractmethod
+    def bounded(self) -> bool:
+        """Whether ``models`` knows upper bounds of the curvature."""
 
     @abstractmethod
     def panels(self, Q: Array) -> Sequence[Panel]:
@@ -86,11 +121,6 @@ class Kernel(ABC):
     @abstractmethod
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
-
-    @property
-    @abstractmethod
-    def transposed(self) -> Kernel:
-        """The same risk with the roles of P and Q exchanged."""
 
     def value(self, P: Array, Q: Array) -> float:
         """Return the risk in float64."""

@@ -6,18 +6,15 @@ Entries are kept by rows and by columns; sums over a row are sparse matrix produ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tribit.kernels.common import ColumnProducts, FixedFactor, Kernel, RowModels
-from tribit.kernels.forms import Form
-from tribit.observations import Observations
+from tribit.kernels.common import ColumnProducts, FixedFactor, Kernel, Places, RowModels
 
 Array = NDArray[np.floating[Any]]
-Places = NDArray[np.integer[Any]]
 
 #: A panel ends after about this many entries (their factors stay in cache) or this many rows.
 ENTRIES = 16384
@@ -29,8 +26,8 @@ class _Side:
 
     def __init__(
         self,
-        rows: NDArray[np.integer[Any]],
-        columns: NDArray[np.integer[Any]],
+        rows: Places,
+        columns: Places,
         weights: tuple[Array, Array],
         shape: tuple[int, int],
     ) -> None:
@@ -141,37 +138,21 @@ class SparsePanel:
 class SparseKernel(Kernel):
     """Sums over the observed entries, for risks that give the unobserved ones no weight."""
 
-    def __init__(
-        self, side: _Side, other: _Side, form: Form, dtype: np.dtype[Any], n_jobs: int
-    ) -> None:
-        self.side, self.other, self.form = side, other, form
-        self.shape, self.dtype, self.n_jobs = side.shape, dtype, n_jobs
-        self.bounded = False
+    side: _Side
+    other: _Side
+    bounded = False
 
     @classmethod
-    def build(
+    def arrange(
         cls,
-        observations: Observations,
-        form: Form,
-        plus: Array,
-        minus: Array,
-        *,
-        dtype: str,
-        n_jobs: int,
-    ) -> Self:
-        """Sort the observed entries by rows and by columns."""
-        kind = np.dtype(dtype)
-        rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        a, b = form.weights(plus, minus)
-        weights = a.astype(kind), b.astype(kind)
-        side = _Side(rows, columns, weights, (d1, d2))
-        other = _Side(columns, rows, weights, (d2, d1))
-        return cls(side, other, form, kind, n_jobs)
-
-    @property
-    def transposed(self) -> SparseKernel:
-        """The same risk with the roles of P and Q exchanged."""
-        return SparseKernel(self.other, self.side, self.form, self.dtype, self.n_jobs)
+        rows: Places,
+        columns: Places,
+        weights: tuple[Array, Array],
+        bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
+        shape: tuple[int, int],
+    ) -> _Side:
+        """Sort the observed entries by rows."""
+        return _Side(rows, columns, weights, shape)
 
     def panels(self, Q: Array) -> Sequence[SparsePanel]:
         """Return panels of rows, cut by their number of entries, against a fixed Q."""

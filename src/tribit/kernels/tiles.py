@@ -10,16 +10,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tribit.errors import InvalidInputError
-from tribit.kernels.common import FixedFactor, Kernel, RowModels
+from tribit.kernels.common import FixedFactor, Kernel, Places, RowModels
 from tribit.kernels.forms import Form
-from tribit.observations import Observations
 
 Array = NDArray[np.floating[Any]]
 
@@ -33,8 +32,8 @@ class _Side:
 
     def __init__(
         self,
-        rows: NDArray[np.integer[Any]],
-        columns: NDArray[np.integer[Any]],
+        rows: Places,
+        columns: Places,
         weights: tuple[Array, Array],
         bounds: Array | None,
         shape: tuple[int, int],
@@ -154,44 +153,35 @@ class TilePanel:
 class TileKernel(Kernel):
     """Sums over all entries: the risk's dense term and its observed corrections, by tiles."""
 
+    side: _Side
+
     def __init__(
         self, side: _Side, other: _Side, form: Form, dtype: np.dtype[Any], n_jobs: int
     ) -> None:
-        self.side, self.other, self.form = side, other, form
-        self.shape, self.dtype, self.n_jobs = side.shape, dtype, n_jobs
-        self.bounded = form.bounded
-        self.ones = np.ones(TILE, dtype=dtype)
-        self._local = threading.local()
-
-    @classmethod
-    def build(
-        cls,
-        observations: Observations,
-        form: Form,
-        plus: Array,
-        minus: Array,
-        *,
-        dtype: str,
-        n_jobs: int,
-    ) -> Self:
-        """Sort the observed entries by tile, once for each orientation."""
         if form.dense_bound == 0.0:
             raise InvalidInputError(
                 "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse kernel."
             )
-        kind = np.dtype(dtype)
-        rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        a, b = form.weights(plus, minus)
-        weights = a.astype(kind), b.astype(kind)
-        bounds = form.correct_bound(plus, minus).astype(kind) if form.bounded else None
-        side = _Side(rows, columns, weights, bounds, (d1, d2))
-        other = _Side(columns, rows, weights, bounds, (d2, d1))
-        return cls(side, other, form, kind, n_jobs)
+        super().__init__(side, other, form, dtype, n_jobs)
+        self.ones = np.ones(TILE, dtype=dtype)
+        self._local = threading.local()
+
+    @classmethod
+    def arrange(
+        cls,
+        rows: Places,
+        columns: Places,
+        weights: tuple[Array, Array],
+        bounds: Array | None,
+        shape: tuple[int, int],
+    ) -> _Side:
+        """Sort the observed entries by tile."""
+        return _Side(rows, columns, weights, bounds, shape)
 
     @property
-    def transposed(self) -> TileKernel:
-        """The same risk with the roles of P and Q exchanged."""
-        return TileKernel(self.other, self.side, self.form, self.dtype, self.n_jobs)
+    def bounded(self) -> bool:
+        """Whether the form knows upper bounds of the curvature."""
+        return self.form.bounded
 
     def panels(self, Q: Array) -> Sequence[TilePanel]:
         """Return panels of 256 rows against a fixed Q."""
