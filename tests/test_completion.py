@@ -385,7 +385,7 @@ def test_rows_and_columns_with_nothing_seen_are_predicted_from_intercepts(solver
     labels = A.copy()
     labels[3] = 0
     labels[:, [2, 7]] = 0
-    model = make(rank=4, solver=solver, l2=l2, radius=2.0, max_iter=30, tol=1e-3).fit(labels)
+    model = make(rank=4, solver=solver, l2=l2, radius=2.0, max_iter=300, tol=1e-3).fit(labels)
     assert not model.row_factors_[3].any()
     assert not model.column_factors_[[2, 7]].any()
     expected = model.intercept_ + model.row_intercepts_[3] + model.column_intercepts_[:]
