@@ -41,13 +41,16 @@ numpydoc_show_class_members = False  # the class template lists them
 
 public_modules = [
     "tribit.constraints",
+    "tribit.datasets",
     "tribit.errors",
     "tribit.kernels",
     "tribit.links",
     "tribit.metrics",
     "tribit.observations",
     "tribit.plots",
+    "tribit.ratings",
     "tribit.risks",
+    "tribit.sampling",
     "tribit.simulate",
     "tribit.solvers",
     "tribit.storage",

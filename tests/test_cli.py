@@ -248,7 +248,7 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         (["--dtype", "int8"], "dtype must be"),
         (["--n-jobs", "0"], "n_jobs must be"),
         (["--random-state", "-1"], "seed cannot be negative"),
-        (["--like-at", "nan"], "like_at is nan"),
+        (["--like-at", "nan"], "--like-at is nan"),
         (["--row", "who"], "has no column 'who'; choose one of its columns: user, item, rating"),
         (["--value", "user"], "line 2 of ratings.csv: the value 'u0' .* is not a number"),
     ],
@@ -286,7 +286,8 @@ def test_a_path_that_cannot_be_used_is_one_line(run, ratings, model, tmp_path):
     absent = tmp_path / "absent"
     commands = {
         "There is no file": ["fit", absent / "x.csv", "-o", model, *NAMES],
-        "does not tell the format": ["fit", model, "-o", model, *NAMES],
+        "does not tell the format": ["fit", model, "-o", tmp_path / "other", *NAMES],
+        "is the file that is read": ["fit", ratings, "-o", ratings, *NAMES],
         "directory does not exist": ["fit", ratings, "-o", absent / "m", *NAMES, "--rank", 2],
         "There is no model file": ["predict", absent, ratings, "-o", tmp_path / "s.csv"],
         "is not a readable tribit model": ["evaluate", ratings, ratings],
@@ -413,3 +414,28 @@ def test_no_command_shows_the_help():
 
 def test_version(run):
     assert run("--version") == (0, f"tribit {__version__}\n", "")
+
+
+def test_a_header_of_numbers_is_a_header(run, tmp_path):
+    # pandas writes such a header for columns without names, and so does tribit predict.
+    lines = ["0,1,2", *(f"u{i % 5},i{i % 7},{1 if i % 3 else -1}" for i in range(30))]
+    path = tmp_path / "numbered.csv"
+    path.write_text("\n".join(lines))
+    model = tmp_path / "model.tribit"
+    names = ["--row", "0", "--column", "1", "--value", "2"]
+    assert run("fit", path, "-o", model, *names, "--rank", "2")[0] == 0
+    assert load(model).row_factors_.shape[0] == 5
+    scores = tmp_path / "scores.csv"
+    assert run("predict", model, path, "-o", scores)[0] == 0
+    assert "pairs        30" in run("predict", model, scores, "-o", tmp_path / "again.csv")[1]
+
+
+def test_evaluate_takes_the_threshold_that_the_model_does_not_know(run, ratings, tmp_path):
+    from tribit.workflows import fit_file
+
+    path = tmp_path / "model.tribit"
+    options = {"gammas": (0, 1, 0), "rho": 0.5, "rank": 2, "n_jobs": 1}
+    fit_file(ratings, row="user", column="item", **options).save(path)
+    code, out, _ = run("evaluate", path, ratings, "--value", "rating", "--like-at", "4")
+    assert code == 0
+    assert "sign error" in out

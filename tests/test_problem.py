@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tribit import (
+    BinaryMatrixCompletion,
     EntryBound,
     InvalidInputError,
     Logistic,
@@ -187,3 +188,9 @@ def test_a_parameter_is_checked_before_the_data_are_touched():
     # The message of the first wrong one, whatever else is wrong.
     with pytest.raises(InvalidInputError, match="There is no link"):
         problem(link="cauchy", rank=0)
+
+
+@pytest.mark.parametrize(("gammas", "labels"), [((0, 0, 1), [[1, 1]]), ((0, 1, 0), [[-1, 0]])])
+def test_a_risk_that_cannot_see_what_was_observed_is_refused(gammas, labels):
+    with pytest.raises(InvalidInputError, match="and none were observed: give another risk weight"):
+        BinaryMatrixCompletion(gammas, rho=0.5, rank=1).fit(labels)

@@ -102,11 +102,12 @@ def fit(
     """Fit a model on a table with one observed entry in each line."""
     from tribit.files import writable  # noqa: PLC0415 - help should not wait for the library
     from tribit.links import LINKS  # noqa: PLC0415
-    from tribit.workflows import fit_file  # noqa: PLC0415
+    from tribit.workflows import check_different, fit_file  # noqa: PLC0415
 
     if link not in LINKS:
         raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
     writable(out)  # told before the fit, not after it
+    check_different(file, out)
     began = time.perf_counter()
     model = fit_file(
         file,
@@ -142,7 +143,7 @@ def fit(
             "rho": f"{model.rho_:.4f}",
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
-            "seconds": f"{time.perf_counter() - began:.2f}",
+            "seconds, reading included": f"{time.perf_counter() - began:.2f}",
         }
     )
 
@@ -162,8 +163,7 @@ def predict(
     from tribit.workflows import predict_file  # noqa: PLC0415
 
     done = predict_file(model, pairs, out, row=row, column=column, skip_unknown=skip_unknown)
-    skipped = f" ({done.n_skipped} with unknown ids left out)" if done.n_skipped else ""
-    _print({"predictions": str(out), "pairs": f"{done.n_pairs}{skipped}"})
+    _print({"predictions": str(out), "pairs": f"{done.n_pairs}{_skipped(done.n_skipped)}"})
 
 
 @app.command(epilog="Example: tribit evaluate model.tribit test.csv")
@@ -173,6 +173,9 @@ def evaluate(
     row: RowName = None,
     column: ColumnName = None,
     value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
+    like_at: Annotated[
+        float | None, typer.Option(help="Smallest rating that is a like [as in the fit].")
+    ] = None,
     duplicates: DuplicatesOption = "error",
     skip_unknown: SkipUnknown = False,
 ) -> None:
@@ -185,12 +188,13 @@ def evaluate(
         row=row,
         column=column,
         value=value,
+        like_at=like_at,
         duplicates=duplicates,
         skip_unknown=skip_unknown,
     )
     _print(
         {
-            "entries": str(result.n_entries),
+            "entries": f"{result.n_entries}{_skipped(result.n_skipped)}",
             "accuracy": f"{result.accuracy:.4f}",
             "sign error": f"{result.sign_error:.4f}",
             "log-loss": f"{result.log_loss:.4f}",
@@ -230,6 +234,10 @@ def demo(
         console.print(f"Picture: {picture}", soft_wrap=True)
 
 
+def _skipped(count: int) -> str:
+    return f" ({count} with unknown ids left out)" if count else ""
+
+
 def _print(facts: dict[str, str]) -> None:
     width = max(map(len, facts))
     for name, fact in facts.items():
@@ -244,10 +252,33 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             status: Any = app(args=arguments, standalone_mode=True)
     except TribitError as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {_spoken(str(error))}", err=True)
         status = 2
     sys.exit(status)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"Warning: {message}", err=True)
+    typer.echo(f"Warning: {_spoken(str(message))}", err=True)
+
+
+#: The library's words for what has another name on the command line.
+WORDS = {
+    "like_at= (for pairs: Observations.from_ratings)": "--like-at",
+    "like_at=": "--like-at",
+    "like_at": "--like-at",
+    "value=": "--value",
+    "duplicates='first', 'last' or 'majority' (for a matrix: Observations.from_pairs)": (
+        "--duplicates first, last or majority"
+    ),
+    "intercept=False": "--no-intercept",
+    "solver='projected_gradient'": "--solver projected_gradient",
+    "(gammas)": "(--gammas)",
+    "pass rho,": "pass --rho,",
+}
+
+
+def _spoken(message: str) -> str:
+    """Return a message in the words of the command line."""
+    for word, option in WORDS.items():
+        message = message.replace(word, option)
+    return message

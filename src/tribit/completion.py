@@ -22,7 +22,7 @@ from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.solvers import Callback, Stopping, as_solver
-from tribit.solvers.loop import OUT_OF_ITERATIONS
+from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
 
 Array = NDArray[np.floating[Any]]
 
@@ -209,11 +209,17 @@ class BinaryMatrixCompletion(BaseEstimator):  # type: ignore[misc]
         self._set_factors(factors)
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.stop_reason_, self.history_ = result.stop_reason, result.history
-        self.objective_ = problem.objective.in_float64().value(factors)
+        self.objective_ = problem.objective.in_float64().value(factors.astype("float64"))
         self.rho_, self.radius_ = problem.rho, problem.radius
         self.n_features_in_ = observations.shape[1]
         self.row_ids_, self.column_ids_ = observations.row_ids, observations.column_ids
         self.names_: tuple[str, str, str | None] | None = None
+        if result.stop_reason in (DIVERGED, NO_DESCENT) and not result.converged:
+            warnings.warn(
+                f"The fit stopped before it converged: {result.stop_reason}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         if result.stop_reason == OUT_OF_ITERATIONS:
             warnings.warn(
                 f"The fit stopped after max_iter = {most} iterations, before tol = {self.tol:g} was reached: "

@@ -20,6 +20,7 @@ from tribit.metrics import evaluate
 from tribit.observations import Observations
 from tribit.randomness import RandomState, generator
 from tribit.simulate import low_rank_target, observe, quantise
+from tribit.solvers.loop import INTERRUPTED
 
 Array = NDArray[np.floating[Any]]
 
@@ -123,4 +124,7 @@ def _fitted(observations: Observations, risk: str, radius: float) -> BinaryMatri
     with warnings.catch_warnings():
         # At the paper's radius PN creeps on for thousands of sweeps; the table is the same.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(observations)
+        model.fit(observations)
+    if model.stop_reason_ == INTERRUPTED:
+        raise KeyboardInterrupt  # a fit keeps what it has; a demonstration stops
+    return model

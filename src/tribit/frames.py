@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.ids import AnyArray, first_true
+from tribit.ids import AnyArray, distinct_ids, first_true
 
 
 def eager(frame: Any) -> nw.DataFrame[Any]:
@@ -49,3 +50,13 @@ def column(frame: nw.DataFrame[Any], name: str, role: str) -> AnyArray:
 def row_of_frame(position: int) -> str:
     """Say where a row stands in the frame, for an error to name."""
     return f"row {position} of the frame"
+
+
+def labels_of(matrix: Any) -> tuple[AnyArray | None, AnyArray | None]:
+    """Return the index and the columns of a pandas frame as ids: none where both only count from 0."""
+    if not (hasattr(matrix, "index") and hasattr(matrix, "columns") and hasattr(matrix, "iloc")):
+        return None, None
+    labels = np.asarray(matrix.index), np.asarray(matrix.columns)
+    if all(np.array_equal(label, np.arange(label.size)) for label in labels):
+        return None, None
+    return distinct_ids(labels[0], "The index"), distinct_ids(labels[1], "The list of columns")

@@ -31,6 +31,8 @@ class Evaluation:
         Mean of ``-log P(the observed label)``.
     auc : float or None
         Probability that a like is ranked above a dislike; None where only one of the two was observed.
+    n_skipped : int
+        How many entries of a file were left out because the model does not know their ids.
     """
 
     n_entries: int
@@ -38,6 +40,7 @@ class Evaluation:
     sign_error: float
     log_loss: float
     auc: float | None
+    n_skipped: int = 0
 
 
 def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
@@ -74,6 +77,13 @@ def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
 
 def _pairs(model: BinaryMatrixCompletion, observations: Observations) -> tuple[Any, Any]:
     """Return the rows and columns of the observed entries as the model names them."""
+    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
+    if observations.row_ids is None and observations.shape != shape:
+        raise InvalidInputError(
+            f"The test entries are {observations.shape[0]} x {observations.shape[1]} and the model {shape[0]} x "
+            f"{shape[1]}: without ids rows and columns are matched by position, so hold out entries "
+            "(Observations.split or folds), not rows."
+        )
     sides = []
     for axis, ids, known, places in (
         ("row", observations.row_ids, model.row_ids_, observations.rows),

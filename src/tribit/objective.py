@@ -9,6 +9,7 @@ intercepts: then ``b`` stays what it is at the start, and row and column interce
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,17 @@ class Objective:
     def shape(self) -> tuple[int, int]:
         """The shape of X."""
         return self.observations.shape
+
+    @cached_property
+    def size(self) -> float:
+        """The risk at ``X = 0``, corrections by ``1 / q`` left out: what ``tol`` is relative to."""
+        zero = np.zeros(1)
+        like, dislike = float(self.link.loss(zero, 1)[0]), float(self.link.loss(zero, -1)[0])
+        entries = self.shape[0] * self.shape[1]
+        seen = self.observations
+        return entries * (self.risk.nu * like + self.risk.pu * dislike) + self.risk.pn * (
+            seen.n_likes * like + seen.n_dislikes * dislike
+        )
 
     def settle_intercepts(self, factors: Factors) -> Factors:
         """Bring intercepts where they belong after a move: inside their bound, or centred on 0."""

@@ -57,12 +57,15 @@ class Observations:
         ----------
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
             +1 is a like and -1 a dislike; what is 0, masked or not stored is unobserved, as is NaN
-            in a dense matrix. In a boolean matrix True is a like and False is unobserved.
+            in a dense matrix. In a boolean matrix True is a like and False is unobserved. The index and
+            the columns of a pandas frame become ids, unless they count from 0.
         like_at : float, optional
             Read the values as ratings: from ``like_at`` up a like, below it a dislike. A rating of
             0 cannot be told from an unobserved entry, so it stays unobserved.
         """
-        return cls._trusted(ingest.entries_from_matrix(X, like_at))
+        entries = ingest.entries_from_matrix(X, like_at)
+        row_ids, column_ids = frames.labels_of(X)
+        return cls._trusted(entries._replace(row_ids=row_ids, column_ids=column_ids))
 
     @classmethod
     def from_pairs(

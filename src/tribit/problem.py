@@ -96,6 +96,7 @@ def make_problem(
         constraints.append(EntryBound(alpha))
     bound = _intercept_bound(curve, mixed, radius if norm == "max" else None, alpha)
     if mixed:
+        _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, rho)
     else:
         bounded = radius is not None or alpha is not None
@@ -172,6 +173,18 @@ def _like_level(observations: Observations, link: Link, rho: float | Missingness
         return link.level(0.5)
     share = float(np.clip(observations.density / (1.0 - rho), 0.01, 0.99))
     return link.level(share if likes else 1.0 - share)
+
+
+def _check_learnable(observations: Observations, risk: Risk) -> None:
+    """Refuse PU without likes and NU without dislikes: the risk is then the same whatever was observed."""
+    for weight, count, name, what in (
+        (risk.pu, observations.n_likes, "PU", "likes"),
+        (risk.nu, observations.n_dislikes, "NU", "dislikes"),
+    ):
+        if weight == 1.0 and not count:
+            raise InvalidInputError(
+                f"The {name} risk learns from {what}, and none were observed: give another risk weight in gammas."
+            )
 
 
 def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import __version__
@@ -70,10 +70,8 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         if ids is not None:
             tensors[name] = _packed_ids(ids, name)
     with atomic_path(path) as temporary:
-        try:
-            save_file(tensors, temporary, metadata={"tribit": json.dumps(header)})
-        except SafetensorError as error:
-            raise OSError(str(error)) from None
+        # Not save_file, which puts a file of its own, readable by its owner only, in the place of this one.
+        temporary.write_bytes(to_bytes(tensors, metadata={"tribit": json.dumps(header)}))
 
 
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:

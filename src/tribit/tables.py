@@ -247,7 +247,9 @@ def _collect(name: str, records: Iterator[Record], wanted: list[str] | None) -> 
     header = first[1]
     if wanted and all(column.isdecimal() for column in wanted):
         header = [str(position) for position in range(len(header))]
-        records = chain([first], records)
+        # A first line that numbers its columns ("0,1,2") is a header all the same.
+        if [first[1][int(c)] for c in wanted if int(c) < len(header)] != wanted:
+            records = chain([first], records)
     places = {column: column_place(header, column, name) for column in wanted or header}
     cells: dict[str, list[str]] = {column: [] for column in places}
     lines = array("q")

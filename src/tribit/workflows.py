@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def predict_file(
     Prediction
         Numbers of pairs written and left out.
     """
+    check_different(pairs, out)
     model = load(model_path)
     row, column, _ = _names(model, row, column, None)
     if clash := {row, column} & set(ANSWERS):
@@ -118,13 +120,14 @@ def evaluate_file(
     row: str | None = None,
     column: str | None = None,
     value: str | None = None,
+    like_at: float | None = None,
     duplicates: Duplicates = "error",
     skip_unknown: bool = False,
 ) -> Evaluation:
     """Compare a saved model with a table of observed entries that it was not fitted on.
 
-    The parameters are those of :func:`fit_file`; names default to those the model was fitted with, and ratings
-    are split at the model's own ``like_at``. With ``skip_unknown`` entries with an id that the model does not know
+    The parameters are those of :func:`fit_file`; names and ``like_at`` default to those the model was fitted
+    with. With ``skip_unknown`` entries with an id that the model does not know
     are left out, instead of refusing the table.
     """
     model = load(model_path)
@@ -139,14 +142,25 @@ def evaluate_file(
     labels = (
         np.ones(i.size)
         if value is None
-        else as_labels(table.numbers(value)[kept], model.like_at, _kept_where(table, kept))
+        else as_labels(
+            table.numbers(value)[kept],
+            model.like_at if like_at is None else like_at,
+            _kept_where(table, kept),
+        )
     )
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     ids = model.row_ids_, model.column_ids_
     entries = Entries(i, j, labels.astype(np.int8), shape, *ids)
-    return evaluate(
-        model, Observations(*merge_duplicates(entries, duplicates, _kept_where(table, kept)))
-    )
+    seen = Observations(*merge_duplicates(entries, duplicates, _kept_where(table, kept)))
+    return replace(evaluate(model, seen), n_skipped=int(np.sum(~kept)))
+
+
+def check_different(source: PathLike, out: PathLike) -> None:
+    """Refuse to write over the file that is read."""
+    if Path(source).resolve() == Path(out).resolve():
+        raise InvalidInputError(
+            f"{os.fspath(out)!r} is the file that is read, and would be lost; choose another file to write."
+        )
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
+#: A solver that finds no step has converged if the step before promised at most so many times ``tol``.
+NEARLY = 1000.0
 DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
 
 
@@ -53,8 +55,8 @@ class Stopping:
     """When to stop.
 
     A solver stops when the first-order decrease of an iteration is at most ``tol`` times the size of the
-    objective (the larger of its values at the start and now), after ``max_iter`` iterations, after ``max_time``
-    seconds, or when ``callback(iteration)`` returns True.
+    objective (the larger of its absolute value now and the risk at ``X = 0``), after ``max_iter`` iterations,
+    after ``max_time`` seconds, or when ``callback(iteration)`` returns True.
     """
 
     max_iter: int
@@ -89,10 +91,12 @@ def run(
     start: Factors,
     value: Callable[[Factors], float],
     stopping: Stopping,
+    size: float,
     earlier: Sequence[Iteration] = (),
 ) -> SolverResult:
     """Iterate ``advance`` from ``start``; return the best factors seen. Ctrl-C ends it with a warning.
 
+    ``size`` is that of the objective at ``X = 0``, to which ``tol`` is relative where the objective is smaller.
     ``earlier`` iterations count towards ``max_iter`` and ``max_time``, and the history goes on from them.
     """
     history = list(earlier)
@@ -112,12 +116,19 @@ def run(
             if step.objective <= lowest:
                 best, lowest = step.origin, step.objective
             factors = step.factors
-            if stopping.callback is not None and stopping.callback(history[-1]) is True:
-                reason = CALLED_OFF
+            if stopping.callback is not None:
+                answer = stopping.callback(history[-1])
+                if isinstance(answer, bool | np.bool_) and answer:
+                    reason = CALLED_OFF
+                    break
+            enough = stopping.tol * max(size, abs(step.objective))
+            if step.stuck:
+                # Near the end that is rounding; far from it something is wrong, and not convergence.
+                reason = NO_DESCENT
+                converged = len(history) > 1 and history[-2].decrease <= NEARLY * enough
                 break
-            size = max(abs(history[0].objective), abs(step.objective))
-            if step.stuck or step.decrease <= stopping.tol * size:
-                reason, converged = (NO_DESCENT if step.stuck else CONVERGED), True
+            if step.decrease <= enough:
+                reason, converged = CONVERGED, True
                 break
             if stopping.max_time is not None and seconds >= stopping.max_time:
                 reason = OUT_OF_TIME
@@ -129,8 +140,12 @@ def run(
             RuntimeWarning,
             stacklevel=2,
         )
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        last = value(factors)
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            last = value(factors)
+    except KeyboardInterrupt:  # pressed twice: what is known already must do
+        last = lowest if history else np.nan
+        factors = best
     if last <= lowest or not history:
         best, lowest = factors, last
     return SolverResult(best, lowest, len(history), converged, reason, history)

@@ -80,7 +80,7 @@ class Newton:
             return Step(origin, value, gain + more, objective.settle_intercepts(flipped.transposed))
 
         with single_threaded_blas():
-            return run(sweep, start, objective.value, stopping)
+            return run(sweep, start, objective.value, stopping, objective.size)
 
 
 def _beyond(factors: Factors, before: Factors, reach: float, norm: float) -> Factors:

@@ -22,7 +22,9 @@ Array = NDArray[np.floating[Any]]
 
 #: The rank has grown enough when X changes by less than this share of its norm.
 SETTLED = 0.01
-HALVINGS = 40
+HALVINGS = 120
+#: A move whose square is below this share of the factors' is rounding.
+STILL = 1e-24
 #: A step is accepted when it gains this share of what the gradient promises.
 ENOUGH = 0.1
 
@@ -94,17 +96,19 @@ class ProjectedGradient:
                 moved = _project(objective, constraints, _step(factors, gradient, fixed))
                 return Step(factors, value, _squared_distance(moved, factors) / fixed, moved)
             step *= 2.0
-            for _ in range(HALVINGS):
+            for halving in range(HALVINGS):
                 moved = _project(objective, constraints, _step(factors, gradient, step))
                 decrease = _squared_distance(moved, factors) / step
                 known = objective.value(moved)
-                # Written so that a NaN is a failure.
-                if known <= value - ENOUGH * decrease:
+                # Written so that a NaN is a failure, as is a step too short to change the objective.
+                if known < value - ENOUGH * decrease:
                     return Step(factors, value, decrease, moved)
+                if halving == 0 and decrease * step <= STILL * _squared_size(factors):
+                    return Step(factors, value, 0.0, factors)  # nothing moves: a stationary point
                 step *= 0.5
             return Step(factors, value, 0.0, factors, stuck=True)
 
-        return run(advance, start, objective.value, stopping, earlier)
+        return run(advance, start, objective.value, stopping, objective.size, earlier)
 
 
 def _step(factors: Factors, gradient: Factors, step: float) -> Factors:
@@ -130,6 +134,11 @@ def _squared_distance(a: Factors, b: Factors) -> float:
     # Centring hid this much of the move of row and column intercepts in the one number.
     shared = d.intercept**2 * rows * columns / (rows + columns)
     return shared + sum(float(np.vdot(part, part)) for part in parts)
+
+
+def _squared_size(factors: Factors) -> float:
+    U, V = factors.row_factors, factors.column_factors
+    return float(np.vdot(U, U) + np.vdot(V, V))
 
 
 def _columns(factors: Factors, rank: int) -> Factors:
