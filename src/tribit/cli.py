@@ -100,9 +100,9 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Fit a model on a table with one observed entry in each line."""
-    from tribit.files import writable  # noqa: PLC0415 - help should not wait for the library
+    from tribit.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.links import LINKS  # noqa: PLC0415
-    from tribit.workflows import check_different, fit_file  # noqa: PLC0415
+    from tribit.workflows import fit_file  # noqa: PLC0415
 
     if link not in LINKS:
         raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
@@ -143,7 +143,7 @@ def fit(
             "rho": f"{model.rho_:.4f}",
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
-            "seconds, reading included": f"{time.perf_counter() - began:.2f}",
+            "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )
 

@@ -81,6 +81,14 @@ def writable(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Refuse to write over the file that is read."""
+    if Path(source).resolve() == Path(out).resolve():
+        raise InvalidInputError(
+            f"{os.fspath(out)!r} is the file that is read, and would be lost; choose another file to write."
+        )
+
+
 def text_reader(path: Path) -> TextIO:
     """Open UTF-8 text, gzipped if the name ends in ``.gz``, with its line ends as they are."""
     # "-sig" drops the mark that some spreadsheets put before the first header.

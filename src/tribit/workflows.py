@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError
+from tribit.files import check_different
 from tribit.ids import Positions, Where
 from tribit.ingest import Duplicates, Entries, as_labels, merge_duplicates
 from tribit.links import as_link
@@ -153,14 +153,6 @@ def evaluate_file(
     entries = Entries(i, j, labels.astype(np.int8), shape, *ids)
     seen = Observations(*merge_duplicates(entries, duplicates, _kept_where(table, kept)))
     return replace(evaluate(model, seen), n_skipped=int(np.sum(~kept)))
-
-
-def check_different(source: PathLike, out: PathLike) -> None:
-    """Refuse to write over the file that is read."""
-    if Path(source).resolve() == Path(out).resolve():
-        raise InvalidInputError(
-            f"{os.fspath(out)!r} is the file that is read, and would be lost; choose another file to write."
-        )
 
 
 @dataclass(frozen=True)
