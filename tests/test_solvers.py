@@ -665,3 +665,19 @@ def test_a_huge_penalty_does_not_pass_for_convergence():
 def test_a_callback_may_answer_with_a_numpy_truth():
     result = minimise("newton", objective_of(), [MaxNorm(1.0)], callback=lambda _: np.True_)
     assert result.n_iter == 1
+
+
+def test_growing_begins_inside_a_bound_on_entries():
+    # The two columns cancel: together inside the bound, the first alone far outside, where likes cost least.
+    likes = np.ones((9, 7), dtype=np.int8)
+    U, V = np.array([[2.0, 2.0]] * 9), np.array([[2.0, -2.0]] * 7)
+    constraints = [Unconstrained(), EntryBound(0.5)]
+    result = minimise(
+        ProjectedGradient(grow=True),
+        objective_of(labels=likes),
+        constraints,
+        start=Factors.of(U, V),
+        max_iter=1,
+    )
+    factors = result.factors
+    assert np.abs(factors.row_factors @ factors.column_factors.T).max() <= 0.5 + 1e-9

@@ -63,7 +63,9 @@ class ProjectedGradient:
         with single_threaded_blas():
             if not self.grow:
                 return self._descend(objective, constraints, start, stopping)
-            result = self._descend(objective, constraints, _columns(start, 1), stopping)
+            # One column of a pair inside a bound on entries need not be inside it.
+            first = _project(objective, constraints, _columns(start, 1))
+            result = self._descend(objective, constraints, first, stopping)
             while result.converged and result.factors.rank < start.rank:
                 before = result.factors
                 extra = min(before.rank, start.rank - before.rank)
