@@ -110,8 +110,6 @@ def differences(function, x, step):
 class CloglogLink(Link):
     """A user's own link, not symmetric: ``f(x) = 1 - exp(-exp(x))``."""
 
-    name = "cloglog"
-
     def probability(self, x):
         return -np.expm1(-np.exp(x))
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
+from tribit.constraints import check_positive
 from tribit.errors import InvalidInputError, InvalidTypeError
 
 Array = NDArray[np.floating[Any]]
@@ -29,8 +30,6 @@ class Link(ABC):
 
     Every method keeps the dtype of a floating-point ``x``. ``y`` is the number +1 or -1.
     """
-
-    name: str
 
     @abstractmethod
     def probability(self, x: Array) -> Array:
@@ -67,7 +66,7 @@ class Link(ABC):
         # f' = -l'(x, +1) f, hence |f'| / (f (1 - f)) = |l'(x, +1)| / (1 - f) = |l'_+| + |l'_-|.
         return _supremum(
             lambda x: np.abs(self.first(x, 1)) + np.abs(self.first(x, -1)),
-            _positive("alpha", alpha),
+            check_positive("alpha", alpha),
         )
 
     def beta_alpha(self, alpha: float) -> float:
@@ -76,7 +75,7 @@ class Link(ABC):
         with np.errstate(divide="ignore"):
             return _supremum(
                 lambda x: 1.0 / np.abs(self.first(x, 1) * self.first(x, -1)),
-                _positive("alpha", alpha),
+                check_positive("alpha", alpha),
             )
 
 
@@ -85,10 +84,9 @@ class Logistic(Link):
     """``f(x) = 1 / (1 + exp(-scale x))``; ``l(x, +1) - l(x, -1) = -scale x`` exactly."""
 
     scale: float = 1.0
-    name = "logistic"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
+        object.__setattr__(self, "scale", check_positive("scale", self.scale))
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(expit(self.scale * x))
@@ -110,10 +108,9 @@ class Probit(Link):
     """``f(x) = Phi(x / sigma)``, ``Phi`` the normal distribution function."""
 
     sigma: float = 1.0
-    name = "probit"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", _positive("sigma", self.sigma))
+        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(ndtr(x / self.sigma))
@@ -139,13 +136,6 @@ def _hazard(z: Array) -> Array:
     root = z.dtype.type(np.sqrt(0.5))
     # erfcx is infinite where Phi(z) is 1 to machine precision and phi(z) is 0: the quotient 0 is right.
     return np.asarray(z.dtype.type(np.sqrt(2 / np.pi)) / erfcx(-root * z))
-
-
-def _positive(name: str, value: Any) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and 0.0 < value < np.inf):
-        raise InvalidInputError(f"{name} must be a positive finite number; got {value!r}.")
-    return float(value)
 
 
 def _supremum(function: Any, alpha: float) -> float:

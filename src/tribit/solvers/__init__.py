@@ -30,7 +30,6 @@ __all__ = [
 class Solver(Protocol):
     """Minimises an objective inside constraints, and refuses in one sentence what it cannot keep."""
 
-    name: str
     max_iter: int
 
     def minimise(

@@ -40,7 +40,6 @@ REACH, REACH_LIMIT, REACH_GROWTH = 0.5, 2.0, 1.2
 class Newton:
     """Alternating Newton's method with ball-constrained rows (the default solver)."""
 
-    name = "newton"
     max_iter = 100  #: sweeps, where the user names no number
 
     def minimise(

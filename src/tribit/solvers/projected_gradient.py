@@ -44,7 +44,6 @@ class ProjectedGradient:
 
     step: float | None = None
     grow: bool = False
-    name = "projected_gradient"
     max_iter = 2000  #: iterations, where the user names no number
 
     def __post_init__(self) -> None:
