@@ -133,7 +133,9 @@ def links_of(kind):
 
 
 def link_id(link):
-    return "-".join([link.name, *(f"{getattr(link, field.name):g}" for field in fields(link))])
+    return "-".join(
+        [type(link).__name__.lower(), *(f"{getattr(link, field.name):g}" for field in fields(link))]
+    )
 
 
 REGISTERED_LINKS = [link for kind in LINKS.values() for link in links_of(kind)]
