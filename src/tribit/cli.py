@@ -234,6 +234,52 @@ def demo(
         console.print(f"Picture: {picture}", soft_wrap=True)
 
 
+@app.command(
+    epilog="Example: tribit reproduce fig1 --out reproduction. The same command continues a run that was stopped."
+)
+def reproduce(
+    which: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, table1 or all.")],
+    trials: Annotated[
+        int | None, typer.Option(help="Draws or splits [10; 2 with --quick].", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for results, pictures and summaries.")
+    ] = Path("reproduction"),
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for every core.")] = -1,
+    data: Annotated[
+        Path | None, typer.Option(help="Where MovieLens 100k is, for fig4 and table1 [download].")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="paper: as the paper does it; tuned: the radius chosen too.")
+    ] = "paper",
+    step: Annotated[
+        float | None, typer.Option(help="The paper's step tau [each experiment's own].")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first draw.")] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Coarse grids, two trials: to see every figure.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Make a figure or a table of the paper again, beside what the paper says of it."""
+    from tribit.experiments import Settings  # noqa: PLC0415
+    from tribit.experiments import reproduce as run  # noqa: PLC0415
+
+    settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
+    try:
+        made = run(which, out=out, settings=settings, data=data, n_jobs=jobs, shown=not quiet)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted: the same command continues from here.", err=True)
+        raise typer.Exit(130) from None
+    for exhibit in made:
+        table = Table("the paper", "way", "measured", "verdict", title=exhibit.title)
+        for way, claims in exhibit.claims.items():
+            for claim in claims:
+                table.add_row(claim.paper, way, claim.measured, claim.verdict)
+        console.print(table)
+        console.print(f"Files: {', '.join(map(str, exhibit.files))}", soft_wrap=True)
+
+
 def _skipped(count: int) -> str:
     return f" ({count} with unknown ids left out)" if count else ""
 

@@ -138,6 +138,17 @@ def _hazard(z: Array) -> Array:
     return np.asarray(z.dtype.type(np.sqrt(2 / np.pi)) / erfcx(-root * z))
 
 
+def hazards(z: Array) -> tuple[Array, Array]:
+    """Return ``phi(z) / Phi(z)`` and ``phi(z) / Phi(-z)`` from one error function, the dear part of either."""
+    kind = z.dtype.type
+    size = np.abs(z)
+    tail = erfcx(kind(np.sqrt(0.5)) * size)  # 2 Phi(-size) / exp(-size^2 / 2)
+    bell = np.exp(kind(-0.5) * size * size)
+    far = kind(np.sqrt(2 / np.pi)) / tail
+    near = kind(np.sqrt(0.5 / np.pi)) * bell / (1 - kind(0.5) * bell * tail)
+    return np.where(z > 0, near, far), np.where(z > 0, far, near)
+
+
 def _supremum(function: Any, alpha: float) -> float:
     """Return the largest value of a smooth function on ``[-alpha, alpha]``."""
     grid = np.linspace(-alpha, alpha, 2001)

@@ -14,12 +14,13 @@ correction. They make quadratic models that are nowhere below the risk and that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.links import Link, Logistic, Probit
+from tribit.links import Label, Link, Logistic, Probit, hazards
 from tribit.risks import Risk
 
 Array = NDArray[np.floating[Any]]
@@ -159,10 +160,19 @@ class GenericForm:
     def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:  # noqa: ARG002
         """Fill value, second and (last, over ``z``) first with ``nu l(x, +1) + pu l(x, -1)``."""
         if value is not None:
-            value[...] = self.nu * self.link.loss(z, 1) + self.pu * self.link.loss(z, -1)
+            value[...] = self._mixed(self.link.loss, z)
         if second is not None:
-            second[...] = self.nu * self.link.second(z, 1) + self.pu * self.link.second(z, -1)
-        z[...] = self.nu * self.link.first(z, 1) + self.pu * self.link.first(z, -1)
+            second[...] = self._mixed(self.link.second, z)
+        z[...] = self._first(z)
+
+    def _first(self, z: Array) -> Array:
+        return self._mixed(self.link.first, z)
+
+    def _mixed(self, term: Callable[[Array, Label], Array], z: Array) -> Array:
+        """Return ``nu term(x, +1) + pu term(x, -1)``; a term without weight is not computed."""
+        if not self.pu:
+            return self.nu * term(z, 1)
+        return self.nu * term(z, 1) + self.pu * term(z, -1) if self.nu else self.pu * term(z, -1)
 
     def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
         """Return the weights as they are."""
@@ -205,8 +215,18 @@ class ProbitForm(GenericForm):
 
     def __init__(self, link: Probit, pu: float, nu: float) -> None:
         super().__init__(link, pu, nu)
+        self.sigma = link.sigma
         self.most = 1.0 / link.sigma**2
         self.dense_bound = (pu + nu) * self.most
+
+    def _first(self, z: Array) -> Array:
+        """Return the same as any link's, both labels from one error function."""
+        if not (self.pu and self.nu):
+            return super()._first(z)
+        like, dislike = hazards(z * z.dtype.type(1.0 / self.sigma))
+        like *= -self.nu / self.sigma
+        dislike *= self.pu / self.sigma
+        return like + dislike
 
     def correct_bound(self, plus: Array, minus: Array) -> Array:
         """Return the positive weights over ``sigma^2``; a negative one only takes curvature away."""

@@ -1,0 +1,74 @@
+"""What Figs. 1 and 2 share: the error of Experiment 1 along one edge of the simplex or another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.experiments.journal import Row
+from tribit.experiments.pictures import Series
+from tribit.experiments.settings import Mixture
+from tribit.experiments.statistics import Errors, errors_by_mixture, markdown_table, spread
+from tribit.experiments.synthetic import FLOOR, TOLD, TUNED
+
+Array = NDArray[np.floating[Any]]
+
+#: The ways of completing, in the words of legends and tables.
+WAYS = {
+    "whole": "as printed: whole matrix scaled",
+    "rows": "single rows scaled: lower risk",
+    TUNED: "radius chosen on held-out entries",
+    TOLD: "radius best for the hidden matrix",
+}
+
+
+def ways(rows: list[Row]) -> dict[str, Errors]:
+    """Return the errors of each way that there is, by its words."""
+    return {
+        words: errors_by_mixture((row for row in rows if row["way"] == way), "relative_error")
+        for way, words in WAYS.items()
+        if any(row["way"] == way for row in rows)
+    }
+
+
+def floor(rows: list[Row]) -> Array:
+    """Return the errors of the posterior mean, one for each trial."""
+    return np.array([row["relative_error"] for row in rows if row["way"] == FLOOR])
+
+
+def references(rows: list[Row]) -> dict[str, float]:
+    """Return the lines to draw: what all zeros give, and the floor."""
+    return {"all zeros": 1.0, FLOOR: float(floor(rows).mean())}
+
+
+def series(rows: list[Row], place: Callable[[Mixture], float]) -> list[Series]:
+    """Return a line for each way, mixtures where ``place`` puts them."""
+    lines = []
+    for words, errors in ways(rows).items():
+        order = sorted(errors, key=place)
+        lines.append(
+            Series(
+                words,
+                np.array([place(mixture) for mixture in order]),
+                np.array([errors[mixture].mean() for mixture in order]),
+                np.array([errors[mixture].std(ddof=1) for mixture in order]),
+            )
+        )
+    return lines
+
+
+def curve_table(rows: list[Row], name: str, place: Callable[[Mixture], float]) -> str:
+    """Return mean ± standard deviation of every way at every place, and the floor."""
+    found = ways(rows)
+    order = sorted(next(iter(found.values())), key=place)
+    table = markdown_table(
+        (name, *found),
+        (
+            (f"{place(mixture):g}", *(spread(errors[mixture]) for errors in found.values()))
+            for mixture in order
+        ),
+    )
+    return f"{table}\n\nPosterior mean under the true prior: {spread(floor(rows))}. All zeros: 1."

@@ -1,0 +1,123 @@
+"""A study's results on disk, one line for each finished task, so that a killed run can go on.
+
+The first line says what the results are of: the study, its parameters, and the versions that compute it. A line is
+on disk before the next task is counted as done; a line cut short by a kill is dropped and its task done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from tribit.errors import InvalidInputError
+
+if sys.platform != "win32":  # there two runs in one folder are not kept apart
+    import fcntl
+
+#: One line of a tidy table.
+Row: TypeAlias = dict[str, Any]
+
+
+class Journal:
+    """Finished tasks and their rows, in a file that only grows.
+
+    Parameters
+    ----------
+    path : Path
+        The file; made, with its folder, when it is not there.
+    header : dict
+        What the results are of, in values that JSON has. A file that says otherwise is refused.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+        self.path, self.header = path, json.loads(json.dumps(header))
+        self.rows: dict[str, list[Row]] = {}
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        check_header(self.path, self.header)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("a+b")
+        self._lock()
+        whole, self.rows = _read(self.path.read_bytes())
+        self._file.truncate(whole)
+        if not whole:
+            self._write(self.header)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def add(self, key: str, rows: list[Row]) -> None:
+        """Put a finished task on disk."""
+        self._write({"key": key, "rows": rows})
+        self.rows[key] = json.loads(json.dumps(rows))  # what a resumed run would read
+
+    def _write(self, value: Any) -> None:
+        self._file.write(json.dumps(value, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _lock(self) -> None:
+        if sys.platform == "win32":
+            return
+        try:
+            # Held by this process alone, and let go by the system when it dies.
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InvalidInputError(
+                f"{str(self.path)!r} is in use by another run; wait for it, or choose another folder."
+            ) from None
+
+
+def read_journal(path: Path, header: dict[str, Any]) -> dict[str, list[Row]] | None:
+    """Return the finished tasks of a journal with just this header, None where there is none such."""
+    try:
+        check_header(path, header)
+        return _read(path.read_bytes())[1]
+    except (InvalidInputError, OSError):
+        return None
+
+
+def check_header(path: Path, header: dict[str, Any]) -> None:
+    """Refuse a journal of something else. A missing or empty one is in order."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        first = file.readline()
+    if not first.endswith(b"\n"):
+        return  # killed before the first line was whole
+    try:
+        found = json.loads(first)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "study" not in found:
+        raise InvalidInputError(
+            f"{str(path)!r} is not a journal that tribit wrote; choose another folder."
+        )
+    wanted = json.loads(json.dumps(header))
+    for name in [*wanted, *found]:
+        if found.get(name) != wanted.get(name):
+            raise InvalidInputError(
+                f"{str(path)!r} holds results with {name} = {json.dumps(found.get(name))}, and this run has {name} = "
+                f"{json.dumps(wanted.get(name))}; choose another folder, or the same options and versions."
+            )
+
+
+def _read(content: bytes) -> tuple[int, dict[str, list[Row]]]:
+    """Return how many bytes are whole lines, and the tasks they hold."""
+    whole = content.rfind(b"\n") + 1
+    rows = {}
+    for line in content[:whole].splitlines()[1:]:
+        entry = json.loads(line)
+        rows[entry["key"]] = entry["rows"]
+    return whole, rows

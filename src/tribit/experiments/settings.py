@@ -1,0 +1,86 @@
+"""What a user of ``tribit reproduce`` may choose, and the grids that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tribit.constraints import check_positive
+from tribit.errors import InvalidInputError
+
+#: (g_PN, g_PU, g_NU), and the name of each in a table.
+Mixture: TypeAlias = tuple[float, float, float]
+WEIGHTS = ("g_pn", "g_pu", "g_nu")
+
+PROTOCOLS = ("paper", "tuned")
+QUICK_TRIALS = 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How often, from which seed, by which protocol.
+
+    Parameters
+    ----------
+    trials : int or None
+        Draws, or splits of the ratings; 10 as in the paper, 2 when ``quick``.
+    seed : int
+        Of the first draw.
+    protocol : {"paper", "tuned"}
+        ``paper`` iterates as the paper does inside its set K_max(alpha, alpha sqrt r); ``tuned`` solves inside a
+        max-norm ball whose radius is chosen on held-out entries, for each mixture.
+    quick : bool
+        Coarse grids and few trials: to see every figure, not to trust it.
+    step : float or None
+        The paper's tau; by default each experiment's own.
+    """
+
+    trials: int | None = None
+    seed: int = 0
+    protocol: str = "paper"
+    quick: bool = False
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise InvalidInputError(
+                f"There is no protocol {self.protocol!r}; use one of {', '.join(PROTOCOLS)}."
+            )
+        if self.trials is not None:
+            _check_count("trials", self.trials, 2)  # a standard deviation needs two
+        _check_count("seed", self.seed, 0)
+        if self.step is not None:
+            check_positive("step", self.step)
+            if self.protocol == "tuned":
+                raise InvalidInputError(
+                    "step belongs to the protocol 'paper'; 'tuned' has a solver without one: leave it out."
+                )
+
+    @property
+    def n_trials(self) -> int:
+        """How many trials there are."""
+        return self.trials or (QUICK_TRIALS if self.quick else 10)
+
+    def described(self) -> dict[str, Any]:
+        """Return what decides the results, by the names users know."""
+        return {
+            "trials": self.n_trials,
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "quick": self.quick,
+            "step": self.step,
+        }
+
+
+def simplex(parts: int) -> list[Mixture]:
+    """Return every mixture whose weights are multiples of ``1 / parts``: 66 of them for 10 parts."""
+    return [
+        (i / parts, j / parts, (parts - i - j) / parts)
+        for i in range(parts + 1)
+        for j in range(parts + 1 - i)
+    ]
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidInputError(f"{name} must be a whole number, at least {least}; got {value!r}.")
