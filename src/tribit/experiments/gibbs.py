@@ -10,6 +10,9 @@ at once, from a normal distribution truncated to [-1, 1]; then each column of V.
 
 - Probit (Albert and Chib 1993): ``z ~ N(psi, 1)`` given its sign, the label; linear = z, precision = 1.
 - Logistic (Polson, Scott and Windle 2013): ``omega ~ PG(1, psi)``; linear = label / 2, precision = omega.
+
+In every other sweep the columns of a factor are not drawn anew but moved to the opposite side of their medians,
+which leaves their distribution as it is (overrelaxation: Adler 1981, Neal 1998) and saves about half of the sweeps.
 """
 
 from __future__ import annotations
@@ -37,14 +40,11 @@ Array = NDArray[np.floating[Any]]
 POLYA_GAMMA_TERMS = 10
 
 #: Added to every precision. On [-1, 1] it changes a density by less than one part in 10^8, and a row without
-#: observations needs no case of its own.
+#: observations, which is drawn from the prior, needs no case of its own.
 LEAST_PRECISION = 1e-8
 
 #: The smallest chance that is drawn, so that its logarithm is finite.
 LEAST_CHANCE = 2.0**-53
-
-#: Every how manyth sweep draws the factors anew; the others move them to the opposite side of their medians.
-FRESH_EVERY = 4
 
 
 def posterior_mean(
@@ -53,7 +53,7 @@ def posterior_mean(
     *,
     rank: int,
     scale: float,
-    sweeps: int = 1400,
+    sweeps: int = 1500,
     burn_in: int = 100,
     random_state: RandomState = None,
 ) -> Array:
@@ -71,8 +71,9 @@ def posterior_mean(
         ``c``. The generator has ``c = alpha / max |U V'|``, which differs from draw to draw; the sampler is told
         that of the draw at hand, which no estimator knows. That ``c`` itself depends on U and V is ignored: given
         ``c`` they are taken to be as independent as they are without it.
-    sweeps : int, default=1400
-        How many sweeps in all.
+    sweeps : int, default=1500
+        How many sweeps in all. The default leaves so little noise in the mean that it adds .003 to the relative
+        error |mean - M| / |M| of the paper's Exp. 1, and less than .001 to that of Exp. 2.
     burn_in : int, default=100
         How many of them, the first ones, are left out of the mean.
     random_state : int, Generator, RandomState or None
@@ -85,32 +86,41 @@ def posterior_mean(
 
     Examples
     --------
-    >>> from tribit.simulate import low_rank_factors, observe, quantise
-    >>> target = low_rank_factors((30, 20), 2, random_state=0)
-    >>> seen = observe(quantise(target.dense(), Logistic(7.0), random_state=1), 0.5, random_state=2)
-    >>> posterior_mean(seen, Logistic(7.0), rank=2, scale=1.2, sweeps=20, burn_in=10).shape
-    (30, 20)
+    >>> from tribit.simulate import observe, quantise
+    >>> draws = generator(0)
+    >>> U, V = draws.uniform(-1, 1, (60, 2)), draws.uniform(-1, 1, (40, 2))
+    >>> scale = 1 / np.max(np.abs(U @ V.T))
+    >>> M, link = scale * U @ V.T, Logistic(7.0)
+    >>> seen = observe(quantise(M, link, random_state=draws), 0.5, random_state=draws)
+    >>> estimate = posterior_mean(seen, link, rank=2, scale=scale, random_state=draws)
+    >>> bool(np.linalg.norm(estimate - M) < 0.6 * np.linalg.norm(M))
+    True
     """
     augmentation = _augmentation(link)
     rank = _check_count("rank", rank, least=1)
     burn_in = _check_count("burn_in", burn_in, least=0)
-    sweeps = _check_count("sweeps", sweeps, least=burn_in + 1)
+    sweeps = _check_count("sweeps", sweeps, least=1)
+    if sweeps <= burn_in:
+        raise InvalidInputError(
+            f"{sweeps} sweeps with a burn_in of {burn_in} leave none to average; pass more sweeps."
+        )
     scale = check_positive("scale", scale)
     slope = scale * augmentation.slope(link)
     draws = generator(random_state)
     entries = _Entries.of(observations)
     n_rows, n_columns = observations.shape
-    U = draws.uniform(-1.0, 1.0, (n_rows, rank))
-    V = draws.uniform(-1.0, 1.0, (n_columns, rank))
+    U: Array = draws.uniform(-1.0, 1.0, (n_rows, rank))
+    V: Array = draws.uniform(-1.0, 1.0, (n_columns, rank))
     product = U @ V.T
     total = np.zeros_like(product)
     for sweep in range(sweeps):
         psi = slope * product[entries.rows, entries.columns]
-        linear, precision = augmentation.draw(psi, entries.labels, draws)
-        linear, precision = entries.matrix(slope * linear), entries.matrix(slope**2 * precision)
-        fresh = sweep % FRESH_EVERY == 0
-        U = _redrawn(U, V, linear, precision, draws, fresh=fresh)
-        V = _redrawn(V, U, linear.T, precision.T, draws, fresh=fresh)
+        linear_at, precision_at = augmentation.draw(psi, entries.labels, draws)
+        linear = entries.matrix(slope * linear_at)
+        precision = entries.matrix(slope**2 * precision_at)
+        # Not both to the opposite side: where the labels say little, (-U)(-V)' is U V' once more.
+        U = _redrawn(U, V, linear, precision, draws, fresh=sweep % 2 == 0)
+        V = _redrawn(V, U, linear.T, precision.T, draws, fresh=sweep % 2 == 1)
         product = U @ V.T
         if sweep >= burn_in:
             total += product
@@ -122,7 +132,7 @@ def polya_gamma(z: Array, draws: np.random.Generator) -> Array:
 
     It is ``sum_k e_k / (2 pi^2 ((k - 1/2)^2 + z^2 / (4 pi^2)))`` over k = 1, 2, ..., each ``e_k`` exponential. The
     first ``POLYA_GAMMA_TERMS`` are drawn and the rest is replaced by its mean: the mean is exact, and the variance
-    too small by 2 parts in 10^5 at ``z = 0``, by 2 in 10^4 at ``|z| = 7``, by 1 in 100 at ``|z| = 35``.
+    too small by 2 parts in 10^5 at ``z = 0``, by 6 in 10^4 at ``|z| = 7`` and by 12 in 10^3 at ``|z| = 20``.
 
     Parameters
     ----------
@@ -148,7 +158,7 @@ def polya_gamma(z: Array, draws: np.random.Generator) -> Array:
 
 
 def positive_normal(mean: Array, draws: np.random.Generator) -> Array:
-    """Draw from N(mean, 1) restricted to the positive numbers, by inversion, exactly in the tails."""
+    """Draw from N(mean, 1) restricted to the positive numbers, by inversion, accurate in the tails."""
     # P(x > s) = Phi(mean - s) / Phi(mean), and -log of a uniform variable is exponential.
     log_tail = log_ndtr(mean) - draws.standard_exponential(mean.shape)
     return np.asarray(np.maximum(mean - ndtri_exp(log_tail), 0.0))
@@ -161,7 +171,7 @@ def normal_on_interval(
     *,
     opposite: Array | None = None,
 ) -> Array:
-    """Draw from the density ``exp(linear u - precision u^2 / 2)`` on [-1, 1], by inversion, exactly in the tails.
+    """Draw from the density ``exp(linear u - precision u^2 / 2)`` on [-1, 1], by inversion, accurate in the tails.
 
     Parameters
     ----------
@@ -190,7 +200,7 @@ def normal_on_interval(
         chance = 1.0 - draws.random(linear.shape)
     else:
         up_to = np.exp(log_ndtr((side * opposite - mean) * root) - high)
-        # Rounding may make both differences 0, far out or for the largest draws.
+        # Rounding may make the differences 0: for the largest draws, and for both far out.
         chance = np.maximum(1.0 - up_to, LEAST_CHANCE) / np.maximum(1.0 - below, LEAST_CHANCE)
         chance = np.minimum(chance, 1.0)
     drawn = mean + ndtri_exp(high + np.log(chance + (1.0 - chance) * below)) / root
@@ -279,10 +289,13 @@ def _redrawn(
     factor = factor.copy()
     for k in range(rank):
         curvature = forms[:, k, k]
-        others = np.einsum("il,il->i", forms[:, k], factor) - curvature * factor[:, k]
-        opposite = None if fresh else factor[:, k]
-        slope = linear_terms[:, k] - others
-        factor[:, k] = normal_on_interval(slope, curvature, draws, opposite=opposite)
+        of_others = np.einsum("il,il->i", forms[:, k], factor) - curvature * factor[:, k]
+        factor[:, k] = normal_on_interval(
+            linear_terms[:, k] - of_others,
+            curvature,
+            draws,
+            opposite=None if fresh else factor[:, k],
+        )
     return factor
 
 
