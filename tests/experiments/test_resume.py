@@ -1,0 +1,99 @@
+"""A run that is killed at any moment goes on, and ends with the tables of one that was not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from tribit.cli import main; main()", "reproduce", "fig1"]
+OPTIONS = ["--quick", "--quiet", "--jobs", "2"]
+TABLES = ("fig1.csv", "fig1.md", "fig1.png", "fig1.pdf")
+
+
+def command(out):
+    return [*COMMAND, *OPTIONS, "--out", str(out)]
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The tables of a run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    subprocess.run(command(folder), check=True, capture_output=True)
+    return contents(folder)
+
+
+def lines(journal):
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+def kill_after(out, n_lines):
+    """Start a run in a group of its own and kill its first process when the journal has so many lines."""
+    journal = out / "journal" / "fig1.jsonl"
+    running = subprocess.Popen(
+        command(out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while lines(journal) < n_lines and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert running.poll() is None, "the run was over before it could be killed"
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    return running.pid, journal
+
+
+def test_killed_runs_go_on_to_the_same_tables(tmp_path, whole):
+    seen = 0
+    for n_lines in (1, 4, 9):
+        _, journal = kill_after(tmp_path, n_lines)
+        assert seen <= lines(journal) < 13
+        seen = lines(journal)
+        assert not (tmp_path / "fig1.csv").exists()
+    # Cut in the middle of a line, as a kill within a write would.
+    journal.write_bytes(journal.read_bytes() + b'{"key": "1 0 1 0", "rows": [{"tri')
+    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    assert contents(tmp_path) == whole
+    assert not list(tmp_path.glob(".tribit-*"))
+
+
+def test_workers_do_not_outlive_a_killed_run(tmp_path):
+    group, _ = kill_after(tmp_path, 3)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("processes of the killed run are still there")
+
+
+def test_a_finished_run_is_drawn_again_without_work(tmp_path, whole):
+    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    journal = tmp_path / "journal" / "fig1.jsonl"
+    before = journal.read_bytes()
+    (tmp_path / "fig1.png").unlink()
+    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    assert journal.read_bytes() == before
+    assert contents(tmp_path) == whole
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, whole):
+    journal = tmp_path / "journal" / "fig1.jsonl"
+    running = subprocess.Popen(
+        command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    while lines(journal) < 3 and running.poll() is None:
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGINT)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert errors == b"Interrupted: the same command continues from here.\n"
+    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    assert contents(tmp_path) == whole
