@@ -10,11 +10,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.errors import InvalidInputError
-from tribit.links import as_link
 from tribit.observations import Observations, as_observations
 
 if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
+    from tribit.factor_model import FactorModel
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,12 @@ class Evaluation:
     n_skipped: int = 0
 
 
-def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
+def evaluate(model: FactorModel, X: Any) -> Evaluation:
     """Compare a fitted model with observed entries, none of which it should have been fitted on.
 
     Parameters
     ----------
-    model : BinaryMatrixCompletion
+    model : BinaryMatrixCompletion or another system
         A fitted model.
     X : Observations, sparse matrix or array
         The entries to predict. Ids, where both have them, are matched by id; else rows and columns by position.
@@ -58,10 +57,10 @@ def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
     Evaluation
     """
     check_is_fitted(model)
-    observations = as_observations(X, like_at=model.like_at)
+    observations = as_observations(X, like_at=getattr(model, "like_at", None))
     rows, columns = _pairs(model, observations)
     x = model.decision_function(rows, columns)
-    link = as_link(model.link)
+    link = model._link()
     likes = observations.labels > 0
     losses = np.where(likes, link.loss(x, 1), link.loss(x, -1))
     wrong = float(np.mean((link.probability(x) >= 0.5) != likes))
@@ -75,7 +74,7 @@ def evaluate(model: BinaryMatrixCompletion, X: Any) -> Evaluation:
     )
 
 
-def _pairs(model: BinaryMatrixCompletion, observations: Observations) -> tuple[Any, Any]:
+def _pairs(model: FactorModel, observations: Observations) -> tuple[Any, Any]:
     """Return the rows and columns of the observed entries as the model names them."""
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     if observations.row_ids is None and observations.shape != shape:
