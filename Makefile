@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint format bench docs clean
+.PHONY: demo test test-slow lint format bench reproduce docs clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -33,6 +33,12 @@ format: .venv/.installed-test
 
 bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
 	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
+
+reproduce: .venv/.installed-plot  ## every figure and table of the paper, and the pages of the manual (DATA=folder with ml-100k)
+	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/paper
+	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/tuned --protocol tuned
+	cp reproduction/paper/*.png reproduction/paper/fig?.md reproduction/paper/table1.md docs/reproduced
+	cp reproduction/tuned/*.png reproduction/tuned/fig?.md reproduction/tuned/table1.md docs/reproduced/tuned
 
 docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -26,7 +26,7 @@ extensions = [
 ]
 
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "reproduced"]  # its pages are parts of reproduction.md
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
@@ -43,6 +43,7 @@ public_modules = [
     "tribit.constraints",
     "tribit.datasets",
     "tribit.errors",
+    "tribit.experiments",
     "tribit.kernels",
     "tribit.links",
     "tribit.metrics",

@@ -7,17 +7,22 @@ Every risk of the paper is a point of one simplex,
 and for an entry of kind ``a`` it is ``c_plus(a) l(x, +1) + c_minus(a) l(x, -1)``: :meth:`Risk.table`.
 PN learns from the observed signs alone; PU counts every entry as a dislike and corrects the observed likes;
 NU is its mirror image. ``rho`` is the probability that an entry is unobserved.
+
+Each of the three is a case of :class:`~tribit.label_noise.LabelNoise`. To PU what is not an observed like is a noisy
+dislike, and a like becomes one at the rate ``rho``; to NU what is not an observed dislike is a noisy like; to PN
+an observed sign is a label without noise, unless :func:`pn` is told of some.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.label_noise import LabelNoise
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -42,12 +47,15 @@ class Risk:
         The weights ``g_PN``, ``g_PU``, ``g_NU``: at least 0, summing to 1.
     rho : float or Missingness
         ``P(unobserved)``, in [0, 1); or a model with one value for each entry.
+    noise : LabelNoise
+        The rates, one for all entries, at which observed signs were flipped. Only with ``pn = 1``.
     """
 
     pn: float
     pu: float
     nu: float
     rho: float | Missingness = 0.0
+    noise: LabelNoise = field(default=LabelNoise())
 
     def __post_init__(self) -> None:
         for name, weight in zip(
@@ -56,6 +64,14 @@ class Risk:
             object.__setattr__(self, name, weight)
         if not isinstance(self.rho, Missingness):
             object.__setattr__(self, "rho", check_rho(self.rho))
+        if not isinstance(self.noise, LabelNoise) or np.ndim(self.noise.contrast):
+            raise InvalidTypeError(
+                f"noise must be a LabelNoise with one rate for each sign; got {self.noise!r}."
+            )
+        if self.noise.contrast != 1.0 and self.pn < 1.0:
+            raise InvalidInputError(
+                "Flipped labels are corrected under PN alone; drop the noise or the weights of PU and NU."
+            )
 
     @property
     def unobserved(self) -> float:
@@ -68,37 +84,38 @@ class Risk:
             raise InvalidInputError(
                 "rho differs by entry, so there is no one table; use observed_weights instead."
             )
-        q = 1.0 - self.rho
-        return np.array(
-            [
-                [self.pn + self.pu / q + self.nu, -self.pu * self.rho / q],
-                [self.nu, self.pu],
-                [-self.nu * self.rho / q, self.pn + self.pu + self.nu / q],
-            ]
-        )
+        like, dislike = self.noise.weights
+        # The noisy label of each kind of entry picks the row: what is no like is a dislike to PU, and so on.
+        PN = np.array([like, np.zeros(2), dislike])
+        PU = LabelNoise(rate_plus=self.rho).weights[[0, 1, 1]]
+        NU = LabelNoise(rate_minus=self.rho).weights[[0, 0, 1]]
+        return np.asarray(self.pn * PN + self.pu * PU + self.nu * NU)
 
     def observed_weights(
         self, labels: Integers, rows: Integers, columns: Integers
     ) -> tuple[Floats, Floats]:
         """Return ``(plus, minus)``: what an observed entry adds to ``nu l(x, +1) + pu l(x, -1)``.
 
-        The table's rows for +1 and -1 less its row for 0. ``rho`` enters here only, through ``1 / q`` at the
-        observed entries: a like adds ``pn l(x, +1) + pu / q (l(x, +1) - l(x, -1))``, a dislike the mirror image.
+        The table's rows for +1 and -1 less its row for 0. ``rho`` enters here only, at the observed entries: a
+        like turns PU's noisy dislike into a noisy like, which adds the noise's contrast ``1 / q`` times
+        ``pu (l(x, +1) - l(x, -1))``; a dislike the mirror image.
         """
         if isinstance(self.rho, Missingness):
             rho = _checked(self.rho.rho_at(rows, columns), rows, columns)
         else:
             rho = np.asarray(self.rho, dtype=np.float64)
-        inverse = 1.0 / (1.0 - rho)
+        (like_plus, like_minus), (dislike_plus, dislike_minus) = self.pn * self.noise.weights
+        from_pu = self.pu * LabelNoise(rate_plus=rho).contrast
+        from_nu = self.nu * LabelNoise(rate_minus=rho).contrast
         like = labels > 0
-        plus = np.where(like, self.pn + self.pu * inverse, -self.nu * inverse)
-        minus = np.where(like, -self.pu * inverse, self.pn + self.nu * inverse)
+        plus = np.where(like, like_plus + from_pu, dislike_plus - from_nu)
+        minus = np.where(like, like_minus - from_pu, dislike_minus + from_nu)
         return plus, minus
 
 
-def pn() -> Risk:
-    """Return the risk of the observed signs alone (Davenport et al. 2014)."""
-    return Risk(1.0, 0.0, 0.0)
+def pn(noise: LabelNoise | None = None) -> Risk:
+    """Return the risk of the observed signs alone (Davenport et al. 2014), flipped at known rates where given."""
+    return Risk(1.0, 0.0, 0.0, noise=LabelNoise() if noise is None else noise)
 
 
 def pu(rho: float | Missingness) -> Risk:
