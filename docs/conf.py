@@ -55,6 +55,7 @@ public_modules = [
     "tribit.simulate",
     "tribit.solvers",
     "tribit.storage",
+    "tribit.theory",
     "tribit.workflows",
 ]
 example_pages = ["quickstart.md", "command-line.md", "../README.md", "../CONTRIBUTING.md"]

@@ -72,11 +72,17 @@ class Link(ABC):
     def beta_alpha(self, alpha: float) -> float:
         """Return ``beta_alpha = sup f (1 - f) / f'^2`` over ``|x| <= alpha`` (the paper's constant)."""
         # f'^2 / (f (1 - f)) = (f' / f) (f' / (1 - f)), and both factors are first derivatives of l.
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return _supremum(
                 lambda x: 1.0 / np.abs(self.first(x, 1) * self.first(x, -1)),
                 check_positive("alpha", alpha),
             )
+
+    def U_alpha(self, alpha: float) -> float:  # noqa: N802 - the paper's name
+        """Return ``U_alpha = sup log(1 / (f (1 - f)))`` over ``|x| <= alpha`` (the paper's constant)."""
+        return _supremum(
+            lambda x: self.loss(x, 1) + self.loss(x, -1), check_positive("alpha", alpha)
+        )
 
 
 @dataclass(frozen=True)
