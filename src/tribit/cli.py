@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -266,11 +268,8 @@ def reproduce(
     from tribit.experiments import reproduce as run  # noqa: PLC0415
 
     settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
-    try:
+    with _continued():
         made = run(which, out=out, settings=settings, data=data, n_jobs=jobs, shown=not quiet)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted: the same command continues from here.", err=True)
-        raise typer.Exit(130) from None
     for exhibit in made:
         table = Table("the paper", "way", "measured", "verdict", title=exhibit.title)
         for way, claims in exhibit.claims.items():
@@ -278,6 +277,62 @@ def reproduce(
                 table.add_row(claim.paper, way, claim.measured, claim.verdict)
         console.print(table)
         console.print(f"Files: {', '.join(map(str, exhibit.files))}", soft_wrap=True)
+
+
+@app.command(epilog="Example: tribit compare --data data --out comparison")
+def compare(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="Folder that holds ml-100k, senate and coat [drawn data only]."
+        ),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="Data sets, with commas [all that --data has].")
+    ] = None,
+    systems: Annotated[str | None, typer.Option(help="Systems, with commas [all].")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the table and its journal.")
+    ] = Path("comparison"),
+    jobs: Annotated[int, typer.Option(help="Processes; times are of one core each.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of draws, splits and starts.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Compare every system on the same data: accuracy and time."""
+    from tribit.comparison import compare_all  # noqa: PLC0415
+
+    with _continued():
+        results, files = compare_all(
+            folder,
+            on=None if on is None else on.split(","),
+            systems=None if systems is None else systems.split(","),
+            out=out,
+            n_jobs=jobs,
+            seed=seed,
+            shown=not quiet,
+        )
+    table = Table("data", "system", "sign error", "log-loss", "AUC", "seconds", "chosen")
+    for result in results:
+        measures = (result.sign_error, result.log_loss, result.auc)
+        table.add_row(
+            result.data,
+            result.system,
+            *("-" if value is None else f"{value:.4f}" for value in measures),
+            f"{result.seconds:.2f}",
+            result.failure or result.parameters,
+        )
+    console.print(table)
+    console.print(f"Files: {', '.join(map(str, files))}", soft_wrap=True)
+
+
+@contextmanager
+def _continued() -> Iterator[None]:
+    """Say that a run which is interrupted can be continued."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Interrupted: the same command continues from here.", err=True)
+        raise typer.Exit(130) from None
 
 
 def _skipped(count: int) -> str:

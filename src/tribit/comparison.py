@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -15,10 +16,20 @@ import numpy as np
 from tribit.baselines import SYSTEMS
 from tribit.datasets import coat, movielens100k, senate
 from tribit.errors import InvalidInputError, TribitError
-from tribit.experiments.journal import Row
-from tribit.experiments.runner import Results, Study, Task
-from tribit.links import Logistic
+from tribit.experiments.journal import Journal, Row
+from tribit.experiments.output import (
+    VERSIONS,
+    journal_header,
+    journal_path,
+    results_folder,
+    write_csv,
+    write_text,
+)
+from tribit.experiments.runner import Pool, Results, Study, Task, progress_bar
+from tribit.experiments.statistics import markdown_table
 from tribit.factor_model import FactorModel
+from tribit.kernels.common import count_jobs
+from tribit.links import Logistic
 from tribit.metrics import evaluate
 from tribit.observations import Observations
 from tribit.simulate import low_rank_target, observe, quantise
@@ -28,6 +39,27 @@ Parts: TypeAlias = tuple[Observations, Observations]
 
 #: Share of the Senate's votes, and of the unseen drawn entries, that are predicted.
 HELD_OUT = 0.1
+
+
+#: The settings among which each system chooses.
+GRIDS: dict[str, list[dict[str, Any]]] = {
+    "tribit": [
+        *({"l2": l2} for l2 in (3.0, 6.0, 12.0)),
+        {"gammas": (0.8, 0.1, 0.1)},
+    ],
+    "alternating-least-squares": [
+        {"rank": rank, "l2": l2} for rank in (3, 10) for l2 in (1.0, 4.0)
+    ],
+    "nuclear-norm": [{"budget_share": share} for share in (0.7, 0.8, 0.9)],
+    "max-norm-least-squares": [{"radius": radius} for radius in (0.5, 1.0, 2.0)],
+    "singular-value-thresholding": [{}],
+    "conditional-gradient": [{"loss": "squared"}, {"loss": "likelihood"}],
+    "trace-norm-likelihood": [
+        {"alpha": alpha, "rank": rank} for alpha in (1.0, 3.0) for rank in (1, 5)
+    ],
+    "max-norm-likelihood": [{"alpha": alpha, "radius": alpha} for alpha in (0.5, 1.0, 2.0)],
+    "pu": [{"loss": "likelihood"}, {"loss": "squared"}],
+}
 
 
 @dataclass(frozen=True)
@@ -95,8 +127,8 @@ def compare(
     >>> from tribit import Logistic
     >>> Y = quantise(low_rank_target((60, 50), 2, alpha=4.0, random_state=0), Logistic(), random_state=1)
     >>> train, test = observe(Y, 0.3, random_state=2).split(0.2, random_state=3)
-    >>> [result.system for result in compare(train, test, systems=["alternating least squares"])]
-    ['alternating least squares']
+    >>> [result.system for result in compare(train, test, systems=["alternating-least-squares"])]
+    ['alternating-least-squares']
     """
     return [_compared(name, data, train, test, random_state) for name in check_systems(systems)]
 
@@ -135,8 +167,7 @@ def _choose(name: str, train: Observations, random_state: int) -> dict[str, Any]
         return grid[0]
     part, held_out = train.split(HELD_OUT, random_state=random_state)
     losses = [
-        evaluate(_fitted(name, setting, part, random_state), held_out).log_loss
-        for setting in grid
+        evaluate(_fitted(name, setting, part, random_state), held_out).log_loss for setting in grid
     ]
     return grid[int(np.argmin(losses))]
 
@@ -144,7 +175,7 @@ def _choose(name: str, train: Observations, random_state: int) -> dict[str, Any]
 def _fitted(
     name: str, setting: dict[str, Any], train: Observations, random_state: int
 ) -> FactorModel:
-    model = SYSTEMS[name](**setting)
+    model: FactorModel = SYSTEMS[name](**setting)
     # The share that is unobserved, for the systems that must be told; times of one core each.
     common = {"rho": 1.0 - train.density, "random_state": random_state, "n_jobs": 1}
     model.set_params(**{key: value for key, value in common.items() if key in model.get_params()})
@@ -192,6 +223,88 @@ DATA: dict[str, Callable[[Path | None, int], Parts]] = {
     "senate": _votes,
     "coat": _coats,
 }
+
+
+def compare_all(
+    folder: Path | None = None,
+    *,
+    on: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+    out: str | os.PathLike[str] = "comparison",
+    n_jobs: int = 1,
+    seed: int = 0,
+    shown: bool = True,
+) -> tuple[list[Compared], list[Path]]:
+    """Compare systems on several data sets, keeping each result in ``out`` as it comes.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Holds ``ml-100k``, ``senate`` and ``coat``. Without it the drawn data alone are used.
+    on : sequence of str, optional
+        Names in :data:`DATA`; by default those that the folder has.
+    systems : sequence of str, optional
+        Names in :data:`tribit.baselines.SYSTEMS`; all of them by default.
+    out : path
+        For ``comparison.csv``, ``comparison.md`` and the journal from which a stopped run goes on.
+    n_jobs : int
+        Processes; each fit has one core.
+    seed : int
+        Of draws, splits and starts.
+    shown : bool
+        Whether a terminal shows a progress bar.
+
+    Returns
+    -------
+    results, files
+        Everything that was compared, and what was written.
+    """
+    names = _present(folder) if on is None else list(on)
+    place = None if folder is None else Path(folder).resolve()
+    study = comparison_study(names, check_systems(systems), place, seed)
+    where = results_folder(out)
+    pool = Pool(count_jobs(n_jobs))
+    try:
+        with (
+            progress_bar(shown=shown) as begin,
+            Journal(journal_path(where, study), journal_header(study)) as journal,
+        ):
+            rows = pool.finish(study, journal, begin("comparing", study.n_tasks))
+    finally:
+        pool.close()
+    results = [Compared(**row) for row in rows]
+    files = [where / "comparison.csv", where / "comparison.md"]
+    write_csv(files[0], rows, {"seed": seed} | VERSIONS)
+    write_text(files[1], comparison_table(results))
+    return results, files
+
+
+def comparison_table(results: Sequence[Compared]) -> str:
+    """Return the sign error, AUC and seconds of every system on every data set, in Markdown."""
+    data = list(dict.fromkeys(result.data for result in results))
+    found = {(result.system, result.data): result for result in results}
+    systems = list(dict.fromkeys(result.system for result in results))
+    return markdown_table(
+        ("system", *data),
+        ((system, *(_cell(found[system, name]) for name in data)) for system in systems),
+    )
+
+
+def _cell(result: Compared) -> str:
+    if result.sign_error is None:
+        return "-"
+    auc = "-" if result.auc is None else f"{result.auc:.3f}"
+    return f"{result.sign_error:.4f} / {auc} / {result.seconds:.2f} s"
+
+
+def _present(folder: Path | None) -> list[str]:
+    if folder is None:
+        return ["synthetic"]
+    if not Path(folder).is_dir():
+        raise InvalidInputError(
+            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are."
+        )
+    return ["synthetic", *(name for name in list(DATA)[1:] if (Path(folder) / name).exists())]
 
 
 def comparison_study(

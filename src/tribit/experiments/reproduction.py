@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import scipy
-
-from tribit import __version__
 from tribit.errors import InvalidInputError
 from tribit.experiments import fig1, fig2, fig3, fig4, table1
 from tribit.experiments.exhibit import Claims, Exhibit
 from tribit.experiments.journal import Journal, Row, check_header, read_journal
+from tribit.experiments.output import (
+    VERSIONS,
+    journal_header,
+    journal_path,
+    results_folder,
+    write_csv,
+    write_text,
+)
 from tribit.experiments.pictures import check_pictures
 from tribit.experiments.runner import Pool, Study, progress_bar
 from tribit.experiments.settings import Settings
 from tribit.experiments.statistics import claims_table
-from tribit.files import atomic_path
 from tribit.kernels.common import count_jobs
 
 EXHIBITS = {module.EXHIBIT.name: module.EXHIBIT for module in (fig1, fig2, fig3, fig4, table1)}
 #: Every one of them.
 ALL = "all"
-VERSIONS = {
-    "tribit": __version__,
-    "numpy": np.__version__,
-    "scipy": scipy.__version__,
-    "python": platform.python_version(),
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ def reproduce(
     exhibits = _exhibits(which)
     check_pictures()
     jobs = count_jobs(n_jobs)
-    folder = _folder(out)
+    folder = results_folder(out)
     place = None if data is None else Path(data).resolve()
     studies = {exhibit.name: exhibit.study(settings, place) for exhibit in exhibits}
     for exhibit in exhibits:
@@ -98,7 +92,7 @@ def reproduce(
             for exhibit in exhibits:
                 study = studies[exhibit.name]
                 if study.name not in done:
-                    with Journal(_journal(folder, study), _header(study)) as journal:
+                    with Journal(journal_path(folder, study), journal_header(study)) as journal:
                         advance = begin(study.name, study.n_tasks)
                         done[study.name] = pool.finish(study, journal, advance)
                 rows = done[study.name]
@@ -108,7 +102,7 @@ def reproduce(
         pool.close()
     if len(made) > 1:
         parts = [(folder / f"{exhibit.name}.md").read_text("utf-8") for exhibit in exhibits]
-        _write_text(folder / "summary.md", "\n".join(parts))
+        write_text(folder / "summary.md", "\n".join(parts))
     return made
 
 
@@ -122,27 +116,10 @@ def _exhibits(which: str) -> list[Exhibit]:
     return [EXHIBITS[which]]
 
 
-def _folder(out: str | os.PathLike[str]) -> Path:
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInputError(
-            f"{str(out)!r} is a file, not a folder for results; choose another."
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInputError(
-            f"The folder {str(out)!r} cannot be made ({error.strerror}); choose another."
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise InvalidInputError(f"The folder {str(out)!r} is read-only; choose another.")
-    return folder
-
-
 def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
     """Refuse to go on with results of something else, or to write over files that are not results."""
-    journal = _journal(folder, study)
-    check_header(journal, _header(study))
+    journal = journal_path(folder, study)
+    check_header(journal, journal_header(study))
     if not journal.exists() and (folder / f"{exhibit.name}.csv").exists():
         raise InvalidInputError(
             f"{str(folder)!r} has a {exhibit.name}.csv but not the journal it came from, so it would be written over; "
@@ -150,20 +127,12 @@ def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
         )
 
 
-def _journal(folder: Path, study: Study) -> Path:
-    return folder / "journal" / f"{study.name}.jsonl"
-
-
-def _header(study: Study) -> dict[str, Any]:
-    return {"study": study.name} | VERSIONS | study.parameters
-
-
 def _finished(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
     """Return the results of Fig. 1 for Fig. 2, which is compared with it, where they are in the folder."""
     if exhibit.name != "fig2":
         return {}
     study = EXHIBITS["fig1"].study(settings, None)
-    results = read_journal(_journal(folder, study), _header(study))
+    results = read_journal(journal_path(folder, study), journal_header(study))
     rows = None if results is None else study.rows(results)
     return {} if rows is None else {"fig1": rows}
 
@@ -178,10 +147,10 @@ def _write(
     stem = folder / exhibit.name
     claims = exhibit.claims(rows, others)
     table = stem.with_suffix(".csv")
-    _write_csv(table, exhibit.rows(rows), _constants(exhibit, study))
+    write_csv(table, exhibit.rows(rows), _constants(exhibit, study))
     pictures = exhibit.draw(rows, stem)
     summary = stem.with_suffix(".md")
-    _write_text(summary, _summary(exhibit, study, claims, rows, pictures))
+    write_text(summary, _summary(exhibit, study, claims, rows, pictures))
     return Reproduction(exhibit.name, exhibit.title, claims, [table, *pictures, summary])
 
 
@@ -193,20 +162,6 @@ def _constants(exhibit: Exhibit, study: Study) -> Row:
         if not isinstance(value, list | dict)
     }
     return {"exhibit": exhibit.name} | single | VERSIONS
-
-
-def _write_csv(path: Path, rows: Sequence[Row], constants: Row) -> None:
-    rows = [constants | row for row in rows]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _write_text(path: Path, text: str) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def _summary(

@@ -1,0 +1,336 @@
+"""Least squares on measured entries: alternating row solves, and inside a max-norm ball."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
+from sklearn.exceptions import ConvergenceWarning
+
+from tribit.baselines.linear import Linear
+from tribit.constraints import Constraint, EntryBound, MaxNorm, check_not_negative
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.factor_model import FactorModel
+from tribit.factors import Factors
+from tribit.kernels.common import single_threaded_blas
+from tribit.links import Link
+from tribit.measurements import Measurements, as_measurements
+from tribit.randomness import generator
+from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.loop import OUT_OF_ITERATIONS, SolverResult, Step, Stopping, run
+
+Array = NDArray[np.floating[Any]]
+
+BLOCK = 1 << 15  #: measured entries whose products are formed together
+#: Most numbers in the normal equations of the rows that are solved together.
+BATCH = 1 << 22
+#: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
+NOISE = 0.1
+
+
+class SquaredLoss:
+    """``F(U, V) = sum over measured entries of (u_i . v_j - a_ij)^2``, with its gradient.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        The entries ``a_ij``.
+    """
+
+    curvature = 2.0  #: of one entry
+
+    def __init__(self, measurements: Measurements) -> None:
+        self.observations = measurements
+        self.rows, self.columns = measurements.rows, measurements.columns
+        counts = np.bincount(self.rows, minlength=measurements.shape[0])
+        self._offsets = np.concatenate([[0], np.cumsum(counts)])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+        return self.observations.shape
+
+    @cached_property
+    def size(self) -> float:
+        """The loss at ``X = 0`` (1 where that is 0): what ``tol`` is relative to."""
+        return float(np.vdot(self.observations.values, self.observations.values)) or 1.0
+
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+        residuals = self.residuals(factors)
+        return float(np.vdot(residuals, residuals))
+
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:  # noqa: ARG002
+        """Return F and its gradient, laid out as the factors are."""
+        residuals = self.residuals(factors)
+        slopes = self.matrix(2.0 * residuals)
+        U, V = factors.row_factors, factors.column_factors
+        return float(np.vdot(residuals, residuals)), Factors.of(slopes @ V, slopes.T @ U)
+
+    def residuals(self, factors: Factors) -> Array:
+        """Return ``x - a`` at the measured entries."""
+        U, V = factors.row_factors, factors.column_factors
+        out = -self.observations.values
+        for first in range(0, out.size, BLOCK):
+            here = slice(first, first + BLOCK)
+            out[here] += np.einsum("ij,ij->i", U[self.rows[here]], V[self.columns[here]])
+        return np.asarray(out)
+
+    def matrix(self, values: Array) -> csr_array:
+        """Return a sparse matrix with these values at the measured entries."""
+        return csr_array((values, self.columns, self._offsets), shape=self.shape)
+
+
+class AlternatingLeastSquares(FactorModel):
+    """Minimise by turns over U and V ``sum over measured entries of (a_ij - u_i . v_j)^2 + l2 (|U|^2 + |V|^2)``.
+
+    With V fixed each row of U has a linear problem of its own, which is solved exactly, and the other way round.
+    Koren, Bell and Volinsky (2009), "Matrix factorization techniques for recommender systems"; the start, the leading
+    singular vectors of the measured entries divided by their share, is that of Jain, Netrapalli and Sanghavi (2013),
+    "Low-rank matrix completion using alternating minimization", who prove exact recovery for l2 = 0.
+
+    Parameters
+    ----------
+    rank : int, default=10
+        Number of columns of U and V.
+    l2 : float, default=1.0
+        Weight of the ridge penalty. The default, that of one entry of size 1, keeps rows with fewer than ``rank``
+        entries well-posed and changes long rows little; noisy data such as likes want more (about 5 to 20), exact
+        data none: with 0 a row that its entries leave open gets about its solution of least norm.
+    max_iter : int, default=100
+        Most sweeps over rows and columns.
+    tol : float, default=1e-4
+        Stop when a sweep lowers the objective by at most this share of its value at ``X = 0``.
+    random_state : int, Generator, RandomState or None, default=None
+        Starts the search for the singular vectors.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
+        U and V.
+    objective_ : float
+        The objective above at the solution.
+    n_iter_ : int
+        Sweeps done.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped.
+    history_ : list of Iteration
+        What was known after each sweep.
+    """
+
+    def __init__(
+        self,
+        rank: int = 10,
+        *,
+        l2: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors to measured values, or to likes and dislikes as +1 and -1.
+
+        Parameters
+        ----------
+        X : Measurements, Observations, sparse matrix or array
+            As in :func:`tribit.measurements.as_measurements`.
+        y : ignored
+            Present for scikit-learn's interface.
+        """
+        measured = as_measurements(X)
+        rank = check_columns("rank", self.rank, min(measured.shape))
+        l2 = check_not_negative("l2", self.l2)
+        stopping = Stopping(self.max_iter, self.tol)
+        loss = SquaredLoss(measured)
+        by_rows = measured.to_sparse()
+        by_columns = by_rows.T.tocsr()
+
+        def value(factors: Factors) -> float:
+            U, V = factors.row_factors, factors.column_factors
+            return loss.value(factors) + l2 * float(np.vdot(U, U) + np.vdot(V, V))
+
+        def sweep(factors: Factors) -> Step:
+            V = _solve_rows(by_columns, factors.row_factors, l2)
+            U = _solve_rows(by_rows, V, l2)
+            moved = Factors.of(U, V)
+            before, after = value(factors), value(moved)
+            return Step(factors, before, before - after, moved)
+
+        with single_threaded_blas():
+            left = leading(measured, rank, generator(self.random_state))[0]
+            # The paper's start is U alone: the first V is the best for it.
+            start = Factors.of(left, _solve_rows(by_columns, left, l2))
+            result = run(sweep, start, value, stopping, loss.size)
+        set_result(self, result, measured)
+        return self
+
+    def _link(self) -> Link:
+        return Linear()
+
+
+class MaxNormLeastSquares(FactorModel):
+    """Minimise ``sum over measured entries of (x_ij - a_ij)^2`` over ``|X|_max <= radius, |X|_inf <= alpha``.
+
+    Foygel and Srebro (2011), "Concentration-based guarantees for low-rank matrix reconstruction"; Cai and Zhou (2016),
+    "Matrix completion via max-norm constrained optimization", where entries may be measured with unequal
+    probabilities ``Pi`` and the error is judged in the norm ``|X|_Pi^2 = sum Pi_ij x_ij^2``. Solved in factor form by
+    :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on entries is kept exactly.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        Largest max norm of X; every row of the factors has a square of at most this.
+    alpha : float or None, default=None
+        Largest absolute value of an entry of X. None, or at least ``radius``: the ball alone.
+    rank : int, default=10
+        Number of columns of the factors, at most ``n_rows + n_columns``, with which they stand for every X in the
+        ball.
+    max_iter : int, default=2000
+        Most gradient steps.
+    tol : float, default=5e-3
+        Stop when the bounds of the minimum from above and below differ by at most this share of the loss at
+        ``X = 0`` and a step gains a thousandth of that.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws a small part of the first factors.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
+        U and V with ``X = U V'``, inside every bound.
+    objective_ : float
+        The loss at the solution.
+    n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`AlternatingLeastSquares`.
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        alpha: float | None = None,
+        rank: int = 10,
+        max_iter: int = 2000,
+        tol: float = 5e-3,
+        random_state: Any = None,
+    ) -> None:
+        self.radius = radius
+        self.alpha = alpha
+        self.rank = rank
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors to measured values, or to likes and dislikes as +1 and -1.
+
+        Parameters
+        ----------
+        X : Measurements, Observations, sparse matrix or array
+            As in :func:`tribit.measurements.as_measurements`.
+        y : ignored
+            Present for scikit-learn's interface.
+        """
+        measured = as_measurements(X)
+        rank = check_columns("rank", self.rank, sum(measured.shape))
+        constraints: list[Constraint] = [MaxNorm(self.radius)]
+        if self.alpha is not None:
+            constraints.append(EntryBound(self.alpha))
+        stopping = Stopping(self.max_iter, self.tol)
+        draws = generator(self.random_state)
+        loss = SquaredLoss(measured)
+        start = _start_inside(measured, constraints, rank, draws)
+        solver = AugmentedLagrangian(loss.curvature)
+        set_result(self, solver.minimise(loss, constraints, start, stopping, draws), measured)
+        return self
+
+    def _link(self) -> Link:
+        return Linear()
+
+
+def leading(measured: Measurements, rank: int, draws: np.random.Generator) -> tuple[Array, Array]:
+    """Return leading singular vectors, times roots of values, of the entries divided by their share."""
+    A = measured.to_sparse() / measured.density
+    if rank < min(A.shape):
+        left, values, right = svds(A, k=rank, v0=draws.standard_normal(min(A.shape)))
+    else:  # A has at most so many rows or columns, and is small
+        left, values, right = np.linalg.svd(A.toarray(), full_matrices=False)
+    roots = np.sqrt(np.maximum(values, 0.0))
+    return left * roots, right.T * roots
+
+
+def check_columns(name: str, value: Any, most: int) -> int:
+    """Return a number of columns from 1 to ``most``, or say that it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} must be a whole number; got {value!r}.")
+    if not 1 <= value <= most:
+        raise InvalidInputError(
+            f"{name} must be from 1 to {most} for a matrix of this shape; got {value}."
+        )
+    return int(value)
+
+
+def set_result(model: FactorModel, result: SolverResult, seen: Any) -> None:
+    """Give a model what a solver found, and warn where it stopped early."""
+    model._set_fitted(result.factors, seen)
+    model.objective_, model.n_iter_ = result.objective, result.n_iter
+    model.converged_, model.stop_reason_ = result.converged, result.stop_reason
+    model.history_ = result.history
+    if not result.converged:
+        raise_it = "; raise max_iter or tol" if result.stop_reason == OUT_OF_ITERATIONS else ""
+        warnings.warn(
+            f"The fit stopped before it converged: {result.stop_reason}{raise_it}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
+    """Return ``argmin_U sum over stored entries of (a_ij - u_i . v_j)^2 + l2 |U|^2``, by batches of rows."""
+    k = V.shape[1]
+    left, right = np.triu_indices(k)
+    products = V[:, left] * V[:, right]
+    pattern = csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
+    out = np.empty((A.shape[0], k))
+    batch = max(1, BATCH // k**2)
+    for first in range(0, A.shape[0], batch):
+        rows = slice(first, first + batch)
+        packed = pattern[rows] @ products
+        H = np.empty((packed.shape[0], k, k))
+        H[:, left, right] = packed
+        H[:, right, left] = packed
+        # With too few entries in a row and l2 = 0 the problem is singular but for this; an empty row stays 0.
+        least = 4.0 * np.finfo(float).eps * np.trace(H, axis1=1, axis2=2)
+        diagonal = np.arange(k)
+        H[:, diagonal, diagonal] += (l2 + least + np.finfo(float).tiny)[:, None]
+        out[rows] = np.linalg.solve(H, (A[rows] @ V)[:, :, None])[:, :, 0]
+    return out
+
+
+def _start_inside(
+    measured: Measurements, constraints: list[Constraint], rank: int, draws: np.random.Generator
+) -> Factors:
+    """Return factors along the leading singular vectors, with a little noise in every column, inside the bounds."""
+    found = leading(measured, min(rank, *measured.shape), draws)
+    sides = []
+    for side in found:
+        size = float(np.sqrt(np.mean(side**2))) or 1.0
+        whole = NOISE * size * draws.standard_normal((side.shape[0], rank))
+        whole[:, : side.shape[1]] += side
+        sides.append(whole)
+    pair: tuple[Array, Array] = sides[0], sides[1]
+    for constraint in constraints:
+        pair = constraint.project(*pair)
+    return Factors.of(*pair)

@@ -1,0 +1,198 @@
+"""Maximum likelihood of likes and dislikes under a bound on entries and a norm that stands for the rank."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from tribit.baselines.least_squares import check_columns, set_result
+from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, check_positive
+from tribit.factor_model import FactorModel
+from tribit.links import Link, as_link
+from tribit.objective import Objective
+from tribit.observations import Observations, as_observations
+from tribit.randomness import generator
+from tribit.risks import pn
+from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.loop import SolverResult, Stopping
+from tribit.start import spectral_start
+
+#: Columns of the factors beyond ``rank`` where their number is not given.
+SPARE = 5
+
+
+class TraceNormLikelihood(FactorModel):
+    """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over the trace-norm set ``K_*(alpha, r)``.
+
+    The set has ``|X|_inf <= alpha`` and ``|X|_* <= alpha sqrt(r d1 d2)``.
+    Davenport, Plan, van den Berg and Wootters (2014), "1-bit matrix completion". Every matrix of rank r with entries
+    up to alpha is inside. Solved in factor form by :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on
+    entries is kept exactly. There are no intercepts.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Largest absolute value of an entry of X.
+    rank : int, default=2
+        The r of the bound.
+    n_columns : int or None, default=None
+        Number of columns of the factors; None for ``rank + 5``. With ``n_rows + n_columns`` they stand for every X
+        in the ball and the problem is convex.
+    link : str or Link, default="logistic"
+        "logistic", "probit" or a :class:`~tribit.Link`.
+    max_iter : int, default=2000
+        Most gradient steps.
+    tol : float, default=5e-3
+        Stop when the bounds of the minimum from above and below differ by at most this share of the likelihood at
+        ``X = 0`` and a step gains a thousandth of that.
+    like_at : float or None, default=None
+        Read a matrix as ratings: from ``like_at`` up a like, below a dislike.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the first factors.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array
+        U and V with ``X = U V'``, inside every bound.
+    radius_ : float
+        The radius of the ball.
+    objective_ : float
+        The negative log-likelihood at the solution.
+    n_iter_ : int
+        Gradient steps done.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped.
+    history_ : list of Iteration
+        What was known after each step.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        rank: int = 2,
+        n_columns: int | None = None,
+        link: Any = "logistic",
+        max_iter: int = 2000,
+        tol: float = 5e-3,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.rank = rank
+        self.n_columns = n_columns
+        self.link = link
+        self.max_iter = max_iter
+        self.tol = tol
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+        """
+        observations = as_observations(X, like_at=self.like_at)
+        check_positive("alpha", self.alpha)
+        rank = check_columns("rank", self.rank, min(observations.shape))
+        entries = observations.shape[0] * observations.shape[1]
+        self.radius_ = self.alpha * float(np.sqrt(rank * entries))
+        set_result(self, _minimise(self, observations, TraceNorm(self.radius_)), observations)
+        return self
+
+
+class MaxNormLikelihood(FactorModel):
+    """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over ``|X|_inf <= alpha, |X|_max <= R``.
+
+    Cai and Zhou (2013), "A max-norm constrained minimization approach to 1-bit matrix completion", where entries may
+    be observed with unequal probabilities. Every matrix of rank r with entries up to alpha is inside for
+    ``R = alpha sqrt(r)``. Solved in factor form by :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on
+    entries is kept exactly. There are no intercepts.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Largest absolute value of an entry of X.
+    radius : float or None, default=None
+        R; None for ``alpha sqrt(rank)``. At most alpha, the ball implies the bound on entries.
+    rank : int, default=2
+        The r of the default radius.
+    n_columns, link, max_iter, tol, like_at, random_state :
+        As in :class:`TraceNormLikelihood`.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_, radius_, objective_, n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`TraceNormLikelihood`.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        radius: float | None = None,
+        rank: int = 2,
+        n_columns: int | None = None,
+        link: Any = "logistic",
+        max_iter: int = 2000,
+        tol: float = 5e-3,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.radius = radius
+        self.rank = rank
+        self.n_columns = n_columns
+        self.link = link
+        self.max_iter = max_iter
+        self.tol = tol
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+        """
+        observations = as_observations(X, like_at=self.like_at)
+        check_positive("alpha", self.alpha)
+        rank = check_columns("rank", self.rank, min(observations.shape))
+        if self.radius is None:
+            self.radius_ = self.alpha * float(np.sqrt(rank))
+        else:
+            self.radius_ = check_positive("radius", self.radius)
+        set_result(self, _minimise(self, observations, MaxNorm(self.radius_)), observations)
+        return self
+
+
+def _minimise(model: Any, observations: Observations, ball: Constraint) -> SolverResult:
+    """Return the most likely X inside a ball and within alpha."""
+    most = sum(observations.shape)
+    wanted = min(model.rank + SPARE, most) if model.n_columns is None else model.n_columns
+    columns = check_columns("n_columns", wanted, most)
+    link, draws = as_link(model.link), generator(model.random_state)
+    stopping = Stopping(model.max_iter, model.tol)
+    constraints: list[Constraint] = [ball, EntryBound(model.alpha)]
+    objective = Objective(observations, link, pn())
+    start = spectral_start(objective, constraints, columns, 0.0, draws)
+    solver = AugmentedLagrangian(_curvature(link, model.alpha))
+    return solver.minimise(objective, constraints, start, stopping, draws)
+
+
+def _curvature(link: Link, alpha: float) -> float:
+    """Return the largest second derivative of the loss within alpha, as far as a grid tells."""
+    x = np.linspace(-alpha, alpha, 101)
+    return max(float(np.max(link.second(x, 1))), float(np.max(link.second(x, -1))), 1e-6)

@@ -1,0 +1,266 @@
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from tribit.baselines.least_squares import SquaredLoss
+from tribit.constraints import EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.links import Logistic
+from tribit.measurements import Measurements
+from tribit.objective import Objective
+from tribit.observations import Observations
+from tribit.risks import pn, pu
+from tribit.solvers import bounded
+from tribit.solvers.bounded import AugmentedLagrangian, _into_sphere, _Lagrangian
+from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
+
+SHAPE = (6, 8)
+
+
+def signs(seed=0, share=0.7):
+    draws = np.random.default_rng(seed)
+    A = np.sign(draws.standard_normal((SHAPE[0], 2)) @ draws.standard_normal((2, SHAPE[1])))
+    return A * (draws.random(SHAPE) < share)
+
+
+def values(seed=0):
+    draws = np.random.default_rng(seed)
+    A = 1.5 * draws.standard_normal(SHAPE)
+    A[draws.random(SHAPE) < 0.3] = np.nan
+    return A
+
+
+def random_factors(k, seed=0, size=0.5):
+    draws = np.random.default_rng(seed)
+    return Factors.of(*(size * draws.standard_normal((d, k)) for d in SHAPE))
+
+
+def minimise(objective, constraints, *, k=14, tol=1e-5, max_iter=20000, callback=None):
+    stopping = Stopping(max_iter, tol, callback=callback)
+    solver = AugmentedLagrangian(0.25)
+    start = random_factors(k, size=0.2)
+    return solver.minimise(objective, constraints, start, stopping, np.random.default_rng(0))
+
+
+def convex_minimum(loss, constraints):
+    X = cp.Variable(SHAPE)
+    conditions = []
+    for constraint in constraints:
+        if isinstance(constraint, EntryBound):
+            conditions.append(cp.abs(X) <= constraint.alpha)
+        elif isinstance(constraint, TraceNorm):
+            conditions.append(cp.normNuc(X) <= constraint.radius)
+        elif isinstance(constraint, MaxNorm):
+            Z = cp.Variable((sum(SHAPE), sum(SHAPE)), PSD=True)
+            conditions += [
+                Z[: SHAPE[0], SHAPE[0] :] == X,
+                cp.diag(Z) <= constraint.radius,
+            ]
+    problem = cp.Problem(cp.Minimize(loss(X)), conditions)
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value, X.value
+
+
+def likelihood_problem(seed):
+    A = signs(seed)
+
+    def loss(X):
+        return cp.sum(cp.multiply(np.abs(A), cp.logistic(-cp.multiply(A, X))))
+
+    return Objective(Observations.from_matrix(A), Logistic(), pn()), loss
+
+
+def squared_problem(seed):
+    A = values(seed)
+    measured, known = ~np.isnan(A), np.nan_to_num(A)
+
+    def loss(X):
+        return cp.sum_squares(cp.multiply(measured, X - known))
+
+    return SquaredLoss(Measurements.from_matrix(A)), loss
+
+
+def unlabelled_problem(seed):
+    A, rho = np.maximum(signs(seed), 0), 0.3
+    q = 1 - rho
+
+    def loss(X):
+        # PU: a like has weight 1 / q for +1 and -rho / q for -1, everything else weight 1 for -1
+        linear = cp.logistic(-X) - (rho / q) * X  # by l(x, +1) - l(x, -1) = -x
+        return cp.sum(cp.multiply(A, linear)) + cp.sum(cp.multiply(1 - A, cp.logistic(X)))
+
+    return Objective(Observations.from_matrix(A), Logistic(), pu(rho)), loss
+
+
+PROBLEMS = [likelihood_problem, squared_problem, unlabelled_problem]
+SETS = [
+    [MaxNorm(1.5), EntryBound(0.8)],
+    [MaxNorm(1.5), EntryBound(9.0)],
+    [TraceNorm(8.0), EntryBound(0.8)],
+    [TraceNorm(4.0), EntryBound(9.0)],
+    [TraceNorm(8.0)],
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("constraints", SETS, ids=str)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_equals_a_convex_solver(problem, constraints, seed):
+    objective, loss = problem(seed)
+    result = minimise(objective, constraints)
+    lowest, X = convex_minimum(loss, constraints)
+    assert result.converged
+    assert result.objective == pytest.approx(lowest, rel=2e-4)
+    assert result.objective == pytest.approx(objective.value(result.factors), rel=1e-12)
+    ours = result.factors.row_factors @ result.factors.column_factors.T
+    for constraint in constraints:
+        assert constraint.gauge(result.factors.row_factors, result.factors.column_factors) <= 1
+        if isinstance(constraint, EntryBound):
+            assert np.max(np.abs(ours)) <= constraint.alpha
+            # the bound is active for both or for neither
+            active = np.max(np.abs(X)) > 0.999 * constraint.alpha
+            assert (np.max(np.abs(ours)) > 0.99 * constraint.alpha) == active
+
+
+@pytest.mark.parametrize("problem", [likelihood_problem, squared_problem])
+def test_keeps_alpha_without_a_ball(problem):
+    test_equals_a_convex_solver(problem, [EntryBound(0.5)], 0)
+
+
+@pytest.mark.parametrize("tiles", [1, SHAPE[1], 2 * SHAPE[1] + 1])
+@pytest.mark.parametrize("faster", [0, 1000])
+def test_tiles_and_products_change_nothing(monkeypatch, tiles, faster):
+    objective, _ = likelihood_problem(0)
+    whole = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
+    monkeypatch.setattr(bounded, "CELLS", tiles)
+    monkeypatch.setattr(bounded, "FASTER", faster)
+    pieces = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
+    # the path may differ in rounding, the minimum not
+    assert pieces.objective == pytest.approx(whole.objective, rel=1e-4)
+
+
+def test_better_than_scaling_the_whole_matrix():
+    from tribit.solvers import ProjectedGradient
+
+    objective, _ = squared_problem(0)
+    constraints = [MaxNorm(1.5), EntryBound(0.8)]
+    exact = minimise(objective, constraints)
+    likes, _ = likelihood_problem(0)
+    scaled = ProjectedGradient().minimise(
+        likes,
+        constraints,
+        random_factors(14, size=0.2),
+        Stopping(2000, 1e-9),
+        np.random.default_rng(0),
+    )
+    assert minimise(likes, constraints).objective < scaled.objective * 1.0001
+    assert exact.objective < objective.size
+
+
+@pytest.mark.parametrize("multiplied", [False, True])
+def test_gradient_of_the_augmented_objective(multiplied):
+    objective, _ = squared_problem(0)
+    lagrangian = _Lagrangian(objective, 0.3, 2.0)
+    factors = random_factors(3, seed=1, size=0.8)
+    lagrangian.update(factors)
+    assert 0 < lagrangian.keys.size < SHAPE[0] * SHAPE[1]
+    if multiplied:
+        lagrangian.update(random_factors(3, seed=1, size=0.9))
+        assert np.any(lagrangian.multipliers)
+    value, in_U, in_V = lagrangian.gradient(factors)
+    assert value == pytest.approx(lagrangian.value(factors))
+    step = 1e-6
+    for side, gradient in enumerate((in_U, in_V)):
+        for place in [(0, 0), (3, 2), (5, 1)]:
+            ends = []
+            for sign in (1, -1):
+                pair = [factors.row_factors.copy(), factors.column_factors.copy()]
+                pair[side][place] += sign * step
+                ends.append(lagrangian.value(Factors.of(*pair)))
+            difference = (ends[0] - ends[1]) / (2 * step)
+            assert gradient[place] == pytest.approx(difference, rel=1e-5, abs=1e-6)
+
+
+def test_multipliers_are_kept_for_the_entries_that_pass_alpha():
+    objective, _ = squared_problem(0)
+    lagrangian = _Lagrangian(objective, 0.5, 2.0)
+    factors = random_factors(3, size=0.8)
+    X = factors.row_factors @ factors.column_factors.T
+    beyond = np.flatnonzero(np.abs(X) > 0.5)
+    missed = lagrangian.update(factors)
+    assert np.array_equal(lagrangian.keys, beyond)
+    assert not lagrangian.multipliers.any()
+    assert missed == pytest.approx(np.sqrt(np.sum((np.abs(X.flat[beyond]) - 0.5) ** 2)))
+    lagrangian.update(factors)
+    expected = lagrangian.weight * (X.flat[beyond] - np.clip(X.flat[beyond], -0.5, 0.5))
+    assert lagrangian.multipliers == pytest.approx(expected)
+    # far inside with no multiplier left: forgotten
+    nothing = Factors.of(0 * factors.row_factors, factors.column_factors)
+    for _ in range(50):
+        lagrangian.update(nothing)
+    assert lagrangian.keys.size == 0
+
+
+def test_projection_in_unequal_scales():
+    draws = np.random.default_rng(0)
+    U, V = draws.standard_normal((3, 2)), draws.standard_normal((4, 2))
+    rows, columns = draws.uniform(0.01, 50, 3), draws.uniform(0.01, 50, 4)
+    new = np.vstack(_into_sphere(U, V, rows, columns, 2.5))
+    old, scales = np.vstack([U, V]), np.concatenate([rows, columns])
+    P = cp.Variable(old.shape)
+    distance = cp.sum(cp.multiply(scales[:, None] * np.ones((1, 2)), cp.square(P - old)))
+    cp.Problem(cp.Minimize(distance), [cp.sum_squares(P) <= 2.5]).solve(solver=cp.CLARABEL)
+    assert new == pytest.approx(P.value, abs=1e-4)
+    assert np.sum(new**2) == pytest.approx(2.5, rel=1e-9)
+    inside = _into_sphere(U, V, rows, columns, 1e3)
+    assert inside[0] is U
+    assert inside[1] is V
+
+
+def test_value_falls_within_a_ball_alone():
+    objective, _ = squared_problem(1)
+    result = minimise(objective, [MaxNorm(1.5)])
+    seen = [step.objective for step in result.history]
+    assert all(b <= a for a, b in itertools.pairwise(seen))
+
+
+def test_repeats_itself():
+    objective, _ = likelihood_problem(0)
+    one, two = (minimise(objective, SETS[0], tol=1e-3) for _ in range(2))
+    assert np.array_equal(one.factors.row_factors, two.factors.row_factors)
+    assert np.array_equal(one.factors.column_factors, two.factors.column_factors)
+
+
+def test_stops_inside_when_told_to():
+    objective, _ = likelihood_problem(0)
+    few = minimise(objective, SETS[0], tol=1e-9, max_iter=25)
+    assert (few.n_iter, few.converged, few.stop_reason) == (25, False, OUT_OF_ITERATIONS)
+    off = minimise(objective, SETS[0], callback=lambda step: step.iteration == 7)
+    assert (off.n_iter, off.converged, off.stop_reason) == (7, False, CALLED_OFF)
+    for result in (few, off):
+        X = result.factors.row_factors @ result.factors.column_factors.T
+        assert np.max(np.abs(X)) <= 0.8
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        ([Rank(2)], "cannot keep Rank"),
+        ([MaxNorm(1), TraceNorm(1)], "keeps one ball; got 2"),
+    ],
+)
+def test_refuses_what_it_cannot_keep(constraints, message):
+    objective, _ = likelihood_problem(0)
+    with pytest.raises(InvalidInputError, match=message):
+        minimise(objective, constraints)
+
+
+def test_refuses_intercepts_and_bad_curvature():
+    objective = Objective(Observations.from_matrix(signs()), Logistic(), pn(), intercept=True)
+    with pytest.raises(InvalidInputError, match="intercept=False"):
+        minimise(objective, [Unconstrained()])
+    with pytest.raises(InvalidInputError, match="curvature must be a positive"):
+        AugmentedLagrangian(0.0)
