@@ -26,7 +26,7 @@ extensions = [
 ]
 
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "reproduced"]  # its pages are parts of reproduction.md
+exclude_patterns = ["_build", "compared", "reproduced"]  # parts of other pages
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
@@ -40,12 +40,17 @@ highlight_language = "none"  # fences name theirs; what is left are formulae
 numpydoc_show_class_members = False  # the class template lists them
 
 public_modules = [
+    "tribit.baselines",
+    "tribit.classification",
+    "tribit.comparison",
     "tribit.constraints",
     "tribit.datasets",
     "tribit.errors",
     "tribit.experiments",
     "tribit.kernels",
+    "tribit.label_noise",
     "tribit.links",
+    "tribit.measurements",
     "tribit.metrics",
     "tribit.observations",
     "tribit.plots",
@@ -58,7 +63,7 @@ public_modules = [
     "tribit.theory",
     "tribit.workflows",
 ]
-example_pages = ["quickstart.md", "command-line.md", "../README.md", "../CONTRIBUTING.md"]
+example_pages = ["quickstart.md", "command-line.md", "systems.md", "../README.md", "../CONTRIBUTING.md"]
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"

@@ -46,7 +46,8 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, rows: Any, columns: Any) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`)."""
-        return self._link().probability(self.decision_function(rows, columns))
+        x = self.decision_function(rows, columns)  # first: it is what says that nothing was fitted
+        return self._link().probability(x)
 
     def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
         """Return +1 (like) or -1 (dislike) for pairs of rows and columns (see :meth:`decision_function`)."""

@@ -14,7 +14,7 @@ from tribit.objective import Objective
 from tribit.observations import Observations
 from tribit.risks import pn, pu
 from tribit.solvers import bounded
-from tribit.solvers.bounded import AugmentedLagrangian, _into_sphere, _Lagrangian
+from tribit.solvers.bounded import AugmentedLagrangian, _into_sphere, _Lagrangian, _scaled_inside
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
 
 SHAPE = (6, 8)
@@ -142,22 +142,16 @@ def test_tiles_and_products_change_nothing(monkeypatch, tiles, faster):
     assert pieces.objective == pytest.approx(whole.objective, rel=1e-4)
 
 
-def test_better_than_scaling_the_whole_matrix():
+@pytest.mark.parametrize("constraints", [SETS[0], SETS[2]], ids=str)
+def test_better_than_scaling_the_whole_matrix(constraints):
     from tribit.solvers import ProjectedGradient
 
-    objective, _ = squared_problem(0)
-    constraints = [MaxNorm(1.5), EntryBound(0.8)]
-    exact = minimise(objective, constraints)
-    likes, _ = likelihood_problem(0)
+    objective, _ = likelihood_problem(0)
+    start, draws = random_factors(14, size=0.2), np.random.default_rng(0)
     scaled = ProjectedGradient().minimise(
-        likes,
-        constraints,
-        random_factors(14, size=0.2),
-        Stopping(2000, 1e-9),
-        np.random.default_rng(0),
+        objective, constraints, start, Stopping(2000, 1e-9), draws
     )
-    assert minimise(likes, constraints).objective < scaled.objective * 1.0001
-    assert exact.objective < objective.size
+    assert 1.1 * minimise(objective, constraints).objective < scaled.objective
 
 
 @pytest.mark.parametrize("multiplied", [False, True])
@@ -204,6 +198,30 @@ def test_multipliers_are_kept_for_the_entries_that_pass_alpha():
     assert lagrangian.keys.size == 0
 
 
+def test_an_entry_with_a_multiplier_is_kept_wherever_it_is():
+    objective, _ = squared_problem(0)
+    lagrangian = _Lagrangian(objective, 0.5, 2.0)
+    large = random_factors(3, size=1.5)
+    for _ in range(3):
+        lagrangian.update(large)
+    held = lagrangian.keys[np.abs(lagrangian.multipliers) > lagrangian.weight]
+    assert held.size
+    lagrangian.update(random_factors(3, size=0.1))
+    assert np.isin(held, lagrangian.keys).all()
+    assert lagrangian.multipliers.all()
+
+
+def test_last_scaling_touches_only_rows_beyond_alpha():
+    factors = random_factors(3)
+    X = factors.row_factors @ factors.column_factors.T
+    largest = np.max(np.abs(X), axis=1)
+    alpha = float(np.median(largest))
+    inside = _scaled_inside(factors, [EntryBound(alpha)], alpha)
+    Y = inside.row_factors @ inside.column_factors.T
+    assert alpha * (1 - 1e-9) <= np.max(np.abs(Y)) <= alpha
+    assert pytest.approx(X[largest < alpha], rel=1e-9) == Y[largest < alpha]
+
+
 def test_projection_in_unequal_scales():
     draws = np.random.default_rng(0)
     U, V = draws.standard_normal((3, 2)), draws.standard_normal((4, 2))
@@ -220,10 +238,12 @@ def test_projection_in_unequal_scales():
     assert inside[1] is V
 
 
-def test_value_falls_within_a_ball_alone():
-    objective, _ = squared_problem(1)
-    result = minimise(objective, [MaxNorm(1.5)])
+@pytest.mark.parametrize("seed", range(4))
+def test_value_falls_within_a_ball_alone(seed):
+    objective, _ = squared_problem(seed)
+    result = minimise(objective, [TraceNorm(20.0)], k=3, tol=1e-8)
     seen = [step.objective for step in result.history]
+    assert len(seen) > 20
     assert all(b <= a for a, b in itertools.pairwise(seen))
 
 

@@ -1,5 +1,7 @@
 """The paper's iteration: inside its set, step for step, and where it comes to rest."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -97,22 +99,23 @@ def plain_step(A, U, V, *, scale, mixture, rho, radius, alpha, step, scaling):
 
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("mixture", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), MIX])
-@pytest.mark.parametrize(("radius", "alpha"), [(1.2, 0.7), (1.2, 50.0), (50.0, 0.7), (50.0, 50.0)])
+@pytest.mark.parametrize(("radius", "alpha"), [(1.2, 0.7), (1.2, 1e4), (1e4, 0.7), (1e4, 1e4)])
 def test_a_step_is_the_paper_s(scaling, mixture, radius, alpha):
     objective, (U, V) = problem(mixture)
     A = objective.observations.to_sparse().toarray()
-    start = U, V = U / np.abs(U @ V.T).max(), V  # inside: the entries are at most 1
-    if radius < 50.0:
-        U, V = (factor * (0.9 / np.linalg.norm(factor, axis=1).max()) for factor in (U, V))
-    if alpha < 50.0:
-        U, V = U * 0.6, V
+    # Inside the set, but near its bounds where there are any.
+    U, V = (factor / np.linalg.norm(factor, axis=1).max() for factor in (U, V))
+    U *= 0.6 / np.abs(U @ V.T).max()
     start = U, V
-    common = {"radius": radius, "alpha": alpha, "step": 0.05, "scaling": scaling}
+    common = {"radius": radius, "alpha": alpha, "step": 0.2, "scaling": scaling}
     for max_iter in (1, 2):
         U, V = plain_step(A, U, V, scale=3.0, mixture=mixture, rho=RHO, **common)
         found = run(objective, start, **common, max_iter=max_iter)
         np.testing.assert_allclose(found.U, U, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(found.V, V, rtol=1e-10, atol=1e-12)
+    rows = max(np.max(np.sum(factor**2, axis=1)) for factor in (U, V))
+    assert (np.max(np.abs(U @ V.T)) > 0.999 * alpha) == (alpha < 1e4)
+    assert (rows > 0.999 * radius) == (radius < 1e4 == alpha)
 
 
 def test_a_start_outside_is_brought_inside_first():
@@ -152,9 +155,7 @@ def test_scaling_by_rows_leaves_other_rows_alone():
 def test_at_rest_the_gradient_is_a_multiple_of_the_factors(mixture):
     objective, start = problem(mixture, rank=2, shape=(14, 12))
     alpha, radius = 0.6, 20.0
-    found = run(
-        objective, start, radius=radius, alpha=alpha, step=2e-3, tol=1e-12, max_iter=50000
-    )
+    found = run(objective, start, radius=radius, alpha=alpha, step=2e-3, tol=1e-12, max_iter=50000)
     assert found.at_rest
     assert np.max(np.abs(found.U @ found.V.T)) == pytest.approx(alpha, rel=1e-12)
     for factor in (found.U, found.V):  # no row on its ball
@@ -222,8 +223,7 @@ def test_it_stops_at_the_first_small_step():
     points = path(objective, start, 400)
     pairs = [np.vstack([point.U, point.V]) for point in points]
     moves = [
-        np.linalg.norm(after - before) / np.linalg.norm(before)
-        for before, after in zip(pairs, pairs[1:], strict=False)
+        np.linalg.norm(after - before) / np.linalg.norm(before) for before, after in pairwise(pairs)
     ]
     first = next(place for place, move in enumerate(moves) if move <= tol) + 1
     found = run(objective, start, max_iter=400, tol=tol)

@@ -7,7 +7,7 @@ import pytest
 
 from tribit import Logistic, Probit
 from tribit.experiments import fig1, fig2, fig3, synthetic
-from tribit.experiments.iteration import iterate
+from tribit.experiments.iteration import Settled, iterate
 from tribit.experiments.settings import Settings, simplex
 from tribit.experiments.synthetic import (
     EXPERIMENT_1,
@@ -45,6 +45,13 @@ def labels(drawn):
 
 def relative_error(M, X):
     return np.sqrt(np.sum((X - M) ** 2) / np.sum(M**2))
+
+
+def scaled(drawn, share):
+    """Return factors of ``share M``, whose relative error is ``|1 - share|``."""
+    U, values, V = np.linalg.svd(drawn.M)
+    root = np.sqrt(share * values[:3])
+    return Factors.of(U[:, :3] * root, V[:3].T * root)
 
 
 # The paper's numbers
@@ -195,27 +202,14 @@ def test_the_paper_s_rows_are_what_a_recomputation_gives(mixture):
 
 
 def test_the_error_is_the_relative_frobenius_error(monkeypatch):
-    drawn = draw(TINY, 0, 0)
-    U, values, V = np.linalg.svd(drawn.M)
-    root = np.sqrt(values[:3])
-
-    class Known:
-        U, V, n_iter, at_rest = 1.5 * U[:, :3] * root, V[:3].T * root, 1, True
-        factors = Factors.of(U, V)
-
-    monkeypatch.setattr(synthetic, "iterate", lambda *_, **__: Known)
+    known = scaled(draw(TINY, 0, 0), 1.5)
+    settled = Settled(known.row_factors, known.column_factors, 1, at_rest=True)
+    monkeypatch.setattr(synthetic, "iterate", lambda *_, **__: settled)
     for row in fit_paper(TINY, 0, 0, PN, TINY.steps):
         assert row["relative_error"] == pytest.approx(0.5)
 
 
 # The tuned protocol
-
-
-def scaled(drawn, share):
-    """Return factors of ``share M``, whose relative error is ``|1 - share|``."""
-    U, values, V = np.linalg.svd(drawn.M)
-    root = np.sqrt(share * values[:3])
-    return Factors.of(U[:, :3] * root, V[:3].T * root)
 
 
 @pytest.mark.parametrize("best", range(len(RADII)))
@@ -294,7 +288,7 @@ def test_the_best_radius_is_no_worse_than_the_chosen(mixture, trial):
         assert row["trial"] == trial
 
 
-def test_the_path_minimises_inside_each_ball(monkeypatch):
+def test_the_path_minimises_inside_each_ball():
     drawn = draw(TINY, 0, 0)
     objective = Objective(drawn.observations, TINY.link, tri(*PN, rho=0.6))
     draws = np.random.default_rng(0)

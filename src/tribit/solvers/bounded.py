@@ -3,7 +3,7 @@
     min F(U V')  subject to  (U, V) in a ball  and  |u_i . v_j| <= alpha for every i, j
 
 Scaling all of X to keep alpha, as the paper does, is no projection, and stops far from the minimum. Here each
-entry that ever passed alpha has a multiplier y of its own and adds
+entry that passed alpha has a multiplier y of its own, until it is well inside again, and adds
 
     weight / 2  dist(x + y / weight, [-alpha, alpha])^2
 
@@ -176,7 +176,7 @@ def _rounds(
 
 
 class _Lagrangian:
-    """F plus the penalties of the entries that ever passed alpha."""
+    """F plus the penalties of the entries that passed alpha."""
 
     def __init__(self, objective: Smooth, alpha: float, curvature: float) -> None:
         self.objective, self.alpha = objective, alpha
@@ -420,8 +420,8 @@ def _scaled_inside(factors: Factors, constraints: list[Constraint], alpha: float
     U, V = factors.row_factors, factors.column_factors
     if np.isfinite(alpha):
         step = max(1, CELLS // V.shape[0])
-        tiles = [U[i : i + step] @ V.T for i in range(0, U.shape[0], step)]
-        largest = np.concatenate([np.max(np.abs(X), axis=1) for X in tiles])
+        starts = range(0, U.shape[0], step)
+        largest = np.concatenate([np.max(np.abs(U[i : i + step] @ V.T), axis=1) for i in starts])
         U = U * (alpha / np.maximum(largest, alpha))[:, None]
     most = max([1.0] + [constraint.gauge(U, V) for constraint in constraints])
     scale = float(np.sqrt((1.0 - INSIDE) / most))
