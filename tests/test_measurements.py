@@ -69,5 +69,5 @@ def test_what_is_wrong_is_said_in_one_sentence(arguments, match):
 
 @pytest.mark.parametrize("matrix", [[1.0, 2.0], np.full((2, 2), NAN), np.zeros((0, 3))])
 def test_no_matrix(matrix):
-    with pytest.raises(InvalidInputError, match=r"^X [^\n]+\.$"):
+    with pytest.raises(InvalidInputError, match=r"^[^\n]+\.$"):
         Measurements.from_matrix(matrix)

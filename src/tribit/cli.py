@@ -233,7 +233,7 @@ def demo(
     console.print(table)
     if picture is not None:
         plot_demo(result, picture)
-        console.print(f"Picture: {picture}", soft_wrap=True)
+        console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
 
 
 @app.command(
@@ -276,7 +276,7 @@ def reproduce(
             for claim in claims:
                 table.add_row(claim.paper, way, claim.measured, claim.verdict)
         console.print(table)
-        console.print(f"Files: {', '.join(map(str, exhibit.files))}", soft_wrap=True)
+        console.print("Files:", ", ".join(map(str, exhibit.files)), soft_wrap=True, markup=False)
 
 
 @app.command(epilog="Example: tribit compare --data data --out comparison")
@@ -322,7 +322,7 @@ def compare(
             result.failure or result.parameters,
         )
     console.print(table)
-    console.print(f"Files: {', '.join(map(str, files))}", soft_wrap=True)
+    console.print("Files:", ", ".join(map(str, files)), soft_wrap=True, markup=False)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from tribit import frames
 from tribit.errors import InvalidInputError
 from tribit.ids import AnyArray, Positions
+from tribit.ingest import check_shape
 from tribit.observations import Observations
 
 Values = npt.NDArray[np.float64]
@@ -46,7 +47,10 @@ class Measurements:
     column_ids: AnyArray | None = None
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.values, dtype=np.float64)
+        given = np.asarray(self.values)
+        if np.iscomplexobj(given):
+            raise InvalidInputError("Complex data not supported: values must be real numbers.")
+        values = given.astype(np.float64)
         if values.ndim != 1:
             raise InvalidInputError(
                 f"values must be one row of numbers; got the shape {values.shape}."
@@ -88,15 +92,13 @@ class Measurements:
             The values. The index and the columns of a pandas frame become ids, unless they count from 0.
         """
         row_ids, column_ids = frames.labels_of(X)
+        check_shape(X.shape if sp.issparse(X) else np.shape(X))
         if sp.issparse(X):
             stored = X.tocoo()
             rows, columns, values, shape = stored.row, stored.col, stored.data, X.shape
         else:
-            dense = np.asarray(X, dtype=np.float64)
-            if dense.ndim != 2:
-                raise InvalidInputError(
-                    f"X must be a matrix of rows and columns; got the shape {dense.shape}."
-                )
+            dense = np.asarray(X)
+            dense = dense if np.iscomplexobj(dense) else dense.astype(np.float64)
             rows, columns = np.nonzero(~np.isnan(dense))
             values, shape = dense[rows, columns], dense.shape
         if not len(values):

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tribit.baselines.least_squares import SquaredLoss
+from tribit.baselines.squared import SquaredErrors
 from tribit.constraints import EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
@@ -14,7 +14,8 @@ from tribit.objective import Objective
 from tribit.observations import Observations
 from tribit.risks import pn, pu
 from tribit.solvers import bounded
-from tribit.solvers.bounded import AugmentedLagrangian, _into_sphere, _Lagrangian, _scaled_inside
+from tribit.solvers.accelerated import into_sphere
+from tribit.solvers.bounded import AugmentedLagrangian, _Lagrangian, _scaled_inside
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
 
 SHAPE = (6, 8)
@@ -80,7 +81,7 @@ def squared_problem(seed):
     def loss(X):
         return cp.sum_squares(cp.multiply(measured, X - known))
 
-    return SquaredLoss(Measurements.from_matrix(A)), loss
+    return SquaredErrors(Measurements.from_matrix(A)), loss
 
 
 def unlabelled_problem(seed):
@@ -226,14 +227,14 @@ def test_projection_in_unequal_scales():
     draws = np.random.default_rng(0)
     U, V = draws.standard_normal((3, 2)), draws.standard_normal((4, 2))
     rows, columns = draws.uniform(0.01, 50, 3), draws.uniform(0.01, 50, 4)
-    new = np.vstack(_into_sphere(U, V, rows, columns, 2.5))
+    new = np.vstack(into_sphere(U, V, rows, columns, 2.5))
     old, scales = np.vstack([U, V]), np.concatenate([rows, columns])
     P = cp.Variable(old.shape)
     distance = cp.sum(cp.multiply(scales[:, None] * np.ones((1, 2)), cp.square(P - old)))
     cp.Problem(cp.Minimize(distance), [cp.sum_squares(P) <= 2.5]).solve(solver=cp.CLARABEL)
     assert new == pytest.approx(P.value, abs=1e-4)
     assert np.sum(new**2) == pytest.approx(2.5, rel=1e-9)
-    inside = _into_sphere(U, V, rows, columns, 1e3)
+    inside = into_sphere(U, V, rows, columns, 1e3)
     assert inside[0] is U
     assert inside[1] is V
 

@@ -212,6 +212,12 @@ def test_callback_stops():
     assert "callback" in model.stop_reason_
 
 
+def test_without_a_radius_the_shape_gives_one():
+    model = ConditionalGradientCompletion().fit(drawn((12, 3)))
+    assert model.radius_ == pytest.approx(2.0)
+    assert nuclear_norm(model) <= 2.0 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -219,7 +225,6 @@ def test_callback_stops():
         {"radius": -1.0},
         {"radius": np.nan},
         {"radius": np.inf},
-        {"radius": None},
         {"loss": "hinge"},
         {"loss": "likelihood", "link": "cauchit"},
         {"tol": -1.0},

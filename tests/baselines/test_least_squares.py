@@ -7,12 +7,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.baselines import least_squares
-from tribit.baselines.least_squares import (
-    AlternatingLeastSquares,
-    MaxNormLeastSquares,
-    SquaredLoss,
-)
+from tribit.baselines import least_squares, squared
+from tribit.baselines.least_squares import AlternatingLeastSquares, MaxNormLeastSquares
+from tribit.baselines.squared import SquaredErrors, leading
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factors import Factors
 from tribit.measurements import Measurements
@@ -91,7 +88,7 @@ def test_alternating_batches_change_nothing(monkeypatch):
     _, A = low_rank()
     whole = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("decision")
     monkeypatch.setattr(least_squares, "BATCH", 50)
-    monkeypatch.setattr(least_squares, "BLOCK", 7)
+    monkeypatch.setattr(squared, "BLOCK", 7)
     pieces = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("decision")
     assert pieces == pytest.approx(whole, rel=1e-8, abs=1e-10)
 
@@ -99,11 +96,11 @@ def test_alternating_batches_change_nothing(monkeypatch):
 def test_start_is_the_leading_part_of_the_rescaled_entries():
     _, A = low_rank()
     measured = Measurements.from_matrix(A)
-    left, right = least_squares.leading(measured, 4, np.random.default_rng(0))
+    left, right = leading(measured, 4, np.random.default_rng(0))
     whole = np.nan_to_num(A) / np.mean(~np.isnan(A))
     a, values, b = np.linalg.svd(whole, full_matrices=False)
     assert left @ right.T == pytest.approx((a[:, :4] * values[:4]) @ b[:4], abs=1e-8)
-    left, right = least_squares.leading(measured, 30, np.random.default_rng(0))
+    left, right = leading(measured, 30, np.random.default_rng(0))
     assert left @ right.T == pytest.approx(whole, abs=1e-8)
 
 
@@ -142,7 +139,7 @@ def test_max_norm_error_in_the_weighted_norm_falls_with_more_entries():
 
 def test_gradient_of_the_squared_loss():
     _, A = low_rank(shape=(5, 4), rank=2)
-    loss = SquaredLoss(Measurements.from_matrix(A))
+    loss = SquaredErrors(Measurements.from_matrix(A))
     draws = np.random.default_rng(0)
     U, V = draws.standard_normal((5, 2)), draws.standard_normal((4, 2))
     value, gradient = loss.gradient(Factors.of(U, V))

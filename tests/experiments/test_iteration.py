@@ -246,12 +246,6 @@ def test_a_step_far_too_long_stops_early(scaling):
     assert np.isfinite(found.U).all()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ZeroDivisionError,
-    reason="rows whose squares overflow are cut to 0, and the next move is a share of nothing: `tribit reproduce fig1 "
-    "--step 1e200` ends in a traceback",
-)
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 def test_a_step_beyond_all_measure_stops_too():
     objective, start = problem()

@@ -190,10 +190,6 @@ def test_an_error_in_a_task_surfaces_and_what_was_finished_is_kept(pools, path):
     assert run(pools[1], path, study(squares(1, 2, 3))) == rows_of(1, 2, 3)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="done.result() raises BrokenProcessPool in finish, outside the generator that would turn it into a sentence",
-)
 def test_a_worker_that_dies_is_one_sentence_and_what_was_finished_is_kept(path):
     pool = Pool(1)
     try:

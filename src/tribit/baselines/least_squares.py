@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import svds
-from sklearn.exceptions import ConvergenceWarning
 
 from tribit.baselines.linear import Linear
+from tribit.baselines.squared import SquaredErrors, check_columns, leading, set_result
 from tribit.constraints import Constraint, EntryBound, MaxNorm, check_not_negative
-from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.factors import Factors
 from tribit.kernels.common import single_threaded_blas
@@ -22,68 +18,14 @@ from tribit.links import Link
 from tribit.measurements import Measurements, as_measurements
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.loop import OUT_OF_ITERATIONS, SolverResult, Step, Stopping, run
+from tribit.solvers.loop import Step, Stopping, run
 
 Array = NDArray[np.floating[Any]]
 
-BLOCK = 1 << 15  #: measured entries whose products are formed together
 #: Most numbers in the normal equations of the rows that are solved together.
 BATCH = 1 << 22
 #: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
 NOISE = 0.1
-
-
-class SquaredLoss:
-    """``F(U, V) = sum over measured entries of (u_i . v_j - a_ij)^2``, with its gradient.
-
-    Parameters
-    ----------
-    measurements : Measurements
-        The entries ``a_ij``.
-    """
-
-    curvature = 2.0  #: of one entry
-
-    def __init__(self, measurements: Measurements) -> None:
-        self.observations = measurements
-        self.rows, self.columns = measurements.rows, measurements.columns
-        counts = np.bincount(self.rows, minlength=measurements.shape[0])
-        self._offsets = np.concatenate([[0], np.cumsum(counts)])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The shape of X."""
-        return self.observations.shape
-
-    @cached_property
-    def size(self) -> float:
-        """The loss at ``X = 0`` (1 where that is 0): what ``tol`` is relative to."""
-        return float(np.vdot(self.observations.values, self.observations.values)) or 1.0
-
-    def value(self, factors: Factors) -> float:
-        """Return F."""
-        residuals = self.residuals(factors)
-        return float(np.vdot(residuals, residuals))
-
-    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:  # noqa: ARG002
-        """Return F and its gradient, laid out as the factors are."""
-        residuals = self.residuals(factors)
-        slopes = self.matrix(2.0 * residuals)
-        U, V = factors.row_factors, factors.column_factors
-        return float(np.vdot(residuals, residuals)), Factors.of(slopes @ V, slopes.T @ U)
-
-    def residuals(self, factors: Factors) -> Array:
-        """Return ``x - a`` at the measured entries."""
-        U, V = factors.row_factors, factors.column_factors
-        out = -self.observations.values
-        for first in range(0, out.size, BLOCK):
-            here = slice(first, first + BLOCK)
-            out[here] += np.einsum("ij,ij->i", U[self.rows[here]], V[self.columns[here]])
-        return np.asarray(out)
-
-    def matrix(self, values: Array) -> csr_array:
-        """Return a sparse matrix with these values at the measured entries."""
-        return csr_array((values, self.columns, self._offsets), shape=self.shape)
 
 
 class AlternatingLeastSquares(FactorModel):
@@ -123,6 +65,16 @@ class AlternatingLeastSquares(FactorModel):
         Why the fit stopped.
     history_ : list of Iteration
         What was known after each sweep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.baselines import AlternatingLeastSquares
+    >>> A = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 1.0, 2.0])
+    >>> A[3, 3] = np.nan
+    >>> model = AlternatingLeastSquares(rank=1, l2=0.0, tol=1e-9, random_state=0).fit(A)
+    >>> round(float(model.decision_function(3, 3)[0]), 3)
+    8.0
     """
 
     def __init__(
@@ -154,7 +106,7 @@ class AlternatingLeastSquares(FactorModel):
         rank = check_columns("rank", self.rank, min(measured.shape))
         l2 = check_not_negative("l2", self.l2)
         stopping = Stopping(self.max_iter, self.tol)
-        loss = SquaredLoss(measured)
+        loss = SquaredErrors(measured)
         by_rows = measured.to_sparse()
         by_columns = by_rows.T.tocsr()
 
@@ -214,6 +166,17 @@ class MaxNormLeastSquares(FactorModel):
         The loss at the solution.
     n_iter_, converged_, stop_reason_, history_ :
         As in :class:`AlternatingLeastSquares`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.baselines import MaxNormLeastSquares
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = MaxNormLeastSquares(radius=1.0, alpha=0.8, rank=8, random_state=0).fit(A)
+    >>> model.predict([0, 3], [2, 3])
+    array([-1,  1], dtype=int8)
+    >>> bool(np.abs(model.complete("decision")).max() <= 0.8)
+    True
     """
 
     def __init__(
@@ -250,7 +213,7 @@ class MaxNormLeastSquares(FactorModel):
             constraints.append(EntryBound(self.alpha))
         stopping = Stopping(self.max_iter, self.tol)
         draws = generator(self.random_state)
-        loss = SquaredLoss(measured)
+        loss = SquaredErrors(measured)
         start = _start_inside(measured, constraints, rank, draws)
         solver = AugmentedLagrangian(loss.curvature)
         set_result(self, solver.minimise(loss, constraints, start, stopping, draws), measured)
@@ -258,43 +221,6 @@ class MaxNormLeastSquares(FactorModel):
 
     def _link(self) -> Link:
         return Linear()
-
-
-def leading(measured: Measurements, rank: int, draws: np.random.Generator) -> tuple[Array, Array]:
-    """Return leading singular vectors, times roots of values, of the entries divided by their share."""
-    A = measured.to_sparse() / measured.density
-    if rank < min(A.shape):
-        left, values, right = svds(A, k=rank, v0=draws.standard_normal(min(A.shape)))
-    else:  # A has at most so many rows or columns, and is small
-        left, values, right = np.linalg.svd(A.toarray(), full_matrices=False)
-    roots = np.sqrt(np.maximum(values, 0.0))
-    return left * roots, right.T * roots
-
-
-def check_columns(name: str, value: Any, most: int) -> int:
-    """Return a number of columns from 1 to ``most``, or say that it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidTypeError(f"{name} must be a whole number; got {value!r}.")
-    if not 1 <= value <= most:
-        raise InvalidInputError(
-            f"{name} must be from 1 to {most} for a matrix of this shape; got {value}."
-        )
-    return int(value)
-
-
-def set_result(model: FactorModel, result: SolverResult, seen: Any) -> None:
-    """Give a model what a solver found, and warn where it stopped early."""
-    model._set_fitted(result.factors, seen)
-    model.objective_, model.n_iter_ = result.objective, result.n_iter
-    model.converged_, model.stop_reason_ = result.converged, result.stop_reason
-    model.history_ = result.history
-    if not result.converged:
-        raise_it = "; raise max_iter or tol" if result.stop_reason == OUT_OF_ITERATIONS else ""
-        warnings.warn(
-            f"The fit stopped before it converged: {result.stop_reason}{raise_it}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
 
 def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:

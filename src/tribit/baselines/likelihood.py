@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tribit.baselines.least_squares import check_columns, set_result
+from tribit.baselines.squared import check_columns, set_result
 from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, check_positive
 from tribit.factor_model import FactorModel
 from tribit.links import Link, as_link
@@ -67,6 +67,15 @@ class TraceNormLikelihood(FactorModel):
         Why the fit stopped.
     history_ : list of Iteration
         What was known after each step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.baselines import TraceNormLikelihood
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = TraceNormLikelihood(alpha=2.0, rank=1, random_state=0).fit(A)
+    >>> model.predict_proba([0, 3], [2, 3]).round(2), model.radius_
+    (array([0.12, 0.88]), 8.0)
     """
 
     def __init__(
@@ -132,6 +141,15 @@ class MaxNormLikelihood(FactorModel):
     ----------
     row_factors_, column_factors_, radius_, objective_, n_iter_, converged_, stop_reason_, history_ :
         As in :class:`TraceNormLikelihood`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.baselines import MaxNormLikelihood
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = MaxNormLikelihood(alpha=2.0, rank=1, random_state=0).fit(A)
+    >>> model.predict([0, 3], [2, 3])
+    array([-1,  1], dtype=int8)
     """
 
     def __init__(

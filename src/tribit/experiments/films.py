@@ -66,6 +66,7 @@ class Fit:
 def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | None) -> Study:
     """Return the tasks of Fig. 4 and Table 1, which share every fit."""
     ratings = movielens100k(data)
+    load_split(data, settings.seed)  # what cannot be split is said now, not by a worker
     trials = range(settings.n_trials)
     steps = _steps(settings)
 

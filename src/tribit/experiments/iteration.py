@@ -110,10 +110,11 @@ def iterate(
         moved = ball.project(U - step * gradient.row_factors, V - step * gradient.column_factors)
         before = U, V
         U, V = scale(objective, *moved, alpha)
-        move = _distance((U, V), before) / _distance(before)
-        if move <= tol:
+        size, move = _distance(before), _distance((U, V), before)
+        if move <= tol * size and size > 0.0:
             return Settled(U, V, iteration, at_rest=True)
-        if iteration >= PATIENCE and move > TOO_LONG:
+        # A step beyond all measure overflows, and its rows are cut to 0: no place to rest either.
+        if size == 0.0 or (iteration >= PATIENCE and move > TOO_LONG * size):
             break
     return Settled(U, V, iteration, at_rest=False)
 

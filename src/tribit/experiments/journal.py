@@ -40,13 +40,22 @@ class Journal:
 
     def __enter__(self) -> Self:
         check_header(self.path, self.header)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("a+b")
-        self._lock()
-        whole, self.rows = _read(self.path.read_bytes())
-        self._file.truncate(whole)
-        if not whole:
-            self._write(self.header)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b")
+        except OSError as error:
+            raise InvalidInputError(
+                f"{str(self.path)!r} cannot be written ({error.strerror}); choose another folder."
+            ) from error
+        try:
+            self._lock()
+            whole, self.rows = _read(self.path)
+            self._file.truncate(whole)
+            if not whole:
+                self._write(self.header)
+        except BaseException:
+            self._file.close()
+            raise
         return self
 
     def __exit__(
@@ -63,7 +72,7 @@ class Journal:
         self.rows[key] = json.loads(json.dumps(rows))  # what a resumed run would read
 
     def _write(self, value: Any) -> None:
-        self._file.write(json.dumps(value, allow_nan=False).encode() + b"\n")
+        self._file.write(_line(value))
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -83,18 +92,18 @@ def read_journal(path: Path, header: dict[str, Any]) -> dict[str, list[Row]] | N
     """Return the finished tasks of a journal with just this header, None where there is none such."""
     try:
         check_header(path, header)
-        return _read(path.read_bytes())[1]
+        return _read(path)[1]
     except (InvalidInputError, OSError):
         return None
 
 
 def check_header(path: Path, header: dict[str, Any]) -> None:
-    """Refuse a journal of something else. A missing or empty one is in order."""
-    if not path.exists():
+    """Refuse a journal of something else. A missing one, or one cut short in its first line, is in order."""
+    if not path.is_file():
         return
     with path.open("rb") as file:
         first = file.readline()
-    if not first.endswith(b"\n"):
+    if not first.endswith(b"\n") and _line(header).startswith(first):
         return  # killed before the first line was whole
     try:
         found = json.loads(first)
@@ -104,7 +113,7 @@ def check_header(path: Path, header: dict[str, Any]) -> None:
         raise InvalidInputError(
             f"{str(path)!r} is not a journal that tribit wrote; choose another folder."
         )
-    wanted = json.loads(json.dumps(header))
+    wanted = json.loads(_line(header))
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name):
             raise InvalidInputError(
@@ -113,11 +122,22 @@ def check_header(path: Path, header: dict[str, Any]) -> None:
             )
 
 
-def _read(content: bytes) -> tuple[int, dict[str, list[Row]]]:
+def _line(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def _read(path: Path) -> tuple[int, dict[str, list[Row]]]:
     """Return how many bytes are whole lines, and the tasks they hold."""
+    content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     rows = {}
-    for line in content[:whole].splitlines()[1:]:
-        entry = json.loads(line)
-        rows[entry["key"]] = entry["rows"]
+    for number, line in enumerate(content[:whole].splitlines()[1:], start=2):
+        try:
+            entry = json.loads(line)
+            rows[entry["key"]] = entry["rows"]
+        except (ValueError, KeyError, TypeError):
+            raise InvalidInputError(
+                f"Line {number} of the journal {str(path)!r} is damaged; choose another folder, or delete the file "
+                "to begin again."
+            ) from None
     return whole, rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,11 +79,13 @@ def reproduce(
     exhibits = _exhibits(which)
     check_pictures()
     jobs = count_jobs(n_jobs)
-    folder = results_folder(out)
     place = None if data is None else Path(data).resolve()
     studies = {exhibit.name: exhibit.study(settings, place) for exhibit in exhibits}
+    folder = results_folder(out)
     for exhibit in exhibits:
         _check_free(folder, exhibit, studies[exhibit.name])
+    if len(exhibits) > 1:
+        _check_mine(folder, "summary.md", [studies[exhibit.name] for exhibit in exhibits])
     done: dict[str, list[Row]] = {}
     made = []
     pool = Pool(jobs)
@@ -118,11 +120,17 @@ def _exhibits(which: str) -> list[Exhibit]:
 
 def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
     """Refuse to go on with results of something else, or to write over files that are not results."""
-    journal = journal_path(folder, study)
-    check_header(journal, journal_header(study))
-    if not journal.exists() and (folder / f"{exhibit.name}.csv").exists():
+    check_header(journal_path(folder, study), journal_header(study))
+    for suffix in (".csv", ".md", ".png", ".pdf"):
+        _check_mine(folder, exhibit.name + suffix, [study])
+
+
+def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
+    """Refuse to write over a file that came from no journal here."""
+    journals = any(journal_path(folder, study).exists() for study in studies)
+    if (folder / name).exists() and not journals:
         raise InvalidInputError(
-            f"{str(folder)!r} has a {exhibit.name}.csv but not the journal it came from, so it would be written over; "
+            f"{str(folder)!r} has a {name} but not the journal it came from, so it would be written over; "
             "choose another folder."
         )
 

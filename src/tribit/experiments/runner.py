@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,6 +79,18 @@ class Pool:
 
     def finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> list[Row]:
         """Do the tasks that the journal does not hold; return the rows of all of them."""
+        try:
+            self._finish(study, journal, advance)
+        except BrokenProcessPool:
+            raise TribitError(
+                "A worker process died, for want of memory perhaps; the same command continues, with fewer jobs if "
+                "need be."
+            ) from None
+        rows = study.rows(journal.rows)
+        assert rows is not None
+        return rows
+
+    def _finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> None:
         for stage in study.stages:
             tasks = stage(journal.rows)
             for _ in range(sum(task.key in journal.rows for task in tasks)):
@@ -88,12 +100,9 @@ class Pool:
                 for task in tasks
                 if task.key not in journal.rows
             }
-            for done in _completed(futures):
+            for done in as_completed(futures):
                 journal.add(futures[done], done.result())
                 advance()
-        rows = study.rows(journal.rows)
-        assert rows is not None
-        return rows
 
     def close(self) -> None:
         """Stop the workers, in the middle of a task if need be: the journal has what is finished."""
@@ -101,15 +110,6 @@ class Pool:
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
-
-
-def _completed(futures: dict[Future[list[Row]], str]) -> Iterator[Future[list[Row]]]:
-    try:
-        yield from as_completed(futures)
-    except BrokenProcessPool:
-        raise TribitError(
-            "A worker process died, for want of memory perhaps; the same command continues, with fewer jobs if need be."
-        ) from None
 
 
 def _begin_worker() -> None:

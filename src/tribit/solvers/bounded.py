@@ -9,8 +9,8 @@ entry that passed alpha has a multiplier y of its own, until it is well inside a
 
 to F; the sum is minimised inside the ball, y becomes weight times what x + y / weight exceeds alpha by, and so on
 (Hestenes, 1969; Powell, 1969; for two-sided bounds Rockafellar, 1973). The other entries are looked at tile by tile
-after each round, and need no memory. Between updates an accelerated projected gradient with backtracking and
-restarts (O'Donoghue and Candes, 2015) moves both factors, each row with a step suited to its number of entries.
+after each round, and need no memory. Between updates :class:`tribit.solvers.accelerated.Accelerated` moves both
+factors.
 
 With k large enough (at most d1 + d2 columns) the factors can stand for every X in a max-norm or trace-norm ball, and
 the result is the minimum of a convex problem.
@@ -18,9 +18,8 @@ the result is the minimum of a convex problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +36,18 @@ from tribit.constraints import (
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.kernels.common import single_threaded_blas
+from tribit.solvers.accelerated import Accelerated, Pair, Smooth, counts_of, projection_of
 from tribit.solvers.loop import (
     CONVERGED,
     NO_DESCENT,
     OUT_OF_ITERATIONS,
     Iteration,
     SolverResult,
-    Step,
     Stopping,
     run,
 )
 
 Array = NDArray[np.floating[Any]]
-Pair = tuple[Array, Array]
-Projection = Callable[[Array, Array, Array, Array], Pair]
 
 CELLS = 1 << 18  #: entries of X that are looked at together: a tile of rows, which stays in cache
 #: How many entries of a tile one matrix product forms in the time of one entry on its own.
@@ -65,35 +62,6 @@ FIRST, HEAVIEST, GROWTH, ENOUGH = 4.0, 32.0, 1.5, 0.5
 NEAR = 0.75
 #: The last scaling leaves so much room that rounding cannot cross a bound.
 INSIDE = 1e-12
-HALVINGS = 60
-ROUNDING = 1e-13
-
-
-class Smooth(Protocol):
-    """What the solver asks of an objective, such as :class:`tribit.objective.Objective`."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The shape of X."""
-        ...
-
-    @property
-    def size(self) -> float:
-        """What ``tol`` is relative to."""
-        ...
-
-    @property
-    def observations(self) -> Any:
-        """Whatever has the ``rows`` and ``columns`` of the entries that count."""
-        ...
-
-    def value(self, factors: Factors) -> float:
-        """Return F."""
-        ...
-
-    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
-        """Return F and its gradient, laid out as the factors are."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -145,7 +113,7 @@ def _rounds(
 ) -> SolverResult:
     """Minimise and update multipliers by turns until bounds from below and above meet; return the best inside."""
     objective, bounded = lagrangian.objective, np.isfinite(lagrangian.alpha)
-    search = _Accelerated(lagrangian, _projection(ball), start)
+    search = Accelerated(lagrangian, projection_of(ball), start)
     factors, best = start, _scaled_inside(start, constraints, lagrangian.alpha)
     lowest = objective.value(best)
     history: list[Iteration] = []
@@ -184,7 +152,7 @@ class _Lagrangian:
         self.keys = np.zeros(0, dtype=np.int64)  # positions in row-major order, increasing
         self.multipliers = np.zeros(0)
         self._arrange()
-        self.counts = _counts(objective)
+        self.counts = counts_of(objective)
 
     def value(self, factors: Factors) -> float:
         """Return F plus the penalties."""
@@ -294,72 +262,6 @@ class _Lagrangian:
         return csr_array((values[some], self.columns[some], ends), shape=self.objective.shape)
 
 
-class _Accelerated:
-    """Accelerated projected gradient on both factors, each row in its own scale; the value never rises."""
-
-    def __init__(self, lagrangian: _Lagrangian, project: Projection, start: Factors) -> None:
-        self.lagrangian, self.project = lagrangian, project
-        self.length, self.momentum = 1.0, 1.0  # a step's length is relative to the inverse scales
-        self.before: Factors | None = None
-        self.begin(start)
-
-    def begin(self, factors: Factors) -> None:
-        """Begin a round: other multipliers, other scales, no momentum (kept, it makes multipliers swing)."""
-        self.scales = self.lagrangian.scales(factors)
-        self.known: float | None = None
-        self.momentum = 1.0
-
-    def advance(self, factors: Factors) -> Step:
-        """Make one step: from beyond the last move, or from the point itself where that would raise the value."""
-        value = self.lagrangian.value(factors) if self.known is None else self.known
-        grown = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self.momentum**2))
-        reach = (self.momentum - 1.0) / grown
-        if self.before is not None and reach > 0.0:
-            base = factors.plus(reach, factors.minus(self.before))
-            trial = self._step(base)
-            if trial is not None and trial[1] <= value:
-                moved, self.known, decrease = trial
-                # The move turns back on the momentum: start gathering it anew.
-                turned = self._inner(base.minus(moved), moved.minus(factors)) > 0.0
-                self.before, self.momentum = factors, 1.0 if turned else grown
-                return Step(factors, value, decrease, moved)
-            self.momentum, grown = 1.0, 0.5 * (1.0 + np.sqrt(5.0))
-        trial = self._step(factors)
-        if trial is None or trial[1] > value:
-            return Step(factors, value, 0.0, factors, stuck=True)
-        moved, self.known, decrease = trial
-        self.before, self.momentum = factors, grown
-        return Step(factors, value, decrease, moved)
-
-    def _step(self, base: Factors) -> tuple[Factors, float, float] | None:
-        """Return where a step from ``base`` leads, the value there and the decrease; None where every step fails."""
-        value, in_U, in_V = self.lagrangian.gradient(base)
-        rows, columns = self.scales
-        self.length *= 1.2  # steps may also grow
-        for _ in range(HALVINGS):
-            U = base.row_factors - in_U * (self.length / rows)[:, None]
-            V = base.column_factors - in_V * (self.length / columns)[:, None]
-            U, V = self.project(U, V, rows, columns)
-            moved = Factors.of(U, V)
-            move = moved.minus(base)
-            model = self._inner(move, move) / self.length
-            linear = float(np.vdot(in_U, move.row_factors) + np.vdot(in_V, move.column_factors))
-            reached = self.lagrangian.value(moved)
-            # Written so that a NaN is a failure.
-            if reached <= value + linear + 0.5 * model + ROUNDING * abs(value):
-                return moved, reached, model
-            self.length *= 0.5
-        return None
-
-    def _inner(self, a: Factors, b: Factors) -> float:
-        """Return the inner product in which each row counts by its scale."""
-        rows, columns = self.scales
-        return float(
-            np.einsum("ij,ij,i->", a.row_factors, b.row_factors, rows)
-            + np.einsum("ij,ij,i->", a.column_factors, b.column_factors, columns)
-        )
-
-
 def _divide(constraints: list[Constraint]) -> tuple[Constraint, float]:
     """Return the one ball and alpha, infinite where the ball implies it."""
     balls: list[Constraint] = [
@@ -377,42 +279,6 @@ def _divide(constraints: list[Constraint]) -> tuple[Constraint, float]:
     # |x_ij| <= |u_i| |v_j| <= radius
     implied = isinstance(ball, MaxNorm | TraceNorm) and ball.radius <= alpha
     return ball, np.inf if implied else alpha
-
-
-def _projection(ball: Constraint) -> Projection:
-    """Return the nearest pair inside a ball where each row's distance counts by its scale."""
-    if isinstance(ball, TraceNorm):
-        return lambda U, V, rows, columns: _into_sphere(U, V, rows, columns, 2.0 * ball.radius)
-    # Rows with balls of their own are projected one by one, and a scale changes nothing.
-    return lambda U, V, rows, columns: ball.project(U, V)  # noqa: ARG005
-
-
-def _into_sphere(U: Array, V: Array, rows: Array, columns: Array, square: float) -> Pair:
-    """Return ``argmin sum_i s_i |u_i - u'_i|^2 + ...`` with ``|U|^2 + |V|^2 <= square``: rows times s / (s + t)."""
-    scales = np.concatenate([rows, columns])
-    squares = np.concatenate([np.einsum("ij,ij->i", F, F) for F in (U, V)])
-    if float(np.sum(squares)) <= square:
-        return U, V
-    t = 0.0
-    for _ in range(100):
-        shrink = scales / (scales + t)
-        norm = float(np.sqrt(np.sum(shrink**2 * squares) / square))
-        if norm <= 1.0 + 1e-12:
-            break
-        # Newton's method on 1 / norm, concave in t and so nearly straight: it rises to the root from the left.
-        slope = float(np.sum(shrink**2 * squares / (scales + t))) / (square * norm)
-        t += (norm - 1.0) * norm / slope
-    return U * shrink[: rows.size, None], V * shrink[rows.size :, None]
-
-
-def _counts(objective: Smooth) -> Pair:
-    """Return the number of entries that count in each row and column."""
-    seen, shape = objective.observations, objective.shape
-    risk = getattr(objective, "risk", None)
-    if risk is not None and risk.unobserved > 0:
-        return np.full(shape[0], float(shape[1])), np.full(shape[1], float(shape[0]))
-    rows = np.bincount(seen.rows, minlength=shape[0]).astype(np.float64)
-    return rows, np.bincount(seen.columns, minlength=shape[1]).astype(np.float64)
 
 
 def _scaled_inside(factors: Factors, constraints: list[Constraint], alpha: float) -> Factors:

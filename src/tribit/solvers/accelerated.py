@@ -1,0 +1,169 @@
+"""Accelerated projected gradient on both factors, each row with a step suited to its number of entries.
+
+Momentum with backtracking and restarts: O'Donoghue and Candes (2015), "Adaptive restart for accelerated gradient
+schemes". A step's length is shared, and each row divides it by a scale of its own, the curvature there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.constraints import Constraint, TraceNorm
+from tribit.factors import Factors
+from tribit.solvers.loop import Step
+
+Array = NDArray[np.floating[Any]]
+Pair = tuple[Array, Array]
+Projection = Callable[[Array, Array, Array, Array], Pair]
+
+HALVINGS = 60  #: of a step before it counts as failed
+ROUNDING = 1e-13  #: share of a value that its rounding may be
+
+
+class Smooth(Protocol):
+    """What the solver asks of an objective, such as :class:`tribit.objective.Objective`."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+        ...
+
+    @property
+    def size(self) -> float:
+        """What ``tol`` is relative to."""
+        ...
+
+    @property
+    def observations(self) -> Any:
+        """Whatever has the ``rows`` and ``columns`` of the entries that count."""
+        ...
+
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+        ...
+
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return F and its gradient, laid out as the factors are."""
+        ...
+
+
+class Scaled(Protocol):
+    """What a step is made from: a function of the factors, its gradients and the curvature of each row."""
+
+    def value(self, factors: Factors) -> float:
+        """Return the value."""
+        ...
+
+    def gradient(self, factors: Factors) -> tuple[float, Array, Array]:
+        """Return the value and the gradients in U and V."""
+        ...
+
+    def scales(self, factors: Factors) -> Pair:
+        """Return a positive scale for each row of U and of V."""
+        ...
+
+
+class Accelerated:
+    """Accelerated projected gradient on both factors, each row in its own scale; the value never rises."""
+
+    def __init__(self, target: Scaled, project: Projection, start: Factors) -> None:
+        self.target, self.project = target, project
+        self.length, self.momentum = 1.0, 1.0  # a step's length is relative to the inverse scales
+        self.before: Factors | None = None
+        self.begin(start)
+
+    def begin(self, factors: Factors) -> None:
+        """Begin a round: other multipliers, other scales, no momentum (kept, it makes multipliers swing)."""
+        self.scales = self.target.scales(factors)
+        self.known: float | None = None
+        self.momentum = 1.0
+
+    def advance(self, factors: Factors) -> Step:
+        """Make one step: from beyond the last move, or from the point itself where that would raise the value."""
+        value = self.target.value(factors) if self.known is None else self.known
+        grown = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self.momentum**2))
+        reach = (self.momentum - 1.0) / grown
+        if self.before is not None and reach > 0.0:
+            base = factors.plus(reach, factors.minus(self.before))
+            trial = self._step(base)
+            if trial is not None and trial[1] <= value:
+                moved, self.known, decrease = trial
+                # The move turns back on the momentum: start gathering it anew.
+                turned = self._inner(base.minus(moved), moved.minus(factors)) > 0.0
+                self.before, self.momentum = factors, 1.0 if turned else grown
+                return Step(factors, value, decrease, moved)
+            self.momentum, grown = 1.0, 0.5 * (1.0 + np.sqrt(5.0))
+        trial = self._step(factors)
+        if trial is None or trial[1] > value:
+            return Step(factors, value, 0.0, factors, stuck=True)
+        moved, self.known, decrease = trial
+        self.before, self.momentum = factors, grown
+        return Step(factors, value, decrease, moved)
+
+    def _step(self, base: Factors) -> tuple[Factors, float, float] | None:
+        """Return where a step from ``base`` leads, the value there and the decrease; None where every step fails."""
+        value, in_U, in_V = self.target.gradient(base)
+        rows, columns = self.scales
+        self.length *= 1.2  # steps may also grow
+        for _ in range(HALVINGS):
+            U = base.row_factors - in_U * (self.length / rows)[:, None]
+            V = base.column_factors - in_V * (self.length / columns)[:, None]
+            U, V = self.project(U, V, rows, columns)
+            moved = Factors.of(U, V)
+            move = moved.minus(base)
+            model = self._inner(move, move) / self.length
+            linear = float(np.vdot(in_U, move.row_factors) + np.vdot(in_V, move.column_factors))
+            reached = self.target.value(moved)
+            # Written so that a NaN is a failure.
+            if reached <= value + linear + 0.5 * model + ROUNDING * abs(value):
+                return moved, reached, model
+            self.length *= 0.5
+        return None
+
+    def _inner(self, a: Factors, b: Factors) -> float:
+        """Return the inner product in which each row counts by its scale."""
+        rows, columns = self.scales
+        return float(
+            np.einsum("ij,ij,i->", a.row_factors, b.row_factors, rows)
+            + np.einsum("ij,ij,i->", a.column_factors, b.column_factors, columns)
+        )
+
+
+def projection_of(ball: Constraint) -> Projection:
+    """Return the nearest pair inside a ball where each row's distance counts by its scale."""
+    if isinstance(ball, TraceNorm):
+        return lambda U, V, rows, columns: into_sphere(U, V, rows, columns, 2.0 * ball.radius)
+    # Rows with balls of their own are projected one by one, and a scale changes nothing.
+    return lambda U, V, rows, columns: ball.project(U, V)  # noqa: ARG005
+
+
+def into_sphere(U: Array, V: Array, rows: Array, columns: Array, square: float) -> Pair:
+    """Return ``argmin sum_i s_i |u_i - u'_i|^2 + ...`` with ``|U|^2 + |V|^2 <= square``: rows times s / (s + t)."""
+    scales = np.concatenate([rows, columns])
+    squares = np.concatenate([np.einsum("ij,ij->i", F, F) for F in (U, V)])
+    if float(np.sum(squares)) <= square:
+        return U, V
+    t = 0.0
+    for _ in range(100):
+        shrink = scales / (scales + t)
+        norm = float(np.sqrt(np.sum(shrink**2 * squares) / square))
+        if norm <= 1.0 + 1e-12:
+            break
+        # Newton's method on 1 / norm, concave in t and so nearly straight: it rises to the root from the left.
+        slope = float(np.sum(shrink**2 * squares / (scales + t))) / (square * norm)
+        t += (norm - 1.0) * norm / slope
+    return U * shrink[: rows.size, None], V * shrink[rows.size :, None]
+
+
+def counts_of(objective: Smooth) -> Pair:
+    """Return the number of entries that count in each row and column."""
+    seen, shape = objective.observations, objective.shape
+    risk = getattr(objective, "risk", None)
+    if risk is not None and risk.unobserved > 0:
+        return np.full(shape[0], float(shape[1])), np.full(shape[1], float(shape[0]))
+    rows = np.bincount(seen.rows, minlength=shape[0]).astype(np.float64)
+    return rows, np.bincount(seen.columns, minlength=shape[1]).astype(np.float64)
