@@ -34,6 +34,8 @@ from tribit.metrics import evaluate
 from tribit.observations import Observations
 from tribit.simulate import low_rank_target, observe, quantise
 
+__all__ = ["DATA", "GRIDS", "Compared", "compare", "compare_all"]
+
 #: What is fitted on, and what is predicted.
 Parts: TypeAlias = tuple[Observations, Observations]
 

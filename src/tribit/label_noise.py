@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.randomness import RandomState, generator
 
+__all__ = ["LabelNoise"]
+
 Floats = NDArray[np.floating[Any]]
 
 

@@ -29,7 +29,7 @@ NOISE = 0.1
 
 
 class AlternatingLeastSquares(FactorModel):
-    """Minimise by turns over U and V ``sum over measured entries of (a_ij - u_i . v_j)^2 + l2 (|U|^2 + |V|^2)``.
+    """Minimise by turns over U and V ``sum over measured entries of (a_ij - u_i' v_j)^2 + l2 (|U|^2 + |V|^2)``.
 
     With V fixed each row of U has a linear problem of its own, which is solved exactly, and the other way round.
     Koren, Bell and Volinsky (2009), "Matrix factorization techniques for recommender systems"; the start, the leading
@@ -224,7 +224,7 @@ class MaxNormLeastSquares(FactorModel):
 
 
 def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
-    """Return ``argmin_U sum over stored entries of (a_ij - u_i . v_j)^2 + l2 |U|^2``, by batches of rows."""
+    """Return ``argmin_U sum over stored entries of (a_ij - u_i' v_j)^2 + l2 |U|^2``, by batches of rows."""
     k = V.shape[1]
     left, right = np.triu_indices(k)
     products = V[:, left] * V[:, right]
