@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint format bench reproduce docs clean
+.PHONY: demo test test-slow lint format bench reproduce compare docs clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -39,6 +39,10 @@ reproduce: .venv/.installed-plot  ## every figure and table of the paper, and th
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/tuned --protocol tuned
 	cp reproduction/paper/*.png reproduction/paper/fig?.md reproduction/paper/table1.md docs/reproduced
 	cp reproduction/tuned/*.png reproduction/tuned/fig?.md reproduction/tuned/table1.md docs/reproduced/tuned
+
+compare: .venv/.installed-plot  ## every system on the same data, and the table of the manual (DATA=folder with ml-100k, senate, coat)
+	$(BIN)/tribit compare --data "$(DATA)"
+	cp comparison/comparison.md docs/compared
 
 docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

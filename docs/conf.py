@@ -63,7 +63,13 @@ public_modules = [
     "tribit.theory",
     "tribit.workflows",
 ]
-example_pages = ["quickstart.md", "command-line.md", "systems.md", "../README.md", "../CONTRIBUTING.md"]
+example_pages = [
+    "quickstart.md",
+    "command-line.md",
+    "systems.md",
+    "../README.md",
+    "../CONTRIBUTING.md",
+]
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"

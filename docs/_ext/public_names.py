@@ -1,7 +1,7 @@
 """Fails the build when a public name is missing from the reference.
 
-Public are the names in ``tribit.__all__``, and the classes and functions without a leading underscore that are
-defined in the modules listed as ``public_modules`` in conf.py.
+Public are the names in ``tribit.__all__``, and of the modules listed as ``public_modules`` in conf.py the classes and
+functions in ``__all__``, or without one those that are defined there and have no leading underscore.
 """
 
 import inspect
@@ -25,10 +25,10 @@ def public_names(module_names):
         module = import_module(module_name)
         for name, value in vars(module).items():
             is_code = inspect.isclass(value) or inspect.isfunction(value)
-            listed = name in getattr(module, "__all__", ())
             if not is_code or name.startswith("_"):
                 continue
-            if not listed and value.__module__ != module_name:
+            listed = getattr(module, "__all__", None)
+            if value.__module__ != module_name if listed is None else name not in listed:
                 continue
             places = {f"{module_name}.{name}", f"{value.__module__}.{name}"}
             if getattr(tribit, name, None) is value:
