@@ -364,6 +364,14 @@ def test_every_task_is_counted_and_pn_is_among_the_mixtures(data, exhibit, quick
         assert study.name == "movielens"
 
 
+def test_the_splits_are_numbered_from_the_seed(data):
+    for protocol in ("paper", "tuned"):
+        study = films_study(Settings(trials=3, seed=5, protocol=protocol), [PN, MIX], data)
+        results = {f"select {trial}": selection(a2r5=0.3) for trial in range(3)}
+        for stage in study.stages:
+            assert {task.arguments[1] for task in stage(results)} == {5, 6, 7}
+
+
 def test_fig4_and_table1_share_every_fit(data):
     one, other = (module.EXHIBIT.study(Settings(), data) for module in (fig4, table1))
     assert (one.name, one.parameters) == (other.name, other.parameters)
@@ -413,14 +421,20 @@ def test_a_fit_repeats_itself_and_splits_differ(data):
 
 def test_the_first_factors_are_drawn_for_each_split_alone(data, monkeypatch):
     starts = []
-    original = films.iterate
+    original = films._small_start
 
-    def spy(objective, start, **options):
-        starts.append(start[0])
-        return original(objective, start, **options)
+    def spy(*arguments):
+        starts.append(original(*arguments)[0])
+        return original(*arguments)
 
-    monkeypatch.setattr(films, "iterate", spy)
-    for split, mixture in ((0, PN), (0, MIX), (1, PN)):
-        fit_paper(data, split, SAME, 1.0, 10, (1e-2,), mixture)
-    np.testing.assert_array_equal(starts[0], starts[1])
-    assert not np.any(starts[0] == starts[2])
+    monkeypatch.setattr(films, "_small_start", spy)
+    fits = (
+        lambda split, mixture: fit_paper(data, split, SAME, 1.0, 10, (1e-2,), mixture),
+        lambda split, mixture: fit_tuned(data, split, mixture),
+    )
+    for fit in fits:
+        starts.clear()
+        for split, mixture in ((0, PN), (0, MIX), (1, PN)):
+            fit(split, mixture)
+        np.testing.assert_array_equal(starts[0], starts[1])
+        assert not np.any(starts[0] == starts[2])

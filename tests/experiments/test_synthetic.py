@@ -277,6 +277,21 @@ def test_the_radius_is_chosen_on_entries_that_were_not_fitted(monkeypatch):
         assert (objective.risk.pn, objective.risk.pu, objective.risk.nu) == pytest.approx(MIX)
 
 
+def test_every_mixture_of_a_trial_holds_out_the_same_entries(monkeypatch):
+    held_out = []
+
+    def loss(_, __, entries):
+        held_out.append(entries.to_sparse().toarray() != 0)
+        return 0.0
+
+    monkeypatch.setattr(synthetic, "_mean_loss", loss)
+    monkeypatch.setattr(synthetic, "RADII", RADII[:1])
+    for trial, mixture in ((0, PN), (0, MIX), (1, PN)):
+        fit_tuned(TINY, 0, trial, mixture, TINY.steps)
+    np.testing.assert_array_equal(held_out[0], held_out[1])
+    assert not np.array_equal(held_out[0], held_out[2])
+
+
 @pytest.mark.parametrize("mixture", [PN, (0.0, 0.5, 0.5)])
 @pytest.mark.parametrize("trial", [0, 1])
 def test_the_best_radius_is_no_worse_than_the_chosen(mixture, trial):
