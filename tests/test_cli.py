@@ -19,7 +19,7 @@ RATINGS = "user,item,rating\n" + "".join(
     if (user * item) % 3 != 1
 )
 NAMES = ["--row", "user", "--column", "item", "--value", "rating", "--like-at", "4"]
-COMMANDS = ["fit", "predict", "evaluate", "demo"]
+COMMANDS = ["fit", "predict", "evaluate", "demo", "reproduce", "compare"]
 
 
 @pytest.fixture

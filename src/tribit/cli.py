@@ -375,6 +375,7 @@ WORDS = {
     "solver='projected_gradient'": "--solver projected_gradient",
     "(gammas)": "(--gammas)",
     "pass rho,": "pass --rho,",
+    "(data=)": "(--data)",
 }
 
 

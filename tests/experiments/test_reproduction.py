@@ -582,6 +582,11 @@ def test_data_that_cannot_be_split_are_refused_before_any_work(small, tmp_path, 
     assert not files(tmp_path / "out")
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_step_beyond_all_measure_is_one_sentence(small, tmp_path):
+    assert "step" in refused("fig1", "--quick", "--step", "1e308", "-o", tmp_path)
+
+
 def test_an_out_that_is_a_file_is_refused(small, tmp_path):
     out = tmp_path / "out"
     out.write_text("mine")
@@ -973,6 +978,13 @@ def test_a_rating_that_some_split_lacks_is_left_out():
         assert not any("rating 1)" in claim.paper for claim in several)
         assert len(several) == 6
     assert "| PN | none | " in table1.EXHIBIT.numbers(rows)
+
+
+def test_without_a_rating_in_every_split_there_is_no_hardest():
+    rows = film_rows(as_published, ratings=(OVERALL,))
+    for several in table1.EXHIBIT.claims(rows, {}).values():
+        assert "(rating all)" in several[0].paper
+        assert several[-1].verdict in {UNCLEAR, several[0].verdict}
 
 
 def test_the_claims_of_fig4_are_of_the_test_part():

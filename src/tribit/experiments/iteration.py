@@ -51,18 +51,17 @@ def scale_whole(objective: Objective, U: Array, V: Array, alpha: float) -> Pair:
 
 
 def scale_rows(_: Objective, U: Array, V: Array, alpha: float) -> Pair:
-    """Scale only those rows of U and V that make an entry larger than ``alpha``.
+    """Scale only those rows of U and V that make an entry larger than ``alpha``, each by the root of its excess.
 
-    Each side takes half of its excess; what is still too large is taken from U. No projection either, but most rows
-    stay where the gradient put them, and the risk falls much further inside the same set.
+    An entry is then at most ``alpha``: its row and its column both have at least its own excess. No projection
+    either, but most rows stay where the gradient put them, and the risk falls much further inside the same set.
     """
     X = np.abs(U @ V.T)
     if np.max(X) <= alpha:
         return U, V
     U = U * np.sqrt(alpha / np.maximum(X.max(axis=1), alpha))[:, None]
     V = V * np.sqrt(alpha / np.maximum(X.max(axis=0), alpha))[:, None]
-    left = np.abs(U @ V.T).max(axis=1)
-    return U * (alpha / np.maximum(left, alpha))[:, None], V
+    return U, V
 
 
 SCALINGS: dict[str, Scaling] = {"whole": scale_whole, "rows": scale_rows}
@@ -114,7 +113,7 @@ def iterate(
         if move <= tol * size and size > 0.0:
             return Settled(U, V, iteration, at_rest=True)
         # A step beyond all measure overflows, and its rows are cut to 0: no place to rest either.
-        if size == 0.0 or (iteration >= PATIENCE and move > TOO_LONG * size):
+        if not 0.0 < size < np.inf or (iteration >= PATIENCE and move > TOO_LONG * size):
             break
     return Settled(U, V, iteration, at_rest=False)
 

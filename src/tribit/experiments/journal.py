@@ -72,9 +72,16 @@ class Journal:
         self.rows[key] = json.loads(json.dumps(rows))  # what a resumed run would read
 
     def _write(self, value: Any) -> None:
-        self._file.write(_line(value))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line = _line(value)
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise InvalidInputError(
+                f"{str(self.path)!r} could not be written ({error.strerror}); free some space, and the same command "
+                "continues."
+            ) from error
 
     def _lock(self) -> None:
         if sys.platform == "win32":

@@ -121,8 +121,8 @@ def _exhibits(which: str) -> list[Exhibit]:
 def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
     """Refuse to go on with results of something else, or to write over files that are not results."""
     check_header(journal_path(folder, study), journal_header(study))
-    for suffix in (".csv", ".md", ".png", ".pdf"):
-        _check_mine(folder, exhibit.name + suffix, [study])
+    for path in folder.glob(f"{exhibit.name}*"):  # its table, pictures and summary
+        _check_mine(folder, path.name, [study])
 
 
 def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:

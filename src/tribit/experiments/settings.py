@@ -14,6 +14,8 @@ WEIGHTS = ("g_pn", "g_pu", "g_nu")
 
 PROTOCOLS = ("paper", "tuned")
 QUICK_TRIALS = 2
+#: A step this long settles nowhere; far longer ones overflow.
+LONGEST = 1e6
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Settings:
             _check_count("trials", self.trials, 2)  # a standard deviation needs two
         _check_count("seed", self.seed, 0)
         if self.step is not None:
-            check_positive("step", self.step)
+            if check_positive("step", self.step) > LONGEST:
+                raise InvalidInputError(f"step must be at most {LONGEST:g}; got {self.step!r}.")
             if self.protocol == "tuned":
                 raise InvalidInputError(
                     "step belongs to the protocol 'paper'; 'tuned' has a solver without one: leave it out."
