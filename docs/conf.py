@@ -41,6 +41,7 @@ numpydoc_show_class_members = False  # the class template lists them
 
 public_modules = [
     "tribit.baselines",
+    "tribit.calibration",
     "tribit.classification",
     "tribit.comparison",
     "tribit.constraints",
@@ -54,7 +55,10 @@ public_modules = [
     "tribit.metrics",
     "tribit.observations",
     "tribit.plots",
+    "tribit.propensity",
+    "tribit.ranking",
     "tribit.ratings",
+    "tribit.recommendation",
     "tribit.risks",
     "tribit.sampling",
     "tribit.simulate",

@@ -233,6 +233,21 @@ def test_rates_of_different_shapes_are_refused():
         LabelNoise([0.1, 0.1], [0.1, 0.1, 0.1])
 
 
+def test_shapes_that_do_not_fit_are_refused():
+    noise = LabelNoise([0.1, 0.2])
+    for use in (noise.loss, noise.first, noise.second):
+        with pytest.raises(InvalidInputError, match=r"not fit together: rates \(2,\), x \(3,\), y"):
+            use(Logistic(), np.zeros(3), [1, -1, 1])
+    with pytest.raises(InvalidInputError, match=r"x \(3,\), y \(2,\); give each"):
+        LabelNoise(0.1).loss(Logistic(), np.zeros(3), [1, -1])
+    with pytest.raises(InvalidInputError, match=r"rates \(2,\), labels \(3,\); give each"):
+        noise.flip([1, -1, 1])
+    for labels in (1, [1]):
+        with pytest.raises(InvalidInputError, match="one label for each rate"):
+            noise.flip(labels)
+    assert noise.flip(np.ones((5, 2)), random_state=0).shape == (5, 2)
+
+
 @pytest.mark.parametrize("labels", [[0, 1], [2], ["+1"], [True], [NAN], [-1.5]])
 def test_labels_are_signs(labels):
     noise = LabelNoise(0.1)

@@ -264,12 +264,15 @@ def reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Make a figure or a table of the paper again, beside what the paper says of it."""
+    from tribit.datasets import MOVIELENS_LICENCE  # noqa: PLC0415
     from tribit.experiments import Settings  # noqa: PLC0415
     from tribit.experiments import reproduce as run  # noqa: PLC0415
 
     settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
     with _continued():
         made = run(which, out=out, settings=settings, data=data, n_jobs=jobs, shown=not quiet)
+    if {"fig4", "table1"} & {exhibit.name for exhibit in made}:
+        typer.echo(MOVIELENS_LICENCE, err=True)
     for exhibit in made:
         table = Table("the paper", "way", "measured", "verdict", title=exhibit.title)
         for way, claims in exhibit.claims.items():
@@ -376,6 +379,8 @@ WORDS = {
     "(gammas)": "(--gammas)",
     "pass rho,": "pass --rho,",
     "(data=)": "(--data)",
+    "pass its place as path=": "pass its place with --data",
+    "pass path=": "pass its place with --data",
 }
 
 

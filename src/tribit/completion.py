@@ -8,11 +8,13 @@ from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.errors import TribitWarning
 from tribit.factor_model import FactorModel
 from tribit.observations import as_observations
 from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
+from tribit.risks import Missingness
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
 
@@ -32,8 +34,10 @@ class BinaryMatrixCompletion(FactorModel):
     gammas : tuple of three floats, default=(1, 0, 0)
         Weights ``(g_PN, g_PU, g_NU)`` of the risks: at least 0, summing to 1. (1, 0, 0) learns from the observed
         signs alone.
-    rho : float, Missingness or None, default=None
-        Probability that an entry is unobserved; None for the share that is. It matters when g_PU + g_NU > 0.
+    rho : float, Missingness, {"constant", "row-column", "low-rank"} or None, default=None
+        Probability that an entry is unobserved; None or "constant" for the share that is. It matters when
+        g_PU + g_NU > 0. A model has one for each entry; a name fits that model of :mod:`tribit.propensity` to where
+        the observations are.
     link : str or Link, default="logistic"
         "logistic", "probit" or a :class:`~tribit.Link` such as ``Logistic(scale=7)``.
     rank : int, default=10
@@ -91,7 +95,7 @@ class BinaryMatrixCompletion(FactorModel):
     history_ : list of Iteration
         What was known after each iteration.
     rho_ : float or Missingness
-        The ``rho`` that was used.
+        The ``rho`` that was used. A file does not keep a fitted model of it: then None in what was loaded.
     radius_ : float or None
         The radius that was used.
     n_features_in_ : int
@@ -219,3 +223,11 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.storage import save  # noqa: PLC0415 - storage makes estimators
 
         save(self, path)
+        # Here rho is a name: a model that was passed in is refused above.
+        if isinstance(self.rho_, Missingness):
+            warnings.warn(
+                f"The file keeps rho={self.rho!r} but not the model fitted for it (rho_), which predictions do not "
+                "need; fit it again with tribit.propensity where you do.",
+                TribitWarning,
+                stacklevel=2,
+            )

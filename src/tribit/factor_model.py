@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.ids import lookup
 from tribit.links import Link, as_link
+
+if TYPE_CHECKING:
+    from tribit.recommendation import Recommendations
 
 Array = NDArray[np.floating[Any]]
 
@@ -86,6 +89,52 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             return np.asarray(X)
         likely = self._link().probability(X)
         return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
+
+    def recommend(
+        self,
+        rows: Any,
+        n: int = 10,
+        *,
+        exclude_seen: Any = None,
+        avoid_dislikes: float = 1.0,
+        finder: FactorModel | None = None,
+    ) -> Recommendations:
+        """Return the ``n`` best columns for each row, best first.
+
+        Without a finder, by the probability of a like. With one, by
+        ``log P_finder + avoid_dislikes log P(like)``: what the row is likely to look for, less what it would
+        dislike there.
+
+        Parameters
+        ----------
+        rows : array-like, or a single value
+            The user's ids where the model was fitted on ids, else positions from 0.
+        n : int, default=10
+            Length of a list. A row with fewer columns to choose from has a shorter one.
+        exclude_seen : Observations, sparse matrix or array, optional
+            Entries to leave out, such as those the model was fitted on; matched by id where the model has ids.
+        avoid_dislikes : float, default=1.0
+            Weight of P(like) beside a finder, at least 0: more shows fewer dislikes and finds fewer likes.
+        finder : FactorModel, optional
+            A fitted model of which entries are observed and liked, such as
+            ``BinaryMatrixCompletion((0, 1, 0), rho=0.0, radius=20)`` fitted on the likes alone
+            (:func:`tribit.simulate.likes_only`), or of which are observed.
+
+        Returns
+        -------
+        Recommendations
+            Rows, columns and scores (log-probabilities, as above). Equal ones come in the order of the columns.
+        """
+        from tribit.recommendation import recommend  # noqa: PLC0415 - it takes the estimator
+
+        return recommend(
+            self,
+            rows,
+            n,
+            exclude_seen=exclude_seen,
+            avoid_dislikes=avoid_dislikes,
+            finder=finder,
+        )
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the share of the observed entries of ``X`` whose sign is predicted right."""

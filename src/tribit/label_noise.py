@@ -114,6 +114,12 @@ class LabelNoise:
             As in :func:`tribit.randomness.generator`.
         """
         likes = _is_like(labels)
+        rates = np.shape(np.add(self.rate_plus, self.rate_minus))
+        if _together(rates=rates, labels=likes.shape) != likes.shape:
+            raise InvalidInputError(
+                f"There are rates of the shape {rates} and labels of the shape {likes.shape}: give one label for "
+                "each rate."
+            )
         flipped = generator(random_state).random(likes.shape) < np.where(
             likes, self.rate_plus, self.rate_minus
         )
@@ -125,6 +131,7 @@ class LabelNoise:
             at = at.astype(np.float64)
         likes = _is_like(y)
         table = self.weights
+        _together(rates=table.shape[2:], x=at.shape, y=likes.shape)
         plus = np.where(likes, table[0, 0], table[1, 0])
         minus = np.where(likes, table[0, 1], table[1, 1])
         return np.asarray(plus * term(at, 1) + minus * term(at, -1))
@@ -141,6 +148,17 @@ def _as_rate(name: str, rate: Any) -> float | Floats:
             f"{name}, a probability of a flip, must be in [0, 1); got {rate!r}."
         )
     return float(values) if values.ndim == 0 else values.astype(np.float64, copy=False)
+
+
+def _together(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of arrays that are used together, or say that they do not fit."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InvalidInputError(
+            f"These shapes do not fit together: {given}; give each one value for each entry, or one number."
+        ) from None
 
 
 def _is_like(labels: ArrayLike) -> NDArray[np.bool_]:

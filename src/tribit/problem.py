@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tribit import propensity
 from tribit.constraints import (
     Constraint,
     EntryBound,
@@ -73,7 +74,7 @@ def make_problem(
 ) -> Problem:
     """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
     curve = as_link(link)
-    risk = Risk(*check_gammas(gammas), _rho(rho, observations))
+    weights = check_gammas(gammas)
     columns = _rank(rank, observations.shape)
     check_not_negative("l2", l2)
     if not isinstance(intercept, bool | np.bool_):
@@ -83,6 +84,8 @@ def make_problem(
     if not isinstance(norm, str) or norm not in NORMS:
         raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
     intercept = bool(intercept)
+    # After the checks: a model of the mask may take seconds to fit.
+    risk = Risk(*weights, _rho(rho, observations, n_jobs, generator))
     mixed = risk.unobserved > 0
     if mixed and radius is None and alpha is None:
         if norm != "max":
@@ -118,9 +121,15 @@ def make_problem(
     return Problem(objective, constraints, start, risk.rho, radius)
 
 
-def _rho(rho: Any, observations: Observations) -> Any:
-    """Return ``rho``, by default the share of entries that are unobserved."""
-    return 1.0 - observations.density if rho is None else rho
+def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
+    """Return ``rho``, by default the share of entries that are unobserved; a name becomes a model of the mask."""
+    if rho is None or (isinstance(rho, str) and rho == "constant"):
+        return 1.0 - observations.density
+    if isinstance(rho, str):
+        return propensity.fitted(rho, observations, n_jobs=n_jobs, random_state=generator)
+    if isinstance(rho, propensity.Propensity):
+        rho.check_shape(observations)
+    return rho
 
 
 def _rank(rank: Any, shape: tuple[int, int]) -> int:
@@ -160,7 +169,9 @@ def _warn_if_unbounded(
     )
 
 
-def _like_level(observations: Observations, link: Link, rho: float | Missingness | None) -> float:
+def _like_level(
+    observations: Observations, link: Link, rho: float | str | Missingness | None
+) -> float:
     """Return ``x`` at which a like is as frequent as the observations suggest.
 
     Among likes and dislikes that is their share. Likes alone (PU data) say ``P(like) = P(observed) / (1 - rho)``,
@@ -169,7 +180,7 @@ def _like_level(observations: Observations, link: Link, rho: float | Missingness
     likes, dislikes = observations.n_likes, observations.n_dislikes
     if likes and dislikes:
         return link.level(likes / (likes + dislikes))
-    if rho is None or isinstance(rho, Missingness):
+    if rho is None or isinstance(rho, str | Missingness):
         return link.level(0.5)
     share = float(np.clip(observations.density / (1.0 - rho), 0.01, 0.99))
     return link.level(share if likes else 1.0 - share)
@@ -188,8 +199,10 @@ def _check_learnable(observations: Observations, risk: Risk) -> None:
 
 
 def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
-    """Warn where only one sign was observed and the default ``rho`` would pass for knowledge."""
-    if rho is None and not (observations.n_likes and observations.n_dislikes):
+    """Warn where only one sign was observed and a ``rho`` of the mask alone would pass for knowledge."""
+    if (rho is None or isinstance(rho, str)) and not (
+        observations.n_likes and observations.n_dislikes
+    ):
         what = "likes" if observations.n_likes else "dislikes"
         warnings.warn(
             f"Only {what} were observed, so the data cannot tell how many more there are: pass rho, the probability "

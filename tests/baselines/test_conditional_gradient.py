@@ -227,6 +227,7 @@ def test_without_a_radius_the_shape_gives_one():
         {"radius": np.inf},
         {"loss": "hinge"},
         {"loss": "likelihood", "link": "cauchit"},
+        {"loss": "squared", "link": "cauchit"},
         {"tol": -1.0},
         {"max_iter": 0},
         {"corrections": -1},
@@ -309,6 +310,31 @@ def test_top_singular_pairs(shape):
     np.testing.assert_allclose(sizes, exact, rtol=1e-12)
     np.testing.assert_allclose(G @ right, left * sizes, atol=1e-10)
     assert left.shape[1] == right.shape[1] == min(4, *shape)
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_top_pairs_of_a_long_matrix_make_no_dense_one(flipped):
+    shape = (60, 200_000)
+    G = sp.random_array(shape, density=1e-3, rng=np.random.default_rng(0), format="csr")
+    exact = np.sqrt(np.linalg.eigvalsh((G @ G.T).toarray())[:-5:-1])
+    given = G.T.tocsr() if flipped else G
+    tracemalloc.start()
+    left, sizes, right = top_singular_pairs(given, 4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * shape[0] * shape[1] / 2
+    np.testing.assert_allclose(sizes, exact, rtol=1e-10)
+    np.testing.assert_allclose(given @ right, left * sizes, atol=1e-10)
+    np.testing.assert_allclose(right.T @ right, np.eye(4), atol=1e-10)
+    np.testing.assert_allclose(left.T @ left, np.eye(4), atol=1e-10)
+
+
+def test_top_pairs_of_a_long_matrix_of_rank_one():
+    G = sp.csr_array((np.ones(3), ([1, 1, 1], [0, 5, 199_999])), shape=(60, 200_000))
+    left, sizes, right = top_singular_pairs(G, 3)
+    np.testing.assert_allclose(sizes, [np.sqrt(3), 0, 0], atol=1e-12)
+    assert np.all(np.isfinite(left))
+    assert np.all(np.isfinite(right))
 
 
 def test_top_pairs_of_a_single_entry():

@@ -194,3 +194,18 @@ def test_bad_input(model, error, message):
     with pytest.raises(error, match=message) as raised:
         model.fit(low_rank()[1])
     assert str(raised.value).count(". ") == 0
+
+
+@pytest.mark.parametrize("rank", [2, 5, 20])
+def test_measured_zeros_are_no_failure(rank):
+    seen = np.random.default_rng(0).random((30, 20)) < 0.4
+    zeros = Measurements.from_matrix(np.where(seen, 0.0, np.nan))
+    left, right = leading(zeros, rank, np.random.default_rng(0))
+    np.testing.assert_array_equal(left, np.zeros((30, rank)))
+    np.testing.assert_array_equal(right, np.zeros((20, rank)))
+    model = AlternatingLeastSquares(rank, random_state=0).fit(zeros)
+    np.testing.assert_array_equal(model.complete("decision"), np.zeros((30, 20)))
+    assert model.converged_
+    model = MaxNormLeastSquares(1.0, random_state=0).fit(zeros)
+    np.testing.assert_allclose(model.complete("decision")[seen], 0.0, atol=0.01)
+    assert model.converged_

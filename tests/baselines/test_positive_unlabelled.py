@@ -84,6 +84,44 @@ def test_the_likelihood_has_the_minimum_of_a_convex_solver(radius, l2):
     assert model.objective_ == pytest.approx(problem.solve(solver="CLARABEL"), rel=2e-5)
 
 
+@pytest.mark.parametrize("norm", ["max", "trace"])
+@pytest.mark.parametrize(
+    ("radius", "alpha", "l2"),
+    [(1.4, 0.7, None), (1.4, 0.7, 0.3), (None, 0.7, None), (6.0, 0.5, None)],
+)
+def test_bounds_on_entries_have_the_minimum_of_a_convex_solver(norm, radius, alpha, l2):
+    cvxpy = pytest.importorskip("cvxpy")
+    A = (np.random.default_rng(0).random((6, 5)) < 0.4).astype(int)
+    model = model_of(norm=norm, radius=radius, alpha=alpha, l2=l2, rank=6, tol=1e-7).fit(A)
+    default = alpha * np.sqrt(5 * (30 if norm == "trace" else 1))
+    assert model.radius_ == pytest.approx(default if radius is None else radius)
+    W = cvxpy.Variable((11, 11), PSD=True)
+    X = W[:6, 6:]
+    ball = cvxpy.normNuc(X) if norm == "trace" else cvxpy.max(cvxpy.diag(W))
+    risk = cvxpy.sum(cvxpy.logistic(X)) - cvxpy.sum(cvxpy.multiply(A / 0.6, X))
+    penalty = 0.5 * (l2 or 0.0) * cvxpy.trace(W)
+    inside = [ball <= model.radius_, cvxpy.abs(X) <= alpha]
+    best = cvxpy.Problem(cvxpy.Minimize(risk + penalty), inside).solve(solver="CLARABEL")
+    assert model.converged_
+    assert best - 1e-6 <= model.objective_ <= best + 5e-4
+    found = completed(model)
+    assert np.abs(found).max() <= alpha
+    if norm == "trace":
+        assert np.linalg.norm(found, "nuc") <= model.radius_
+    ridge = 0.5 * model.l2_ * (np.sum(model.row_factors_**2) + np.sum(model.column_factors_**2))
+    assert model.objective_ == pytest.approx(pu_risk(found, A, Logistic(), 0.4) + ridge, rel=1e-9)
+
+
+def test_a_trace_norm_ball_alone_has_the_minimum_of_a_convex_solver():
+    cvxpy = pytest.importorskip("cvxpy")
+    A = (np.random.default_rng(0).random((6, 5)) < 0.4).astype(int)
+    model = model_of(norm="trace", radius=3.0, rank=5, tol=1e-7).fit(A)
+    X = cvxpy.Variable((6, 5))
+    risk = cvxpy.sum(cvxpy.logistic(X)) - cvxpy.sum(cvxpy.multiply(A / 0.6, X))
+    problem = cvxpy.Problem(cvxpy.Minimize(risk), [cvxpy.normNuc(X) <= 3.0])
+    assert model.objective_ == pytest.approx(problem.solve(solver="CLARABEL"), abs=1e-3)
+
+
 def test_no_alternating_least_squares_finds_less_at_a_low_rank():
     _, A = draw(30, 0.3)
     l2, C = 6.0, A / 0.7
@@ -294,6 +332,8 @@ def test_a_bound_on_entries_is_kept():
 
 def test_stopping_early_is_told():
     _, A = draw(40, 0.4)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        assert not model_of(max_iter=1, alpha=0.5).fit(A).converged_
     with pytest.warns(ConvergenceWarning, match="max_iter = 1 "):
         model = model_of(max_iter=1, radius=3.0).fit(A)
     assert not model.converged_
@@ -357,6 +397,26 @@ def test_rank_is_a_whole_number(rank):
 def test_alpha_is_positive(alpha):
     with pytest.raises(InvalidInputError, match="alpha must be a positive finite number; got"):
         model_of(alpha=alpha, radius=1.0).fit(TINY)
+
+
+@pytest.mark.parametrize("norm", ["infinity", None, ["max"]])
+def test_an_unknown_norm_is_refused(norm):
+    with pytest.raises(InvalidInputError, match="norm must be one of max, trace; got"):
+        model_of(norm=norm).fit(TINY)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": None}, "norm='trace' has no default radius: pass radius or alpha"),
+        ({"rank": 0}, "rank must be a whole number from 1 to 4"),
+        ({"l2": -1.0}, "l2 must be a finite number, at least 0; got -1"),
+        ({"rho": 1.0}, "rho, .* must be in"),
+    ],
+)
+def test_a_trace_norm_ball_refuses_wrong_options(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        model_of(**({"norm": "trace", "alpha": 1.0} | options)).fit(TINY)
 
 
 def test_the_squared_loss_takes_no_bound_on_entries():

@@ -148,3 +148,9 @@ def test_validation_mixture_has_the_least_variance():
     assert variance(eta) <= min(variance(eta - 1e-3), variance(eta + 1e-3))
     assert validation_mixture("punu", labels, t) == chosen
     assert validation_mixture("pu", labels, t) == pu(0)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, -0.5, 2.0, float("nan")])
+def test_the_prior_of_a_risk_is_inside_0_and_1(prior):
+    with pytest.raises(InvalidInputError, match=r"prior, .* must be above 0 and below 1; got"):
+        empirical_risk(np.zeros(2), np.array([1, -1]), pn(), prior=prior, loss=Squared())

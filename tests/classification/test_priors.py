@@ -200,7 +200,14 @@ def test_bad_options():
         label_frequency(X, y, estimator=Known())
     with pytest.raises(InvalidInputError, match="pass another estimator"):
         label_frequency(np.zeros((40, 1)), y, estimator=Known())
-    with pytest.raises(InvalidInputError, match="hold 1 like"):
+    with pytest.raises(InvalidInputError, match=r"hold 1 like\(s\), fewer than n_folds = 5: "):
         matrix_label_frequency([[1, 0], [-1, -1]])
+    with pytest.raises(InvalidInputError, match=r"hold 3 like\(s\), fewer than n_folds = 4: "):
+        matrix_label_frequency(np.eye(3, dtype=int), n_folds=4)
+    with pytest.raises(InvalidInputError, match="n_folds must be a whole number, at least 2"):
+        matrix_label_frequency(np.eye(3, dtype=int), n_folds=1)
+    with pytest.raises(InvalidInputError, match="hold 49 likes, and the share of likes needs 50"):
+        matrix_class_prior(np.eye(49, dtype=int))
+    assert 0.0 < matrix_class_prior(np.eye(50, dtype=int), random_state=0) < 1.0
     with pytest.raises(InvalidInputError, match="rank must be a whole number"):
         matrix_class_prior(blocks(0, 0.5, size=20)[0], rank=0)

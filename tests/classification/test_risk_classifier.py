@@ -163,6 +163,10 @@ def test_score_counts_labelled_examples_alone():
     assert model.score(X, y, weights) == pytest.approx(expected)
     with pytest.raises(InvalidInputError, match="Every label in y is 0"):
         model.score(X, np.zeros(y.size))
+    with pytest.raises(InvalidInputError, match="inconsistent numbers of samples"):
+        model.score(X, y[:-1])
+    with pytest.raises(InvalidInputError, match="one weight for each of the"):
+        model.score(X, y, weights[:-1])
 
 
 def test_in_a_grid_search():

@@ -17,6 +17,7 @@ import pytest
 import tribit
 from tribit import Logistic, Probit
 from tribit.cli import main
+from tribit.datasets import MOVIELENS_LICENCE
 from tribit.experiments import (
     EXHIBITS,
     Settings,
@@ -117,7 +118,8 @@ def run(*arguments):
 
 def made(*arguments):
     code, out, err = run(*arguments, "--quick")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err in ("", f"{MOVIELENS_LICENCE}\n")
     return out
 
 
@@ -235,7 +237,7 @@ def test_the_terminal_has_the_claims_and_the_files(whole):
         assert exhibit.title.split(":")[0] in printed
         for kind in ("csv", "md", "png", "pdf"):
             assert str(folder / f"{exhibit.name}.{kind}") in printed
-    for words in ("holds", "verdict", "measured"):
+    for words in ("verdict", "measured"):
         assert words in printed
 
 
@@ -759,9 +761,9 @@ def test_the_claims_of_fig1(at, expected):
     rows = synthetic_rows(valley(fig1, lambda mixture: mixture[2], at))
     assert verdicts(fig1, rows) == expected
     (claims,) = fig1.EXHIBIT.claims(rows, {}).values()
-    assert claims[0].measured == f"smallest mean at gamma = {at:g}"
+    assert f"gamma = {at:g} 1.000 ± 0.001" in claims[0].measured
     flat = synthetic_rows(valley(fig1, lambda mixture: mixture[2], at, depth=0.0))
-    assert verdicts(fig1, flat)[1] == UNCLEAR
+    assert verdicts(fig1, flat) == [UNCLEAR, UNCLEAR]
 
 
 def eta(mixture):
@@ -776,14 +778,14 @@ def eta(mixture):
         (-0.2, [HOLDS, HOLDS]),
         (0.3, [FAILS, HOLDS]),
         (-1.0, [FAILS, HOLDS]),
-        (0.0, [FAILS, UNCLEAR]),
+        (0.0, [FAILS, FAILS]),
     ],
 )
 def test_the_claims_of_fig2(at, expected):
     rows = synthetic_rows(valley(fig2, eta, at))
     assert verdicts(fig2, rows) == [*expected, UNCLEAR]
     (claims,) = fig2.EXHIBIT.claims(rows, {}).values()
-    assert claims[0].measured == f"smallest mean at eta = {at:g}"
+    assert f"eta = {at:g} 1.000 ± 0.001" in claims[0].measured
     for mean, verdict in ((2.0, HOLDS), (0.5, FAILS)):
         other = synthetic_rows({(0.0, 1.0, 0.0): mean + 1, (0.0, 0.5, 0.5): mean})
         assert verdicts(fig2, rows, {"fig1": other}) == [*expected, verdict]
@@ -798,7 +800,7 @@ def test_the_claims_of_fig2(at, expected):
         ((0.5, 0.1, 0.4), [HOLDS, HOLDS, HOLDS]),
         ((0.6, 0.2, 0.2), [FAILS, HOLDS, HOLDS]),
         ((0.5, 0.0, 0.5), [FAILS, FAILS, HOLDS]),
-        ((1.0, 0.0, 0.0), [FAILS, FAILS, UNCLEAR]),
+        ((1.0, 0.0, 0.0), [FAILS, FAILS, FAILS]),
     ],
 )
 def test_the_claims_of_fig3(at, expected):
@@ -811,7 +813,8 @@ def test_the_claims_of_fig3(at, expected):
     rows = synthetic_rows(errors)
     assert verdicts(fig3, rows) == expected
     numbers = fig3.EXHIBIT.numbers(rows)
-    assert f"1.000 ± 0.001 at ({', '.join(f'{weight:.2g}' for weight in at)})" in numbers
+    if at != PN:  # which is no mixture
+        assert f"1.000 ± 0.001 at ({', '.join(f'{weight:.2g}' for weight in at)})" in numbers
     assert "Posterior mean under the true prior: 0.910 ± 0.010." in numbers
 
 
@@ -830,7 +833,7 @@ def test_the_numbers_of_a_curve():
         f"| {gamma:g}" for gamma in np.arange(11) / 10
     ]
     assert lines[7].startswith("| 0.5 | 1.000 ± 0.001 | 2.000 ± 0.000 |")
-    assert "Posterior mean under the true prior: 0.910 ± 0.010. All zeros: 1." in lines[-1]
+    assert "Posterior mean under the true prior: 0.910 ± 0.010. All zeros: 1." in lines
 
 
 A, B = (0.2, 0.4, 0.4), (0.5, 0.5, 0.0)
@@ -886,13 +889,17 @@ def test_the_triangle_of_fig3_is_the_means(drawn):
     assert "0.910" in options["note"]
 
 
+#: Of mean 0.001 for every mixture, and not the same for any two.
+NOISE = {PN: (0.0, 0.001, 0.002), A: (0.0, 0.0011, 0.0019), B: (0.0, 0.0009, 0.0021)}
+
+
 def film_rows(error, ways=(CHOSEN, SAME), ratings=("1", "2", "3", "4", "5", OVERALL)):
     """Rows of three splits, with an error of (way, mixture, part, cut, rating)."""
     return [
         {"split": split, "way": way}
         | dict(zip(("g_pn", "g_pu", "g_nu"), mixture, strict=True))
         | {"alpha": 2.0, "rank": 5, "part": part, "cut": cut, "rating": rating, "chosen": True}
-        | {"error": error(way, mixture, part, cut, rating) + 0.001 * split}
+        | {"error": error(way, mixture, part, cut, rating) + NOISE[mixture][split]}
         for split in range(3)
         for way in ways
         for mixture in (PN, A, B)
@@ -936,8 +943,9 @@ def test_the_claims_of_table1_hold_for_the_paper_s_numbers():
     assert len(claims) == 2
     for several in claims.values():
         assert [claim.verdict for claim in several] == [HOLDS] * 7
-        assert [claim.paper[-10:] for claim in several[:6]] == [
-            f"(rating {rating})"[-10:] for rating in (OVERALL, *"12345")
+        assert several[0].paper == "lower error overall (the paper: by 2%)"
+        assert [claim.paper[-10:] for claim in several[1:6]] == [
+            f"(rating {rating})"[-10:] for rating in "12345"
         ]
 
 
@@ -957,7 +965,7 @@ def test_table1_has_the_paper_s_numbers_and_marks_what_is_lower():
     numbers = table1.EXHIBIT.numbers(film_rows(as_published))
     blocks = numbers.split("\n\n")
     assert "| PN, the paper | 0.303 ± 0.034 | 0.298 ± 0.026 | 0.491 ± 0.015 |" in numbers
-    assert "| 0.327 ± 0.020 | 0.161 ± 0.011 | 0.304 ± 0.005 |" in numbers
+    assert "| 0.327 ± 0.020 | 0.161 ± 0.011 | **0.304 ± 0.005** |" in numbers
     place = blocks.index("Alpha and r chosen by PN; X cut at mean(X); on the test part:") + 1
     pn, mixture = blocks[place].splitlines()[2:]
     bold = [["**" in cell for cell in line.split("|")[2:-1]] for line in (pn, mixture)]
@@ -983,7 +991,7 @@ def test_a_rating_that_some_split_lacks_is_left_out():
 def test_without_a_rating_in_every_split_there_is_no_hardest():
     rows = film_rows(as_published, ratings=(OVERALL,))
     for several in table1.EXHIBIT.claims(rows, {}).values():
-        assert "(rating all)" in several[0].paper
+        assert "overall" in several[0].paper
         assert several[-1].verdict in {UNCLEAR, several[0].verdict}
 
 
@@ -1031,7 +1039,7 @@ def test_the_picture_of_table1_is_the_test_part_beside_the_paper_s(drawn):
         for name, values in methods.items():
             mean, deviation = table1.PUBLISHED[name]
             np.testing.assert_allclose(values[0], mean[[1, 3, 5]] + 0.001)
-            np.testing.assert_allclose(values[1], 0.001)
+            np.testing.assert_allclose(values[1], 0.001, rtol=0.1)
             np.testing.assert_array_equal(options["published"][name][0], mean[[1, 3, 5]])
             np.testing.assert_array_equal(options["published"][name][1], deviation[[1, 3, 5]])
         assert set(methods) == {"PN", "mixture"}

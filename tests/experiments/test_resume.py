@@ -22,11 +22,17 @@ def contents(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The tables of a run that nothing stopped."""
+def finished(tmp_path_factory):
+    """The folder of a run that nothing stopped."""
     folder = tmp_path_factory.mktemp("whole")
     subprocess.run(command(folder), check=True, capture_output=True)
-    return contents(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(finished):
+    """The tables of that run."""
+    return contents(finished)
 
 
 def lines(journal):
@@ -48,22 +54,8 @@ def kill_after(out, n_lines):
     return running.pid, journal
 
 
-def test_killed_runs_go_on_to_the_same_tables(tmp_path, whole):
-    seen = 0
-    for n_lines in (1, 4, 9):
-        _, journal = kill_after(tmp_path, n_lines)
-        assert seen <= lines(journal) < 13
-        seen = lines(journal)
-        assert not (tmp_path / "fig1.csv").exists()
-    # Cut in the middle of a line, as a kill within a write would.
-    journal.write_bytes(journal.read_bytes() + b'{"key": "1 0 1 0", "rows": [{"tri')
-    subprocess.run(command(tmp_path), check=True, capture_output=True)
-    assert contents(tmp_path) == whole
-    assert not list(tmp_path.glob(".tribit-*"))
-
-
-def test_workers_do_not_outlive_a_killed_run(tmp_path):
-    group, _ = kill_after(tmp_path, 3)
+def assert_gone(group):
+    """Workers do not outlive the process that was killed."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         try:
@@ -74,14 +66,28 @@ def test_workers_do_not_outlive_a_killed_run(tmp_path):
     pytest.fail("processes of the killed run are still there")
 
 
-def test_a_finished_run_is_drawn_again_without_work(tmp_path, whole):
+def test_killed_runs_go_on_to_the_same_tables(tmp_path, whole):
+    seen = 0
+    for n_lines in (1, 4, 9):
+        group, journal = kill_after(tmp_path, n_lines)
+        assert_gone(group)
+        assert seen <= lines(journal) < 13
+        seen = lines(journal)
+        assert not (tmp_path / "fig1.csv").exists()
+    # Cut in the middle of a line, as a kill within a write would.
+    journal.write_bytes(journal.read_bytes() + b'{"key": "1 0 1 0", "rows": [{"tri')
     subprocess.run(command(tmp_path), check=True, capture_output=True)
-    journal = tmp_path / "journal" / "fig1.jsonl"
-    before = journal.read_bytes()
-    (tmp_path / "fig1.png").unlink()
-    subprocess.run(command(tmp_path), check=True, capture_output=True)
-    assert journal.read_bytes() == before
     assert contents(tmp_path) == whole
+    assert not list(tmp_path.glob(".tribit-*"))
+
+
+def test_a_finished_run_is_drawn_again_without_work(finished, whole):
+    journal = finished / "journal" / "fig1.jsonl"
+    before = journal.read_bytes()
+    (finished / "fig1.png").unlink()
+    subprocess.run(command(finished), check=True, capture_output=True)
+    assert journal.read_bytes() == before
+    assert contents(finished) == whole
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, whole):

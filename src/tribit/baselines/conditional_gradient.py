@@ -151,10 +151,10 @@ class ConditionalGradientCompletion(FactorModel):
         """Return what was observed and its loss."""
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        link = as_link(self.link)  # checked where it is of no use too
         if self.loss == "squared":
             measurements = as_measurements(X)
             return measurements, SquaredLoss(measurements.values)
-        link = as_link(self.link)
         if isinstance(X, Measurements):
             X = _labels(X)
         observations = as_observations(X)

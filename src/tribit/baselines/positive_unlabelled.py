@@ -9,21 +9,37 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tribit.baselines.likelihood import _curvature
 from tribit.baselines.linear import Linear
+from tribit.baselines.squared import set_result
 from tribit.completion import BinaryMatrixCompletion
-from tribit.constraints import check_not_negative, check_positive
+from tribit.constraints import (
+    Constraint,
+    EntryBound,
+    MaxNorm,
+    TraceNorm,
+    check_not_negative,
+    check_positive,
+)
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.factors import Factors
 from tribit.kernels.common import single_threaded_blas
 from tribit.links import Link, as_link
+from tribit.objective import Objective
 from tribit.observations import Observations, as_observations
 from tribit.randomness import generator
 from tribit.risks import pu
+from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.loop import SolverResult, Stopping
+from tribit.start import spectral_start
 
 Array = NDArray[np.floating[Any]]
 
 LOSSES = ("likelihood", "squared")
+NORMS = ("max", "trace")
+#: A bound from below and above leave this many times ``tol``: they meet more slowly than Newton's steps shrink.
+BOUNDED = 100.0
 
 
 class PUMatrixCompletion(FactorModel):
@@ -36,8 +52,8 @@ class PUMatrixCompletion(FactorModel):
     which has the mean of ``sum l(x, y)`` over all true labels y (Hsieh, Natarajan and Dhillon 2015, "PU learning for
     matrix completion"). Two losses:
 
-    - "likelihood": ``l(x, y) = -log P(y)`` with a link, subject to ``|X|_max <= radius`` and ``|X|_inf <= alpha``,
-      plus ``l2 / 2 (|U|^2 + |V|^2)``. It has no minimum without a bound.
+    - "likelihood": ``l(x, y) = -log P(y)`` with a link, subject to ``|X|_max <= radius`` or ``|X|_* <= radius``, and
+      ``|X|_inf <= alpha``, plus ``l2 / 2 (|U|^2 + |V|^2)``. It has no minimum without a bound.
     - "squared": ``l(x, y) = (x - a)^2`` with a = 1 for a like and 0 for a dislike, so that x itself is the probability
       of a like, plus ``l2 |X|_*``, subject to ``|X|_* <= radius``. Up to a constant that is ``|X - C|^2`` with
       ``C = 1 / (1 - rho)`` at the likes and 0 elsewhere, and the minimum has a closed form: the leading
@@ -57,21 +73,27 @@ class PUMatrixCompletion(FactorModel):
     rank : int, default=10
         Number of columns of U and V.
     radius : float or None, default=None
-        Radius of the max-norm ball under "likelihood" (None for ``f^-1(0.75)`` where alpha is None too, about 1.1 for
-        the logistic link) and of the trace-norm ball under "squared" (None for no ball).
+        Radius of the ball of ``norm`` under "likelihood" and of the trace-norm ball under "squared" (None for no
+        ball). None under "likelihood" is what every X of the rank within alpha has at most: ``alpha sqrt(rank)`` for
+        the max-norm, ``alpha sqrt(rank d1 d2)`` for the trace norm, the paper's ``K_*(alpha, rank)``. Where alpha is
+        None too it is ``f^-1(0.75)`` for the max-norm, about 1.1 for the logistic link.
+    norm : {"max", "trace"}, default="max"
+        What the radius bounds under "likelihood"; "squared" has the trace norm always.
     alpha : float or None, default=None
-        Bound on the entries, "likelihood" only.
+        Bound on the entries, "likelihood" only. Where the max-norm ball does not imply it, and with any trace-norm
+        ball, the solver is :class:`tribit.solvers.bounded.AugmentedLagrangian`, in float64.
     l2 : float or None, default=None
         Weight of the ridge penalty on the factors, whose least value is ``l2 |X|_*``. None for 0, except under
         "squared" without a radius: there it takes away what a matrix of noise would have (see ``l2_``).
     max_iter : int or None, default=None
         Most iterations of "likelihood"; None for the solver's own number.
     tol : float, default=1e-5
-        Stop when an iteration's first-order decrease is at most this share of the objective.
+        Stop when an iteration's first-order decrease is at most this share of the objective. The solver of ``alpha``
+        and trace-norm balls stops at 100 times as much between bounds from above and below.
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the arithmetic of "likelihood" and of its factors.
+        Type of the arithmetic of "likelihood" and of its factors, where Newton's method is used.
     n_jobs : int or None, default=None
         Threads of "likelihood"; None or -1 for every core. The result has the same bits for any number.
     random_state : int, Generator, RandomState or None, default=None
@@ -108,6 +130,7 @@ class PUMatrixCompletion(FactorModel):
         link: Any = "logistic",
         rank: int = 10,
         radius: float | None = None,
+        norm: str = "max",
         alpha: float | None = None,
         l2: float | None = None,
         max_iter: int | None = None,
@@ -122,6 +145,7 @@ class PUMatrixCompletion(FactorModel):
         self.link = link
         self.rank = rank
         self.radius = radius
+        self.norm = norm
         self.alpha = alpha
         self.l2 = l2
         self.max_iter = max_iter
@@ -152,9 +176,13 @@ class PUMatrixCompletion(FactorModel):
                 "Likes alone do not tell how many were missed: pass rho, the probability in [0, 1) that a like "
                 "is unobserved."
             )
+        if not isinstance(self.norm, str) or self.norm not in NORMS:
+            raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}.")
         likes = _likes_of(as_observations(X, like_at=self.like_at))
         if self.loss == "squared":
             self._fit_squared(likes)
+        elif not self._implied():
+            set_result(self, self._bounded(likes), likes)
         else:
             self._fit_likelihood(likes)
         return self
@@ -164,11 +192,6 @@ class PUMatrixCompletion(FactorModel):
 
     def _fit_likelihood(self, likes: Observations) -> None:
         """Minimise the PU risk as one corner of the simplex, without intercepts."""
-        for name in ("radius", "alpha"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        # Newton keeps |X|_inf <= alpha only where the ball implies it.
-        inside = self.alpha is None or (self.radius is not None and self.radius <= self.alpha)
         model = BinaryMatrixCompletion(
             (0, 1, 0),
             rho=self.rho,
@@ -178,7 +201,7 @@ class PUMatrixCompletion(FactorModel):
             alpha=self.alpha,
             l2=0.0 if self.l2 is None else self.l2,
             intercept=False,
-            solver="newton" if inside else "projected_gradient",
+            solver="newton",
             max_iter=self.max_iter,
             tol=self.tol,
             dtype=self.dtype,
@@ -188,6 +211,42 @@ class PUMatrixCompletion(FactorModel):
         self._set_fitted(model._factors(), likes)
         self.objective_, self.n_iter_ = model.objective_, model.n_iter_
         self.converged_, self.radius_, self.l2_ = model.converged_, model.radius_, model.l2
+
+    def _implied(self) -> bool:
+        """Return whether a max-norm ball keeps every bound: Newton's method knows no other."""
+        for name in ("radius", "alpha"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        inside = self.alpha is None or (self.radius is not None and self.radius <= self.alpha)
+        return self.norm == "max" and inside
+
+    def _bounded(self, likes: Observations) -> SolverResult:
+        """Minimise the PU risk inside a ball and within alpha."""
+        rank = _checked_rank(self.rank, likes.shape)
+        self.radius_ = self._radius(rank, likes.shape)
+        ball = MaxNorm(self.radius_) if self.norm == "max" else TraceNorm(self.radius_)
+        constraints: list[Constraint] = [ball]
+        if self.alpha is not None:
+            constraints.append(EntryBound(self.alpha))
+        self.l2_ = 0.0 if self.l2 is None else check_not_negative("l2", self.l2)
+        link, draws = as_link(self.link), generator(self.random_state)
+        most = AugmentedLagrangian.max_iter if self.max_iter is None else self.max_iter
+        stopping = Stopping(most, self.tol * BOUNDED)
+        objective = Objective(likes, link, pu(self.rho), l2=self.l2_, n_jobs=self.n_jobs)
+        start = spectral_start(objective, constraints, rank, 0.0, draws)
+        # Without alpha no entry goes beyond what the trace norm allows, but few come near.
+        reach = link.level(0.99) if self.alpha is None else self.alpha
+        solver = AugmentedLagrangian(_curvature(link, reach))
+        return solver.minimise(objective, constraints, start, stopping, draws)
+
+    def _radius(self, rank: int, shape: tuple[int, int]) -> float:
+        """Return the radius, by default what every X of a rank and within alpha has at most."""
+        if self.radius is not None:
+            return float(self.radius)
+        if self.alpha is None:
+            raise InvalidInputError("norm='trace' has no default radius: pass radius or alpha.")
+        entries = shape[0] * shape[1] if self.norm == "trace" else 1
+        return float(self.alpha * np.sqrt(min(rank, *shape) * entries))
 
     def _fit_squared(self, likes: Observations) -> None:
         """Shrink the leading singular values of C; with them every rank-limited minimum is exact."""

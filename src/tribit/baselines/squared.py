@@ -78,6 +78,9 @@ class SquaredErrors:
 
 def leading(measured: Measurements, rank: int, draws: np.random.Generator) -> tuple[Array, Array]:
     """Return leading singular vectors, times roots of values, of the entries divided by their share."""
+    if not np.any(measured.values):  # the search for singular vectors would have nowhere to go
+        width = min(rank, *measured.shape)
+        return np.zeros((measured.shape[0], width)), np.zeros((measured.shape[1], width))
     A = measured.to_sparse() / measured.density
     if rank < min(A.shape):
         left, values, right = svds(A, k=rank, v0=draws.standard_normal(min(A.shape)))

@@ -241,13 +241,22 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the labelled examples whose label is predicted; unlabelled ones do not count."""
-        labels = np.asarray(y)
+        examples = check_features(X)
+        labels = check_labels(y, examples, allowed=KINDS, needed=())
         labelled = labels != 0
         if not np.any(labelled):
             raise InvalidInputError(
                 "Every label in y is 0; a score needs an example labelled +1 or -1."
             )
-        weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        weights = None
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+            if weights.shape != labels.shape:
+                raise InvalidInputError(
+                    f"sample_weight has the shape {weights.shape}; pass one weight for each of the "
+                    f"{labels.size} labels in y."
+                )
+            weights = weights[labelled]
         right = self.predict(X)[labelled] == labels[labelled]
         return float(np.average(right, weights=weights))
 

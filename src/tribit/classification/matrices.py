@@ -31,6 +31,10 @@ from tribit.sampling import all_at_once
 Positions = NDArray[np.int64]
 
 
+#: With fewer likes the share of the matrix that is liked comes out as almost anything.
+LEAST_LIKES = 50
+
+
 def matrix_label_frequency(
     observations: Any,
     *,
@@ -62,7 +66,7 @@ def matrix_label_frequency(
     float
         In (0, 1]; see the module for when to believe it.
     """
-    likes = _likes(observations)
+    likes = _likes(observations, check_count("n_folds", n_folds, 2))
     draws = generator(random_state)
     keys = _some_keys(likes, n_entries, draws)
     features = entry_features(likes, keys, rank=rank, n_folds=n_folds, draws=draws)
@@ -82,9 +86,14 @@ def matrix_class_prior(
 
     The parameters are those of :func:`matrix_label_frequency`. The unlabelled examples are entries drawn from all of
     the matrix, the positives the seen likes among the rest, at most as many. ``P(seen | like)`` is the share of seen
-    likes over what is returned.
+    likes over what is returned. At least 50 likes are needed: from fewer the answer is almost anything.
     """
-    likes = _likes(observations)
+    likes = _likes(observations, check_count("n_folds", n_folds, 2))
+    if likes.n_observed < LEAST_LIKES:
+        raise InvalidInputError(
+            f"The observations hold {likes.n_observed} likes, and the share of likes needs {LEAST_LIKES} to be "
+            "estimated: observe more, or pass a share that is known from elsewhere."
+        )
     draws = generator(random_state)
     keys = _some_keys(likes, n_entries, draws)
     if keys.size == likes.shape[0] * likes.shape[1]:
@@ -136,12 +145,13 @@ def _low_rank_at(
     return np.asarray(np.einsum("tk,k,kt->t", left[i], values, right[:, j]))
 
 
-def _likes(observations: Any) -> Observations:
+def _likes(observations: Any, n_folds: int) -> Observations:
     given = as_observations(observations)
     found = np.flatnonzero(given.labels > 0)
-    if found.size < 2:
+    if found.size < n_folds:
         raise InvalidInputError(
-            f"The observations hold {found.size} like(s), and 2 are needed to estimate anything from them."
+            f"The observations hold {found.size} like(s), fewer than n_folds = {n_folds}: observe more likes, or "
+            "pass fewer folds (at least 2)."
         )
     return given.take(found)
 

@@ -124,12 +124,16 @@ def empirical_risk(
     mixture : Risk
         Such as ``tribit.pnu(0.5, rho=0)``; its ``rho`` is not used.
     prior : float
-        ``P(y = +1)``.
+        ``P(y = +1)``, inside (0, 1).
     loss : Loss
         Such as ``LOSSES["squared"]`` or ``ZeroOne()``.
     nonnegative : bool, default=False
         Whether to raise each of :func:`estimated_parts` to 0 where it is below.
     """
+    if not 0.0 < prior < 1.0:
+        raise InvalidInputError(
+            f"prior, the share of positives, must be above 0 and below 1; got {prior!r}."
+        )
     plus, minus = example_weights(labels, mixture, prior)
     likes, dislikes = loss.loss(decisions, 1), loss.loss(decisions, -1)
     total = float(plus @ likes + minus @ dislikes)

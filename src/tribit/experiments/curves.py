@@ -12,7 +12,7 @@ from tribit.experiments.journal import Row
 from tribit.experiments.pictures import Series
 from tribit.experiments.settings import Mixture
 from tribit.experiments.statistics import Errors, errors_by_mixture, markdown_table, spread
-from tribit.experiments.synthetic import FLOOR, TOLD, TUNED
+from tribit.experiments.synthetic import FLOOR, MOST, TOLD, TUNED
 
 Array = NDArray[np.floating[Any]]
 
@@ -71,4 +71,24 @@ def curve_table(rows: list[Row], name: str, place: Callable[[Mixture], float]) -
             for mixture in order
         ),
     )
-    return f"{table}\n\nPosterior mean under the true prior: {spread(floor(rows))}. All zeros: 1."
+    return f"{table}\n\n{remarks(rows)}"
+
+
+def remarks(rows: list[Row]) -> str:
+    """Say what the floor is, how many fits came to rest, and how many radii are at an end of their grid."""
+    texts = [f"Posterior mean under the true prior: {spread(floor(rows))}. All zeros: 1."]
+    for way, words in WAYS.items():
+        those = [row for row in rows if row["way"] == way]
+        if those and "at_rest" in those[0]:
+            rested = sum(row["at_rest"] for row in those)
+            texts.append(
+                f"At rest within {MOST[way]} steps, {words}: {rested} of {len(those)} fits."
+            )
+        elif those and "held_out_loss" in those[0]:
+            radii = [row["radius"] for row in those]
+            ends = [radii.count(end) for end in (min(radii), max(radii))]
+            texts.append(
+                f"{words[0].upper()}{words[1:]}: the smallest that was chosen, {min(radii):.3g}, in {ends[0]} of "
+                f"{len(those)} fits, the largest, {max(radii):.3g}, in {ends[1]}."
+            )
+    return "\n".join(texts)

@@ -7,9 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
+from tribit.datasets import MOVIELENS_LICENCE
 from tribit.experiments.exhibit import Claims, Exhibit
 from tribit.experiments.fig3 import inside_claim
-from tribit.experiments.films import CHOSEN, MEAN, OVERALL, PN, SAME, TUNED, ZERO, films_study
+from tribit.experiments.films import (
+    CHOSEN,
+    JUDGE,
+    MEAN,
+    OVERALL,
+    PN,
+    SAME,
+    TUNED,
+    TUNED_RADII,
+    ZERO,
+    films_study,
+)
 from tribit.experiments.journal import Row
 from tribit.experiments.pictures import Triangle, plot_triangles
 from tribit.experiments.runner import Study
@@ -57,11 +69,26 @@ def _claims(rows: list[Row], _: Mapping[str, list[Row]]) -> Claims:
 def _numbers(rows: list[Row]) -> str:
     lines = []
     for way, cut, errors in _maps(rows):
-        found = best(errors)
+        found = best(errors, lambda mixture: mixture != PN)
         lines.append((way, cut, spread(errors[PN]), f"{spread(errors[found])} at {written(found)}"))
-    table = markdown_table(("way", "cut at", "PN", "smallest mean"), lines)
-    chosen = _chosen(rows)
-    return f"{table}\n\n{chosen}" if chosen else table
+    table = markdown_table(("way", "cut at", "PN", "best mixture"), lines)
+    return "\n\n".join([table, *filter(None, (_chosen(rows), _radii(rows))), MOVIELENS_LICENCE])
+
+
+def _radii(rows: list[Row]) -> str:
+    """Say how often a chosen radius is at an end of its grid."""
+    found = [row["radius"] for row in rows if row["way"] == TUNED and _is_judge(row)]
+    if not found:
+        return ""
+    low, high = (found.count(end) for end in (TUNED_RADII[0], TUNED_RADII[-1]))
+    return (
+        f"Of {len(found)} fits {low} chose the smallest radius on offer, {TUNED_RADII[0]:g}, and {high} the largest, "
+        f"{TUNED_RADII[-1]:g}."
+    )
+
+
+def _is_judge(row: Row) -> bool:
+    return bool(row["chosen"]) and (row["part"], row["cut"], row["rating"]) == (*JUDGE, OVERALL)
 
 
 def _chosen(rows: list[Row]) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tribit.constraints import MaxNorm
 from tribit.datasets import movielens100k
+from tribit.errors import InvalidInputError
 from tribit.experiments.iteration import iterate
 from tribit.experiments.journal import Row
 from tribit.experiments.runner import Results, Study, Task
@@ -156,7 +157,11 @@ def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
 def load_split(data: Path | None, split: int) -> Split:
     """Return the ratings' split of that number, a twentieth each for test and validation."""
     ratings = _ratings(data)
-    held_out = max(len(ratings) // 20, 1)
+    if len(ratings) < 20:
+        raise InvalidInputError(
+            f"{len(ratings)} ratings are too few for the paper's split into training, validation and test."
+        )
+    held_out = len(ratings) // 20
     return ratings.split(split, test=held_out, validation=held_out)
 
 

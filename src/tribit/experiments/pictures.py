@@ -261,6 +261,7 @@ def plot_ratings(
     *,
     y_label: str,
     published: Mapping[str, tuple[Array, Array]] = {},
+    note: str = "",
 ) -> list[Path]:
     """Draw a dot with an error bar for each rating and method, side by side.
 
@@ -276,6 +277,8 @@ def plot_ratings(
         What the y axis shows.
     published : mapping of str to a pair of ndarrays, optional
         The same as others printed it; hollow dots, beside the method of the same name if there is one.
+    note : str, optional
+        A line below the axis.
 
     Returns
     -------
@@ -319,7 +322,7 @@ def plot_ratings(
         axis.set_xticks(range(len(ratings)), ratings)
         axis.tick_params(axis="x", length=0)
         axis.set_xlim(-0.5, len(ratings) - 0.5)
-        axis.set_xlabel("rating")
+        axis.set_xlabel(f"rating\n{note}" if note else "rating")
         axis.set_ylabel(y_label)
         _legend(figure)
     return _paths(stem)

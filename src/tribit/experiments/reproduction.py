@@ -22,12 +22,13 @@ from tribit.experiments.output import (
 from tribit.experiments.pictures import check_pictures
 from tribit.experiments.runner import Pool, Study, progress_bar
 from tribit.experiments.settings import Settings
-from tribit.experiments.statistics import claims_table
+from tribit.experiments.statistics import CAVEAT, claims_table
 from tribit.kernels.common import count_jobs
 
 EXHIBITS = {module.EXHIBIT.name: module.EXHIBIT for module in (fig1, fig2, fig3, fig4, table1)}
 #: Every one of them.
 ALL = "all"
+QUICK = "Quick: coarse grids and few trials, to see the figures and not to conclude from."
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def reproduce(
                         advance = begin(study.name, study.n_tasks)
                         done[study.name] = pool.finish(study, journal, advance)
                 rows = done[study.name]
-                others = done | _finished(folder, settings, exhibit)
+                others = done if "fig1" in done else _finished(folder, settings, exhibit)
                 made.append(_write(folder, exhibit, study, rows, others))
     finally:
         pool.close()
@@ -182,7 +183,8 @@ def _summary(
     shown = "\n".join(
         f"![{exhibit.title}]({path.name})" for path in pictures if path.suffix == ".png"
     )
+    warning = f"{QUICK}\n\n" if study.parameters["quick"] else ""
     return (
-        f"## {exhibit.title}\n\n{shown}\n\n### What the paper says\n\n{claims_table(claims)}\n\n"
+        f"## {exhibit.title}\n\n{shown}\n\n### What the paper says\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
         f"### Numbers\n\n{exhibit.numbers(rows)}\n\nMade with {made}.\n"
     )

@@ -83,8 +83,8 @@ class Pool:
             self._finish(study, journal, advance)
         except BrokenProcessPool:
             raise TribitError(
-                "A worker process died, for want of memory perhaps; the same command continues, with fewer jobs if "
-                "need be."
+                "A worker process died, for want of memory perhaps (the same command continues; ask for fewer jobs), "
+                "or because a script calls this without if __name__ == '__main__'."
             ) from None
         rows = study.rows(journal.rows)
         assert rows is not None

@@ -57,9 +57,8 @@ def is_inside(mixture: Mixture) -> bool:
 def lower(these: Array, those: Array) -> tuple[str, float]:
     """Say whether ``these`` are lower than ``those``, trial by trial: the verdict and the p of a paired t-test."""
     difference = these - those
-    p = float(
-        difference[0] == 0
-    )  # where there is no spread: equal, or lower every time by the same
+    # Without spread there is no t: equal, or lower every time by the same, which a sign test can judge.
+    p = 1.0 if difference[0] == 0 else 2 * 0.5**difference.size
     if np.ptp(difference) > 0.0:
         p = float(ttest_rel(these, those).pvalue)
     if p >= LEVEL:
@@ -70,7 +69,16 @@ def lower(these: Array, those: Array) -> tuple[str, float]:
 def comparison(name: str, these: Array, other: str, those: Array) -> tuple[str, str]:
     """Return a verdict on "``these`` are lower", and the numbers behind it in words."""
     verdict, p = lower(these, those)
-    return verdict, f"{name} {spread(these)}, {other} {spread(those)} (paired t-test p = {p:.2g})"
+    return verdict, f"{name} {spread(these)}, {other} {spread(those)} (paired t-test p = {p:.3g})"
+
+
+def located(
+    errors: Errors, claimed: Callable[[Mixture], bool], words: Callable[[Mixture], str]
+) -> tuple[str, str]:
+    """Return a verdict on "the best is among the claimed": the best of them against the best of all others."""
+    here = best(errors, claimed)
+    there = best(errors, lambda mixture: not claimed(mixture))
+    return comparison(words(here), errors[here], f"elsewhere {words(there)}", errors[there])
 
 
 def spread(values: Array) -> str:
@@ -89,6 +97,13 @@ def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     return "\n".join(
         f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *map(list, lines))
     )
+
+
+#: What to know of the tests: said under every table of claims.
+CAVEAT = (
+    "Paired t-tests over the trials at 1%. A best point was chosen on the trials it is tested on, and p is not "
+    "corrected for that."
+)
 
 
 def claims_table(claims: Mapping[str, list[Claim]]) -> str:

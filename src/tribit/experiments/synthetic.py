@@ -47,7 +47,7 @@ SMALL = 0.01
 DTYPE = "float32"
 #: The iteration is at rest when a step moves the factors by less than this share.
 TOL = 3e-4
-#: Most steps of the iteration. Scaled as a whole it settles; scaled by rows it creeps on, and changes little.
+#: Most steps of the iteration. Scaled as a whole most fits are at rest by then, scaled by rows few.
 MOST = {"whole": 1000, "rows": 400}
 
 
@@ -55,7 +55,7 @@ MOST = {"whole": 1000, "rows": 400}
 class Experiment:
     """The paper's parameters of a draw, and the steps of its iteration.
 
-    The paper gives no step. These are small enough that the iteration comes to rest for every mixture when the whole
+    The paper gives no step. These are small enough that the iteration does not swing for any mixture when the whole
     matrix is scaled, and gets far when single rows are.
     """
 

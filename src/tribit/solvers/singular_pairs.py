@@ -15,6 +15,8 @@ Array = NDArray[np.floating[Any]]
 
 #: Matrices with a side up to this are decomposed whole: quicker than iterating, and no case is too small for it.
 WHOLE = 64
+#: Entries of a matrix that is made dense for that; of a longer one only the square of its short side is.
+DENSE = 1 << 22
 #: Vectors of a Lanczos space beyond twice those asked for; how often it is restarted at most; when it is settled.
 SPARE, RESTARTS, SETTLED = 30, 500, 1e-11
 #: What is left of a vector outside a space is rounding below this share.
@@ -32,15 +34,20 @@ def top_singular_pairs(
     side = min(G.shape)
     count = min(count, side)
     size = 2 * count + SPARE
-    if side <= max(WHOLE, 2 * size):
+    short = side <= max(WHOLE, 2 * size)
+    if short and G.shape[0] * G.shape[1] <= DENSE:
         left, sizes, right = np.linalg.svd(G.toarray(), full_matrices=False)
         return left[:, :count], sizes[:count], right[:count].T
     if G.shape[0] < G.shape[1]:
         right, sizes, left = top_singular_pairs(G.T.tocsr(), count, exact=exact, floor=floor)
         return left, sizes, right
     transposed = G.T.tocsr()
-    waited = count if exact is None else exact
-    V = _top_vectors(lambda v: transposed @ (G @ v), (side, size), count, waited, floor**2)
+    if short:
+        V = np.linalg.eigh((transposed @ G).toarray())[1][:, : -count - 1 : -1]
+    else:
+        waited = count if exact is None else exact
+        V = _top_vectors(lambda v: transposed @ (G @ v), (side, size), count, waited, floor**2)
+    # Of G itself, not of its square: half the digits of small singular values would be gone.
     left, sizes, small = np.linalg.svd(G @ V, full_matrices=False)
     return left, sizes, V @ small.T
 

@@ -1,0 +1,74 @@
+"""Why entries are missing: models of ``q_ij = P(entry (i, j) is observed)``.
+
+    logit q_ij = b                                  constant
+    logit q_ij = b + a_i + c_j                      row_column
+    logit q_ij = b + a_i + c_j + u_i . v_j          low_rank
+
+each fitted to the mask, all d1 x d2 entries of it, by penalised maximum likelihood. The mask is a binary matrix that is
+fully seen, so no label and no dense array enters. A fitted :class:`Propensity` is a
+:class:`~tribit.risks.Missingness`: pass it, or its name, as ``rho``. With ``1 / q_ij`` in its corrections PU and NU
+stay unbiased where the mask is not uniform (Schnabel, Swaminathan, Singh, Chandak and Joachims 2016, "Recommendations
+as treatments: debiasing learning and evaluation"), as long as an entry's being observed does not depend on its label
+once ``q_ij`` is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tribit.errors import InvalidTypeError
+from tribit.observations import Observations
+from tribit.propensity.diagnostics import (
+    Calibration,
+    calibration,
+    effective_sample_size,
+    inverse_weights,
+    log_loss,
+)
+from tribit.propensity.low_rank import RANK, low_rank
+from tribit.propensity.model import Propensity, constant
+from tribit.propensity.row_column import row_column
+from tribit.randomness import RandomState
+
+__all__ = [
+    "NAMES",
+    "Calibration",
+    "Propensity",
+    "calibration",
+    "constant",
+    "effective_sample_size",
+    "fitted",
+    "inverse_weights",
+    "log_loss",
+    "low_rank",
+    "row_column",
+]
+
+#: What ``rho`` may be called.
+NAMES = ("constant", "row-column", "low-rank")
+
+
+def fitted(
+    name: str,
+    observations: Observations,
+    *,
+    n_jobs: int | None = None,
+    random_state: RandomState = None,
+) -> Propensity:
+    """Fit the model of that name (one of :data:`NAMES`) with its default options; a small mask has a smaller rank."""
+    if name == "constant":
+        return constant(observations)
+    if name == "row-column":
+        return row_column(observations)
+    if name == "low-rank":
+        rank = min(RANK, *observations.shape)
+        return low_rank(observations, rank=rank, n_jobs=n_jobs, random_state=random_state)
+    raise unknown(name)
+
+
+def unknown(name: Any) -> InvalidTypeError:
+    """Return the error for a name that no model has."""
+    names = ", ".join(map(repr, NAMES))
+    return InvalidTypeError(
+        f"rho must be a number in [0, 1) or a model with rho_at, or the name of one ({names}); got {name!r}."
+    )

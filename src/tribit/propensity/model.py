@@ -1,0 +1,149 @@
+"""A fitted model of the mask: probabilities of being observed, from factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from tribit.constraints import check_positive
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.factors import Factors
+from tribit.ids import check_positions
+from tribit.observations import Observations
+
+Floats = NDArray[np.floating[Any]]
+
+#: By default no probability is below this share of the mean: no entry weighs more than ten times the average.
+FLOOR_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Propensity:
+    """``q_ij = scale max(floor, 1 / (1 + exp(-(b + a_i + c_j + u_i . v_j))))``: P(entry (i, j) is observed), at most 1.
+
+    Made by :func:`constant`, :func:`row_column` and :func:`low_rank`. It is a :class:`~tribit.risks.Missingness`.
+
+    Parameters
+    ----------
+    name : str
+        "constant", "row-column" or "low-rank".
+    factors : Factors
+        ``u, v, b, a, c``, in log-odds.
+    floor : float
+        The smallest probability given, in (0, 1]. A small ``q`` is known badly, and its entry counts ``1 / q`` times:
+        a floor gives a little bias for much less variance.
+    scale : float, default=1.0
+        See :meth:`normalised`.
+    """
+
+    name: str
+    factors: Factors = field(repr=False)
+    floor: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "floor", check_floor(self.floor))
+        check_positive("scale", self.scale)
+
+    @cached_property
+    def _product(self) -> tuple[Floats, Floats]:
+        return self.factors.augmented()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns of the mask."""
+        return self.factors.row_factors.shape[0], self.factors.column_factors.shape[0]
+
+    def probability_at(self, rows: Any, columns: Any) -> Floats:
+        """Return ``q`` at the given positions (from 0)."""
+        i, j = np.atleast_1d(rows), np.atleast_1d(columns)
+        check_positions(i, self.shape[0], "row")
+        check_positions(j, self.shape[1], "column")
+        if i.shape != j.shape or i.ndim != 1:
+            raise InvalidInputError(
+                f"rows and columns must be lists of the same length; got the shapes {i.shape} and {j.shape}."
+            )
+        return self._probability(self.factors.at(i, j))
+
+    def rho_at(self, rows: Any, columns: Any) -> Floats:
+        """Return ``1 - q`` at the given positions, the probability of being unobserved."""
+        return 1.0 - self.probability_at(rows, columns)
+
+    def probability_of_rows(self, rows: slice) -> Floats:
+        """Return ``q`` for a run of rows against every column: a tile of the matrix that is never stored."""
+        P, Q = self._product
+        return self._probability(P[rows] @ Q.T)
+
+    def with_floor(self, floor: float) -> Propensity:
+        """Return the same model with another floor."""
+        return replace(self, floor=floor)
+
+    def normalised(self, observations: Observations) -> Propensity:
+        """Return the model scaled so that the weights ``1 / q`` of the observed entries sum to the number of entries.
+
+        They do on average, were ``q`` the truth. A model that followed the draws of its own mask gives the observed
+        entries too large a ``q``, and their weights sum to less.
+        """
+        self.check_shape(observations)
+        plain = replace(self, scale=1.0)
+        total = float(np.sum(1.0 / plain.probability_at(observations.rows, observations.columns)))
+        return replace(self, scale=total / (self.shape[0] * self.shape[1]))
+
+    def check_shape(self, observations: Observations) -> None:
+        """Refuse observations of another shape than the mask's."""
+        if self.shape != observations.shape:
+            raise InvalidInputError(
+                f"The model of the mask is {self.shape[0]} x {self.shape[1]} and the observations "
+                f"{observations.shape[0]} x {observations.shape[1]}: fit it on a mask of the same shape."
+            )
+
+    def _probability(self, x: Floats) -> Floats:
+        q = np.maximum(expit(x), self.floor)
+        return np.asarray(q if self.scale == 1.0 else np.minimum(self.scale * q, 1.0))
+
+
+def constant(observations: Observations) -> Propensity:
+    """Return the model in which every entry is observed with one probability, the share that is.
+
+    Examples
+    --------
+    >>> from tribit import Observations
+    >>> model = constant(Observations.from_matrix([[1, 0], [-1, 0]]))
+    >>> model.rho_at([0, 1], [1, 1])
+    array([0.5, 0.5])
+    """
+    share = check_observations(observations).density
+    rows, columns = (np.zeros((size, 0)) for size in observations.shape)
+    # All observed: the log-odds are infinite and q is 1.
+    return Propensity("constant", Factors.of(rows, columns, float(logit(share))), share)
+
+
+def resolve_floor(floor: float | None, observations: Observations) -> float:
+    """Return the floor: by default a tenth of the share that is observed."""
+    return FLOOR_SHARE * observations.density if floor is None else check_floor(floor)
+
+
+def check_floor(floor: Any) -> float:
+    """Return ``floor`` as a float in (0, 1], or say why it is not."""
+    if isinstance(floor, bool | np.bool_) or not isinstance(floor, int | float | np.number):
+        raise InvalidTypeError(f"floor must be a number in (0, 1]; got {floor!r}.")
+    if not 0.0 < floor <= 1.0:
+        raise InvalidInputError(
+            f"floor, the smallest probability of being observed, must be in (0, 1]; got {floor!r}."
+        )
+    return float(floor)
+
+
+def check_observations(observations: Any) -> Observations:
+    """Return observations, or say that something else was given."""
+    if not isinstance(observations, Observations):
+        raise InvalidTypeError(
+            f"observations must be Observations; got {type(observations).__name__}: "
+            "read a matrix with Observations.from_matrix."
+        )
+    return observations
