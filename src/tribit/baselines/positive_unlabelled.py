@@ -111,6 +111,8 @@ class PUMatrixCompletion(FactorModel):
         Whether ``tol`` was reached.
     radius_ : float or None
         The radius that was used.
+    stop_reason_, history_ : str, list of Iteration
+        Why the fit stopped and what was known after each iteration, "likelihood" only.
     l2_ : float
         The ridge weight that was used.
 
@@ -211,6 +213,7 @@ class PUMatrixCompletion(FactorModel):
         self._set_fitted(model._factors(), likes)
         self.objective_, self.n_iter_ = model.objective_, model.n_iter_
         self.converged_, self.radius_, self.l2_ = model.converged_, model.radius_, model.l2
+        self.stop_reason_, self.history_ = model.stop_reason_, model.history_
 
     def _implied(self) -> bool:
         """Return whether a max-norm ball keeps every bound: Newton's method knows no other."""

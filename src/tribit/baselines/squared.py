@@ -24,7 +24,7 @@ BLOCK = 1 << 15  #: measured entries whose products are formed together
 
 
 class SquaredErrors:
-    """``F(U, V) = sum over measured entries of (u_i . v_j - a_ij)^2``, with its gradient.
+    """``F(U, V) = sum over measured entries of (u_i' v_j - a_ij)^2``, with its gradient.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A mask of low rank in log-odds: which rows see which columns, beyond how many.
 
     min over U, V, b, a, c   sum_ij [log(1 + exp(x_ij)) - R_ij x_ij] + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2),
-                             x_ij = b + a_i + c_j + u_i . v_j
+                             x_ij = b + a_i + c_j + u_i' v_j
 
 with ``R_ij = 1`` where (i, j) is observed. That is the PU risk at ``rho = 0`` with every observed entry a like, so
 the exact kernels and Newton's method of the library fit it. It is bounded below: intercepts need no bound.
@@ -45,7 +45,7 @@ def low_rank(
     n_jobs: int | None = 1,
     random_state: RandomState = None,
 ) -> Propensity:
-    """Fit ``logit q_ij = b + a_i + c_j + u_i . v_j`` to the mask by penalised maximum likelihood.
+    """Fit ``logit q_ij = b + a_i + c_j + u_i' v_j`` to the mask by penalised maximum likelihood.
 
     Minimises ``-log P(mask) + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)``, ``b`` free, to a local
     minimum. Every sweep visits all d1 x d2 entries, tile by tile.

@@ -24,7 +24,7 @@ FLOOR_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Propensity:
-    """``q_ij = scale max(floor, 1 / (1 + exp(-(b + a_i + c_j + u_i . v_j))))``: P(entry (i, j) is observed), at most 1.
+    """``q_ij = scale max(floor, 1 / (1 + exp(-(b + a_i + c_j + u_i' v_j))))``: P(entry (i, j) is observed), at most 1.
 
     Made by :func:`constant`, :func:`row_column` and :func:`low_rank`. It is a :class:`~tribit.risks.Missingness`.
 
