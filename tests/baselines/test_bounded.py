@@ -1,9 +1,13 @@
 import itertools
+import tracemalloc
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
+from tribit.baselines.likelihood import TraceNormLikelihood
 from tribit.baselines.squared import SquaredErrors
 from tribit.constraints import EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.errors import InvalidInputError
@@ -132,12 +136,10 @@ def test_keeps_alpha_without_a_ball(problem):
 
 
 @pytest.mark.parametrize("tiles", [1, SHAPE[1], 2 * SHAPE[1] + 1])
-@pytest.mark.parametrize("faster", [0, 1000])
-def test_tiles_and_products_change_nothing(monkeypatch, tiles, faster):
+def test_tiles_change_nothing(monkeypatch, tiles):
     objective, _ = likelihood_problem(0)
     whole = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
     monkeypatch.setattr(bounded, "CELLS", tiles)
-    monkeypatch.setattr(bounded, "FASTER", faster)
     pieces = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
     # the path may differ in rounding, the minimum not
     assert pieces.objective == pytest.approx(whole.objective, rel=1e-4)
@@ -160,11 +162,14 @@ def test_gradient_of_the_augmented_objective(multiplied):
     objective, _ = squared_problem(0)
     lagrangian = _Lagrangian(objective, 0.3, 2.0)
     factors = random_factors(3, seed=1, size=0.8)
+    plain = lagrangian.value(factors)
+    assert plain == objective.value(factors)  # the first round has no penalties
     lagrangian.update(factors)
-    assert 0 < lagrangian.keys.size < SHAPE[0] * SHAPE[1]
+    assert lagrangian.value(factors) > plain
     if multiplied:
         lagrangian.update(random_factors(3, seed=1, size=0.9))
-        assert np.any(lagrangian.multipliers)
+        assert 0 < lagrangian.keys.size < SHAPE[0] * SHAPE[1]
+        assert lagrangian.multipliers.all()
     value, in_U, in_V = lagrangian.gradient(factors)
     assert value == pytest.approx(lagrangian.value(factors))
     step = 1e-6
@@ -186,11 +191,11 @@ def test_multipliers_are_kept_for_the_entries_that_pass_alpha():
     X = factors.row_factors @ factors.column_factors.T
     beyond = np.flatnonzero(np.abs(X) > 0.5)
     missed = lagrangian.update(factors)
-    assert np.array_equal(lagrangian.keys, beyond)
-    assert not lagrangian.multipliers.any()
+    assert lagrangian.keys.size == 0  # from here on there are penalties
     assert missed == pytest.approx(np.sqrt(np.sum((np.abs(X.flat[beyond]) - 0.5) ** 2)))
     lagrangian.update(factors)
     expected = lagrangian.weight * (X.flat[beyond] - np.clip(X.flat[beyond], -0.5, 0.5))
+    assert np.array_equal(lagrangian.keys, beyond)
     assert lagrangian.multipliers == pytest.approx(expected)
     # far inside with no multiplier left: forgotten
     nothing = Factors.of(0 * factors.row_factors, factors.column_factors)
@@ -210,6 +215,57 @@ def test_an_entry_with_a_multiplier_is_kept_wherever_it_is():
     lagrangian.update(random_factors(3, size=0.1))
     assert np.isin(held, lagrangian.keys).all()
     assert lagrangian.multipliers.all()
+
+
+@pytest.mark.parametrize("cells", [1, SHAPE[1], 1 << 18])
+def test_multipliers_have_limited_room(monkeypatch, cells):
+    monkeypatch.setattr(bounded, "CELLS", cells)
+    objective, _ = squared_problem(0)
+    lagrangian = _Lagrangian(objective, 0.5, 2.0)
+    lagrangian.room = 10
+    factors = random_factors(3, size=1.5)
+    lagrangian.update(factors)
+    missed = lagrangian.update(factors)
+    over = np.maximum(np.abs(factors.row_factors @ factors.column_factors.T) - 0.5, 0).ravel()
+    order = np.argsort(-over)
+    assert np.count_nonzero(over) > 10
+    assert 5 <= lagrangian.keys.size <= 10
+    # the largest are among them, and every entry counts in what was missed
+    assert np.array_equal(lagrangian.keys, np.sort(order[: lagrangian.keys.size]))
+    assert np.abs(lagrangian.multipliers) == pytest.approx(
+        lagrangian.weight * over[lagrangian.keys]
+    )
+    assert missed == pytest.approx(np.linalg.norm(over))
+    # entries without room for a multiplier still have a penalty
+    shifted = over.copy()
+    shifted[lagrangian.keys] *= 2
+    y = lagrangian.multipliers
+    penalty = 0.5 * (lagrangian.weight * np.sum(shifted**2) - np.sum(y**2) / lagrangian.weight)
+    assert lagrangian.value(factors) - objective.value(factors) == pytest.approx(penalty)
+
+
+def test_minimum_is_reached_with_little_room(monkeypatch):
+    monkeypatch.setattr(bounded, "ROOM", 1)
+    monkeypatch.setattr(bounded, "SHARE", 1)
+    test_equals_a_convex_solver(likelihood_problem, SETS[2], 0)
+
+
+def test_needs_less_memory_than_the_matrix():
+    shape, count = (1500, 1200), 12000
+    draws = np.random.default_rng(0)
+    rows, columns = np.divmod(draws.choice(shape[0] * shape[1], count, replace=False), shape[1])
+    observed = csr_array((draws.choice([-1, 1], count), (rows, columns)), shape=shape)
+    model = TraceNormLikelihood(max_iter=70, random_state=0)
+    tracemalloc.start()
+    try:
+        with pytest.warns(ConvergenceWarning):
+            model.fit(observed)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * shape[0] * shape[1]
+    X = model.row_factors_ @ model.column_factors_.T
+    assert 0.99 < np.max(np.abs(X)) <= 1.0
 
 
 def test_last_scaling_touches_only_rows_beyond_alpha():

@@ -3,14 +3,14 @@
     min F(U V')  subject to  (U, V) in a ball  and  |u_i . v_j| <= alpha for every i, j
 
 Scaling all of X to keep alpha, as the paper does, is no projection, and stops far from the minimum. Here each
-entry that passed alpha has a multiplier y of its own, until it is well inside again, and adds
+entry has a multiplier y of its own, 0 at first, and adds
 
     weight / 2  dist(x + y / weight, [-alpha, alpha])^2
 
 to F; the sum is minimised inside the ball, y becomes weight times what x + y / weight exceeds alpha by, and so on
-(Hestenes, 1969; Powell, 1969; for two-sided bounds Rockafellar, 1973). The other entries are looked at tile by tile
-after each round, and need no memory. Between updates :class:`tribit.solvers.accelerated.Accelerated` moves both
-factors.
+(Hestenes, 1969; Powell, 1969; for two-sided bounds Rockafellar, 1973). Entries are formed tile by tile, and only
+multipliers other than 0 are kept, the largest where there are many: memory grows with the observed entries. Between
+updates :class:`tribit.solvers.accelerated.Accelerated` moves both factors.
 
 With k large enough (at most d1 + d2 columns) the factors can stand for every X in a max-norm or trace-norm ball, and
 the result is the minimum of a convex problem.
@@ -18,7 +18,9 @@ the result is the minimum of a convex problem.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,25 +50,24 @@ from tribit.solvers.loop import (
 )
 
 Array = NDArray[np.floating[Any]]
+Places = tuple[NDArray[np.int64], Array]  # positions in row-major order, and what is there
 
-CELLS = 1 << 18  #: entries of X that are looked at together: a tile of rows, which stays in cache
-#: How many entries of a tile one matrix product forms in the time of one entry on its own.
-FASTER = 16
+CELLS = 1 << 17  #: entries of X that are looked at together: a tile of rows, which stays in cache
+#: Most multipliers: SHARE for each observed entry and ROOM more. Entries without one still have a penalty.
+SHARE, ROOM = 4, 1 << 14
 #: A step may gain this share of ``tol`` at the end of the last round, and more at first: early multipliers are poor.
 STEP, LOOSE, TIGHTEN = 1e-3, 1e-3, 0.3
 ROUND = 20  #: most steps in a round: better multipliers are worth more than a better minimum for poor ones
 #: The penalty's weight, in curvatures of an entry: the first and the largest. It grows by GROWTH when a round leaves
 #: more than the share ENOUGH of the violation. A heavy weight makes for short steps that look like convergence.
 FIRST, HEAVIEST, GROWTH, ENOUGH = 4.0, 32.0, 1.5, 0.5
-#: An entry without multiplier stays while it is beyond this share of alpha.
-NEAR = 0.75
 #: The last scaling leaves so much room that rounding cannot cross a bound.
 INSIDE = 1e-12
 
 
 @dataclass(frozen=True)
 class AugmentedLagrangian:
-    """Accelerated projected gradient inside a norm ball, with a multiplier for each entry that passes alpha.
+    """Accelerated projected gradient inside a norm ball, with a multiplier for each entry beyond alpha.
 
     Parameters
     ----------
@@ -144,122 +145,127 @@ def _rounds(
 
 
 class _Lagrangian:
-    """F plus the penalties of the entries that passed alpha."""
+    """F plus the penalties of all entries, of which only the multipliers are kept."""
 
     def __init__(self, objective: Smooth, alpha: float, curvature: float) -> None:
         self.objective, self.alpha = objective, alpha
         self.weight, self.curvature = FIRST * curvature, curvature
-        self.keys = np.zeros(0, dtype=np.int64)  # positions in row-major order, increasing
-        self.multipliers = np.zeros(0)
-        self._arrange()
+        self.room = ROOM + SHARE * len(objective.observations.rows)
+        self._keep(np.zeros(0, dtype=np.int64), np.zeros(0))
         self.counts = counts_of(objective)
+        # Penalties come with the first update: from the start they lead to poorer minima.
+        self.penalised = False
 
     def value(self, factors: Factors) -> float:
         """Return F plus the penalties."""
         total = self.objective.value(factors)
-        if not self.keys.size:
+        if not self.penalised:
             return total
-        return total + self._penalty(self._over(factors.row_factors, factors.column_factors))
+        squares = sum(float(np.vdot(tile.over, tile.over)) for tile in self._tiles(factors))
+        return total + self._penalty(squares)
 
     def gradient(self, factors: Factors) -> tuple[float, Array, Array]:
         """Return F plus the penalties, and the gradients in U and V."""
         total, gradient = self.objective.gradient(factors)
-        in_U, in_V = gradient.row_factors, gradient.column_factors
-        if not self.keys.size:
-            return total, in_U, in_V
-        U, V = factors.row_factors, factors.column_factors
-        over = self._over(U, V)
-        slopes = self._matrix(self.weight * over)
-        return total + self._penalty(over), in_U + slopes @ V, in_V + slopes.T @ U
+        if not self.penalised:
+            return total, gradient.row_factors, gradient.column_factors
+        U, V, squares = factors.row_factors, factors.column_factors, 0.0
+        in_U, in_V = gradient.row_factors.copy(), gradient.column_factors.copy()
+        for tile in self._tiles(factors):
+            if tile.cells.size:
+                slopes = tile.matrix(V.shape[0], self.weight)
+                in_U[tile.rows] += slopes @ V
+                in_V += slopes.T @ U[tile.rows]
+                squares += float(np.vdot(tile.over, tile.over))
+        return total + self._penalty(squares), in_U, in_V
 
     def scales(self, factors: Factors) -> Pair:
         """Return the curvature of each row and column for factors of unit size, at least that of one entry."""
         rows, columns = (self.curvature * count for count in self.counts)
-        if self.keys.size:
-            active = self._over(factors.row_factors, factors.column_factors) != 0
-            shape = self.objective.shape
-            rows = rows + self.weight * np.bincount(self.rows[active], minlength=shape[0])
-            columns = columns + self.weight * np.bincount(self.columns[active], minlength=shape[1])
+        if self.penalised:
+            width = self.objective.shape[1]
+            for tile in self._tiles(factors):
+                i, j = np.divmod(tile.cells, width)
+                count = tile.rows.stop - tile.rows.start
+                rows[tile.rows] += self.weight * np.bincount(i, minlength=count)
+                columns += self.weight * np.bincount(j, minlength=width)
         return np.maximum(rows, self.curvature), np.maximum(columns, self.curvature)
 
     def update(self, factors: Factors) -> float:
-        """Set the multipliers, take in the entries that passed alpha, and return the largest share of alpha missed."""
+        """Set the multipliers, and return by how much alpha was missed where they did not ask for it."""
         if not np.isfinite(self.alpha):
             return 0.0
-        U, V = factors.row_factors, factors.column_factors
-        over = self._over(U, V)
-        x = self._at(U, V)
-        # Entries well inside need no penalty; they come back when they pass alpha again.
-        kept = (over != 0) | (np.abs(x) > NEAR * self.alpha)
-        missed = float(np.sum((over - self.multipliers / self.weight) ** 2))
-        self.keys, self.multipliers = self.keys[kept], self.weight * over[kept]
-        self._arrange()
-        return float(np.sqrt(missed + self._admit(U, V)))
+        width, missed, lowest, held = self.objective.shape[1], 0.0, 0.0, 0
+        kept: list[Places] = []
+        for tile in self._tiles(factors):
+            asked = np.zeros((tile.rows.stop - tile.rows.start) * width)
+            asked[tile.kept] = tile.shifts
+            asked[tile.cells] -= tile.over
+            missed += float(np.vdot(asked, asked))
+            if self.penalised:
+                far = np.abs(tile.over) > lowest
+                kept.append((tile.cells[far] + tile.rows.start * width, tile.over[far]))
+                held += kept[-1][0].size
+                if held > self.room:
+                    kept, lowest = _largest(kept, self.room)
+                    held = kept[0][0].size
+        if kept:
+            keys, over = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+            self._keep(keys, self.weight * over)
+        self.penalised = True
+        return float(np.sqrt(missed))
 
     def grow(self) -> None:
         """Make the penalty heavier."""
         self.weight = min(self.weight * GROWTH, self.curvature * HEAVIEST)
 
-    def _admit(self, U: Array, V: Array) -> float:
-        """Keep the entries beyond alpha, found tile by tile; return how far beyond the new ones are."""
-        width = V.shape[0]
-        found, squares = [self.keys], 0.0
-        for rows, here in self.tiles:
-            X = np.abs(U[rows] @ V.T).reshape(-1)
-            beyond = self.alpha < X
-            beyond[self.keys[here] - rows.start * width] = False
-            fresh = np.flatnonzero(beyond)
-            if fresh.size:
-                squares += float(np.sum((X[fresh] - self.alpha) ** 2))
-                found.append(fresh + rows.start * width)
-        if len(found) > 1:
-            keys = np.sort(np.concatenate(found))
-            multipliers = np.zeros(keys.size)
-            multipliers[np.searchsorted(keys, self.keys)] = self.multipliers
-            self.keys, self.multipliers = keys, multipliers
-            self._arrange()
-        return squares
-
-    def _arrange(self) -> None:
-        """Work out the rows and columns of the kept entries."""
+    def _keep(self, keys: NDArray[np.int64], multipliers: Array) -> None:
+        """Keep multipliers at positions in row-major order, increasing, and find where each tile's begin."""
+        self.keys, self.multipliers = keys, multipliers
+        self.square = float(np.vdot(multipliers, multipliers))
         height, width = self.objective.shape
-        rows, columns = np.divmod(self.keys, width)
-        self.rows, self.columns = rows.astype(np.intp), columns.astype(np.int32)
-        self.offsets = np.searchsorted(rows, np.arange(height + 1))
-        step = max(1, CELLS // width)
-        starts = range(0, height, step)
-        tiles = [slice(first, min(first + step, height)) for first in starts]
-        self.tiles = [(t, slice(*self.offsets[[t.start, t.stop]].tolist())) for t in tiles]
+        self.starts = np.append(np.arange(0, height, max(1, CELLS // width)), height)
+        self.offsets = np.searchsorted(keys, self.starts * width)
 
-    def _over(self, U: Array, V: Array) -> Array:
-        """Return by how much ``x + y / weight`` exceeds alpha at the kept entries; 0 inside, negative below."""
-        z = self._at(U, V) + self.multipliers / self.weight
-        return np.asarray(z - np.clip(z, -self.alpha, self.alpha))
+    def _tiles(self, factors: Factors) -> Iterator[_Tile]:
+        """Form X tile by tile, and yield the entries where ``x + y / weight`` is beyond alpha."""
+        U, V = factors.row_factors, factors.column_factors
+        for (first, end), (a, b) in zip(pairwise(self.starts), pairwise(self.offsets), strict=True):
+            z = (U[first:end] @ V.T).reshape(-1)
+            kept, shifts = self.keys[a:b] - first * V.shape[0], self.multipliers[a:b] / self.weight
+            z[kept] += shifts
+            cells = np.flatnonzero(np.abs(z) > self.alpha)
+            over = z[cells] - np.copysign(self.alpha, z[cells])
+            yield _Tile(slice(int(first), int(end)), cells, over, kept, shifts)
 
-    def _penalty(self, over: Array) -> float:
+    def _penalty(self, squares: float) -> float:
         """Return the sum of penalties, 0 where every entry is where its multiplier wants it."""
-        y = self.multipliers
-        return 0.5 * (self.weight * float(np.vdot(over, over)) - float(np.vdot(y, y)) / self.weight)
+        return 0.5 * (self.weight * squares - self.square / self.weight)
 
-    def _at(self, U: Array, V: Array) -> Array:
-        """Return X at the kept entries."""
-        width = V.shape[0]
-        z = np.zeros(self.keys.size)
-        for rows, here in self.tiles:
-            count = here.stop - here.start
-            # A product of matrices forms an entry so much faster than one forms it alone.
-            if count * FASTER > (rows.stop - rows.start) * width:
-                cells = self.keys[here] - rows.start * width
-                z[here] = (U[rows] @ V.T).reshape(-1)[cells]
-            elif count:
-                z[here] = np.einsum("ij,ij->i", U[self.rows[here]], V[self.columns[here]])
-        return z
 
-    def _matrix(self, values: Array) -> csr_array:
-        """Return the kept entries as a sparse matrix, without those that are 0."""
-        some = values != 0
-        ends = np.concatenate([[0], np.cumsum(some)])[self.offsets]
-        return csr_array((values[some], self.columns[some], ends), shape=self.objective.shape)
+@dataclass(frozen=True)
+class _Tile:
+    """A few rows of X: the entries beyond alpha, by how much, and the entries with multipliers."""
+
+    rows: slice
+    cells: NDArray[np.int64]  #: positions in the tile where ``x + y / weight`` is beyond alpha
+    over: Array  #: by how much; negative below
+    kept: NDArray[np.int64]  #: positions with multipliers
+    shifts: Array  #: y / weight there
+
+    def matrix(self, width: int, weight: float) -> csr_array:
+        """Return the slopes of the penalties."""
+        count = self.rows.stop - self.rows.start
+        ends = np.searchsorted(self.cells, np.arange(count + 1) * width)
+        return csr_array((weight * self.over, self.cells % width, ends), shape=(count, width))
+
+
+def _largest(kept: list[Places], room: int) -> tuple[list[Places], float]:
+    """Keep half of ``room``, the entries furthest beyond alpha, and return how far the next one is."""
+    keys, over = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    far, last = np.abs(over), over.size - room // 2 - 1
+    lowest = float(np.partition(far, last)[last])
+    return [(keys[far > lowest], over[far > lowest])], lowest
 
 
 def _divide(constraints: list[Constraint]) -> tuple[Constraint, float]:
@@ -289,6 +295,6 @@ def _scaled_inside(factors: Factors, constraints: list[Constraint], alpha: float
         starts = range(0, U.shape[0], step)
         largest = np.concatenate([np.max(np.abs(U[i : i + step] @ V.T), axis=1) for i in starts])
         U = U * (alpha / np.maximum(largest, alpha))[:, None]
-    most = max([1.0] + [constraint.gauge(U, V) for constraint in constraints])
+    most = max([1.0] + [c.gauge(U, V) for c in constraints if not isinstance(c, EntryBound)])
     scale = float(np.sqrt((1.0 - INSIDE) / most))
     return Factors.of(U * scale, V * scale)
