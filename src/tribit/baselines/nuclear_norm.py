@@ -61,7 +61,7 @@ class NuclearNormCompletion(FactorModel):
         The budget as a share of ``|P_Omega(A)|_F``, from 0 to 1, in place of ``budget``. Likes and dislikes are
         noisy: a model that is right about ``P(like) = p`` has the share ``sqrt(mean of 4 p (1 - p))``, which is
         0.85 where it says 0.76 or 0.24 of every entry.
-    tol : float, default=1e-6
+    tol : float, default=1e-5
         Stop when ``X`` is this near to the set of matrices that agree, as a share of its norm, and its multipliers
         change by no more than this share.
     max_iter : int, default=1000
@@ -100,7 +100,7 @@ class NuclearNormCompletion(FactorModel):
         budget: float = 0.0,
         *,
         budget_share: float | None = None,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         max_iter: int = 1000,
     ) -> None:
         self.budget = budget
