@@ -48,7 +48,9 @@ class BinaryMatrixCompletion(FactorModel):
     norm : {"max", "trace"}, default="max"
         Norm of the ball, in factor form. "trace" needs ``solver="projected_gradient"``.
     alpha : float or None, default=None
-        Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``.
+        Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``, which keeps it by
+        scaling all of ``U V'`` as the paper does, and stops well above the minimum;
+        :class:`~tribit.baselines.MaxNormLikelihood` keeps it exactly.
     l2 : float, default=5.0
         Weight of the ridge penalty.
     intercept : bool, default=True
