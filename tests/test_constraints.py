@@ -1,5 +1,6 @@
 from dataclasses import fields
 
+import cvxpy
 import numpy as np
 import pytest
 
@@ -171,7 +172,6 @@ def test_no_other_allowed_pair_is_nearer(constraint, seed):
 @pytest.mark.parametrize("radius", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("kind", [MaxNorm, TraceNorm])
 def test_projections_agree_with_a_convex_solver(kind, radius):
-    cvxpy = pytest.importorskip("cvxpy")
     shape = (4, 3)
     U, V = pair(1.0, seed=5, shape=shape)
     A, B = cvxpy.Variable(U.shape), cvxpy.Variable(V.shape)

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pytest
 
 from tribit import InvalidInputError, TribitError, datasets
@@ -312,7 +313,6 @@ def test_a_failed_download_says_what_to_do(tmp_path, monkeypatch, error, message
 
 
 def test_pooch_itself_refuses_another_file(tmp_path, monkeypatch):
-    pooch = pytest.importorskip("pooch")
     source = write(tmp_path, "ml-100k", form="zip")
     monkeypatch.setattr(pooch, "os_cache", tmp_path.joinpath)
 

@@ -102,7 +102,6 @@ def test_nothing_is_drawn_off_a_terminal(capsys):
     ("name", "start"), [("demo.png", b"\x89PNG"), ("demo.PDF", b"%PDF"), ("demo.svg", b"<?xml")]
 )
 def test_a_picture_is_written(result, tmp_path, name, start):
-    pytest.importorskip("matplotlib")
     from matplotlib import pyplot
 
     plot_demo(result, tmp_path / name)
@@ -113,7 +112,6 @@ def test_a_picture_is_written(result, tmp_path, name, start):
 
 @pytest.mark.parametrize("name", ["demo.gif", "demo", "demo.png.txt"])
 def test_a_picture_of_no_known_kind_is_one_sentence(result, tmp_path, name):
-    pytest.importorskip("matplotlib")
     from matplotlib import pyplot
 
     before = pyplot.get_fignums()
@@ -124,7 +122,6 @@ def test_a_picture_of_no_known_kind_is_one_sentence(result, tmp_path, name):
 
 
 def test_a_missing_directory_is_one_sentence(result, tmp_path):
-    pytest.importorskip("matplotlib")
     with pytest.raises(InvalidInputError, match="directory does not exist"):
         plot_demo(result, tmp_path / "absent" / "demo.png")
 
@@ -144,7 +141,8 @@ def test_without_matplotlib_the_sentence_says_how_to_install_it(result, tmp_path
 
 
 def test_only_a_corner_of_a_large_matrix_is_shown(result, tmp_path, monkeypatch):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from matplotlib import pyplot
+
     monkeypatch.setattr(plots, "CORNER", 7)
     shapes = []
     original = pyplot.Axes.imshow

@@ -1,5 +1,6 @@
 import itertools
 
+import cvxpy
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -56,7 +57,6 @@ def draw(d, rho, *, rank=2, seed=0):
     ("l2", "radius"), [(0.0, None), (0.8, None), (None, 2.0), (0.8, 1.5), (0.8, 50.0)]
 )
 def test_the_squared_loss_has_the_minimum_of_a_convex_solver(rho, l2, radius):
-    cvxpy = pytest.importorskip("cvxpy")
     model = model_of(rho=rho, loss="squared", l2=l2, radius=radius).fit(TINY)
     X = cvxpy.Variable(TINY.shape)
     like, q = TINY > 0, 1 - rho
@@ -73,7 +73,6 @@ def test_the_squared_loss_has_the_minimum_of_a_convex_solver(rho, l2, radius):
 @pytest.mark.parametrize("radius", [0.5, 2.0])
 @pytest.mark.parametrize("l2", [None, 0.3])
 def test_the_likelihood_has_the_minimum_of_a_convex_solver(radius, l2):
-    cvxpy = pytest.importorskip("cvxpy")
     model = model_of(radius=radius, l2=l2, link=Logistic(1.5), rank=4, tol=1e-9).fit(TINY)
     W = cvxpy.Variable((7, 7), PSD=True)
     X = W[:3, 3:]
@@ -90,7 +89,6 @@ def test_the_likelihood_has_the_minimum_of_a_convex_solver(radius, l2):
     [(1.4, 0.7, None), (1.4, 0.7, 0.3), (None, 0.7, None), (6.0, 0.5, None)],
 )
 def test_bounds_on_entries_have_the_minimum_of_a_convex_solver(norm, radius, alpha, l2):
-    cvxpy = pytest.importorskip("cvxpy")
     A = (np.random.default_rng(0).random((6, 5)) < 0.4).astype(int)
     model = model_of(norm=norm, radius=radius, alpha=alpha, l2=l2, rank=6, tol=1e-7).fit(A)
     default = alpha * np.sqrt(5 * (30 if norm == "trace" else 1))
@@ -113,7 +111,6 @@ def test_bounds_on_entries_have_the_minimum_of_a_convex_solver(norm, radius, alp
 
 
 def test_a_trace_norm_ball_alone_has_the_minimum_of_a_convex_solver():
-    cvxpy = pytest.importorskip("cvxpy")
     A = (np.random.default_rng(0).random((6, 5)) < 0.4).astype(int)
     model = model_of(norm="trace", radius=3.0, rank=5, tol=1e-7).fit(A)
     X = cvxpy.Variable((6, 5))

@@ -96,7 +96,8 @@ def test_equal_input_gives_equal_bytes(tmp_path, draw):
 
 
 def test_the_settings_of_the_reader_neither_count_nor_change(tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
+    import matplotlib
+
     plain = draw_curves(tmp_path / "plain")[0].read_bytes()
     with matplotlib.rc_context({"font.size": 30.0, "lines.linewidth": 9.0}):
         assert draw_curves(tmp_path / "own")[0].read_bytes() == plain
