@@ -5,15 +5,10 @@ import numpy as np
 import pytest
 
 from tribit import InvalidInputError
-from tribit.experiments import pictures
-from tribit.experiments.pictures import (
-    Series,
-    Triangle,
-    check_pictures,
-    plot_curves,
-    plot_ratings,
-    plot_triangles,
-)
+from tribit.experiments import pictures, ternary
+from tribit.experiments.canvas import check_pictures
+from tribit.experiments.pictures import Series, plot_curves, plot_ratings
+from tribit.experiments.ternary import Triangle, plot_triangles
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 
@@ -147,27 +142,27 @@ def test_odd_values_beside_usual_ones(tmp_path):
 
 def test_one_far_value_does_not_take_all_colours():
     values = np.linspace(1.0, 2.0, 21)
-    scale = pictures._scale(values)
+    scale = ternary._scale(values)
     assert (scale.lowest, scale.highest, scale.clipped) == (1.0, 2.0, False)
     values[-1] = 100.0
-    scale = pictures._scale(values)
+    scale = ternary._scale(values)
     assert (scale.lowest, scale.highest, scale.clipped) == (1.0, values[-2], True)
     assert scale.levels.min() > scale.lowest
     assert scale.levels.max() < scale.highest
 
 
 def test_the_heading_tells_the_smallest_value_and_its_mixture():
-    assert pictures._heading(triangle(10)) == "logistic noise\n0.93 at (0.6, 0.2, 0.2)"
+    assert ternary._heading(triangle(10)) == "logistic noise\n0.93 at (0.6, 0.2, 0.2)"
     grid = mixtures(10)
     side = Triangle("side", grid, -grid[:, 0] * grid[:, 1])
-    assert pictures._heading(side).endswith("-0.25 at (0.5, 0.5, 0)")
+    assert ternary._heading(side).endswith("-0.25 at (0.5, 0.5, 0)")
     equal = triangle(5, change=np.ones_like)
-    assert pictures._heading(equal).endswith("1 everywhere")
+    assert ternary._heading(equal).endswith("1 everywhere")
 
 
 def test_levels_are_told_apart():
-    assert pictures._level_words(np.array([0.95, 1.0, 1.05])) == ["0.95", "1.00", "1.05"]
-    assert pictures._level_words(np.array([10.0, 20.0])) == ["10", "20"]
+    assert ternary._level_words(np.array([0.95, 1.0, 1.05])) == ["0.95", "1.00", "1.05"]
+    assert ternary._level_words(np.array([10.0, 20.0])) == ["10", "20"]
 
 
 def test_names_are_moved_apart_in_their_order():

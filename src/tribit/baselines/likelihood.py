@@ -22,7 +22,32 @@ from tribit.start import spectral_start
 SPARE = 5
 
 
-class TraceNormLikelihood(FactorModel):
+class _BoundedLikelihood(FactorModel):
+    """The likelihood inside a ball that a subclass names, and within alpha; it has the subclass's parameters."""
+
+    def _ball(self, shape: tuple[int, int], rank: int) -> MaxNorm | TraceNorm:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+        """
+        observations = as_observations(X, like_at=self.like_at)
+        check_positive("alpha", self.alpha)
+        rank = check_columns("rank", self.rank, min(observations.shape))
+        ball = self._ball(observations.shape, rank)
+        self.radius_ = ball.radius
+        set_result(self, _minimise(self, observations, ball), observations)
+        return self
+
+
+class TraceNormLikelihood(_BoundedLikelihood):
     """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over the trace-norm set ``K_*(alpha, r)``.
 
     The set has ``|X|_inf <= alpha`` and ``|X|_* <= alpha sqrt(r d1 d2)``.
@@ -99,26 +124,11 @@ class TraceNormLikelihood(FactorModel):
         self.like_at = like_at
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
-        y : ignored
-            Present for scikit-learn's interface.
-        """
-        observations = as_observations(X, like_at=self.like_at)
-        check_positive("alpha", self.alpha)
-        rank = check_columns("rank", self.rank, min(observations.shape))
-        entries = observations.shape[0] * observations.shape[1]
-        self.radius_ = self.alpha * float(np.sqrt(rank * entries))
-        set_result(self, _minimise(self, observations, TraceNorm(self.radius_)), observations)
-        return self
+    def _ball(self, shape: tuple[int, int], rank: int) -> TraceNorm:
+        return TraceNorm(self.alpha * float(np.sqrt(rank * shape[0] * shape[1])))
 
 
-class MaxNormLikelihood(FactorModel):
+class MaxNormLikelihood(_BoundedLikelihood):
     """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over ``|X|_inf <= alpha, |X|_max <= R``.
 
     Cai and Zhou (2013), "A max-norm constrained minimization approach to 1-bit matrix completion", where entries may
@@ -175,25 +185,10 @@ class MaxNormLikelihood(FactorModel):
         self.like_at = like_at
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
-        y : ignored
-            Present for scikit-learn's interface.
-        """
-        observations = as_observations(X, like_at=self.like_at)
-        check_positive("alpha", self.alpha)
-        rank = check_columns("rank", self.rank, min(observations.shape))
+    def _ball(self, shape: tuple[int, int], rank: int) -> MaxNorm:  # noqa: ARG002
         if self.radius is None:
-            self.radius_ = self.alpha * float(np.sqrt(rank))
-        else:
-            self.radius_ = check_positive("radius", self.radius)
-        set_result(self, _minimise(self, observations, MaxNorm(self.radius_)), observations)
-        return self
+            return MaxNorm(self.alpha * float(np.sqrt(rank)))
+        return MaxNorm(check_positive("radius", self.radius))
 
 
 def _minimise(model: Any, observations: Observations, ball: Constraint) -> SolverResult:

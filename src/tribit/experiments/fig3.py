@@ -10,7 +10,6 @@ import numpy as np
 from tribit.experiments.curves import floor, remarks, ways
 from tribit.experiments.exhibit import Claims, Exhibit
 from tribit.experiments.journal import Row
-from tribit.experiments.pictures import Triangle, plot_triangles
 from tribit.experiments.runner import Study
 from tribit.experiments.settings import Mixture, Settings, simplex
 from tribit.experiments.statistics import (
@@ -25,6 +24,7 @@ from tribit.experiments.statistics import (
     written,
 )
 from tribit.experiments.synthetic import EXPERIMENT_2, synthetic_study
+from tribit.experiments.ternary import Triangle, plot_triangles
 
 #: Where the paper's Fig. 3 is lowest, and how far off a mixture may be to count as the same place.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)

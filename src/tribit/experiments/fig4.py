@@ -23,7 +23,6 @@ from tribit.experiments.films import (
     films_study,
 )
 from tribit.experiments.journal import Row
-from tribit.experiments.pictures import Triangle, plot_triangles
 from tribit.experiments.runner import Study
 from tribit.experiments.settings import Settings, simplex
 from tribit.experiments.statistics import (
@@ -36,6 +35,7 @@ from tribit.experiments.statistics import (
     spread,
     written,
 )
+from tribit.experiments.ternary import Triangle, plot_triangles
 
 
 def _study(settings: Settings, data: Path | None) -> Study:

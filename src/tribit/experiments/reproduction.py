@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tribit.errors import InvalidInputError
 from tribit.experiments import fig1, fig2, fig3, fig4, table1
+from tribit.experiments.canvas import check_pictures
 from tribit.experiments.exhibit import Claims, Exhibit
 from tribit.experiments.journal import Journal, Row, check_header, read_journal
 from tribit.experiments.output import (
@@ -19,7 +20,6 @@ from tribit.experiments.output import (
     write_csv,
     write_text,
 )
-from tribit.experiments.pictures import check_pictures
 from tribit.experiments.runner import Pool, Study, progress_bar
 from tribit.experiments.settings import Settings
 from tribit.experiments.statistics import CAVEAT, claims_table
