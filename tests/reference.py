@@ -42,6 +42,23 @@ def weights(A, gammas, rho):
     )
 
 
+def inverse_weights(A, q, power):
+    """Return PN's weight of every entry: 0 where unobserved, mean 1 over the observed ones."""
+    w = np.where(A == 0, 0.0, np.broadcast_to(q, A.shape) ** -power)
+    return w / w[A != 0].mean()
+
+
+def imputed_weights(A, f0, rho, pn=0.0, power=0.0):
+    """Return c_plus, c_minus of ``pn PN + (1 - pn) DR``: f0 everywhere, the observed ones corrected by 1 / q."""
+    q = 1.0 - np.broadcast_to(rho, A.shape)
+    w = inverse_weights(A, q, power)
+    gap = np.where(A == 0, 0.0, ((A == 1) - f0) / q)
+    return (
+        pn * w * (A == 1) + (1 - pn) * (f0 + gap),
+        pn * w * (A == -1) + (1 - pn) * (1 - f0 - gap),
+    )
+
+
 def gammas_of(risk):
     return (risk.pn, risk.pu, risk.nu)
 
@@ -52,6 +69,13 @@ class Reference:
     def __init__(self, A, link, risk, rho=None):
         self.link = link
         self.plus, self.minus = weights(A, gammas_of(risk), risk.rho if rho is None else rho)
+
+    @classmethod
+    def of_weights(cls, link, plus, minus):
+        """Return the risk with these two weights for each entry."""
+        reference = cls.__new__(cls)
+        reference.link, reference.plus, reference.minus = link, plus, minus
+        return reference
 
     def entries(self, X):
         return self.plus * self.link.loss(X, 1) + self.minus * self.link.loss(X, -1)

@@ -1,11 +1,29 @@
+from itertools import product
+
 import numpy as np
 import pytest
 
-from reference import REGISTERED_LINKS, RHO, RISKS, RhoByEntry, gammas_of, link_id, links_of, table
+from reference import (
+    REGISTERED_LINKS,
+    RHO,
+    RISKS,
+    RhoByEntry,
+    gammas_of,
+    inverse_weights,
+    link_id,
+    links_of,
+    random_factors,
+    random_matrix,
+    table,
+    weights,
+)
 from tribit import risks
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.links import LINKS
-from tribit.risks import Missingness, Risk, nu, pn, pnu, pu, punu, tri
+from tribit.factors import Factors
+from tribit.imputation import Imputation
+from tribit.label_noise import LabelNoise
+from tribit.links import LINKS, Logistic, Probit
+from tribit.risks import Missingness, Risk, doubly_robust, nu, pn, pnu, pu, punu, tri
 
 NAN = float("nan")
 DRAWS = 400_000
@@ -71,9 +89,9 @@ def test_observed_weights_take_rho_entry_by_entry(gammas):
     rows, columns = np.array([0, 3, 4, 1]), np.array([1, 0, 3, 2])
     labels = np.array([1, -1, 1, -1], dtype=np.int8)
     got = np.stack(risk.observed_weights(labels, rows, columns), axis=1)
-    for weights, label, row, column in zip(got, labels, rows, columns, strict=True):
+    for pair, label, row, column in zip(got, labels, rows, columns, strict=True):
         one = Risk(*gammas, rho=float(model.dense[row, column])).table()
-        np.testing.assert_allclose(weights, one[0 if label > 0 else 2] - one[1], rtol=1e-12)
+        np.testing.assert_allclose(pair, one[0 if label > 0 else 2] - one[1], rtol=1e-12)
 
 
 # Unbiasedness
@@ -166,7 +184,164 @@ def test_a_rho_for_each_entry_keeps_the_risk_unbiased(link, gamma):
     assert z_score(total(one_rho, link, x, A), full) > 6
 
 
+# Weights 1 / q for the observed entries
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0])
+@pytest.mark.parametrize("gammas", [(1, 0, 0), (0.5, 0.3, 0.2)])
+def test_pn_weighs_entries_by_a_power_of_1_over_q_with_mean_1(gammas, power):
+    A, model = random_matrix((7, 6)), RhoByEntry((7, 6), seed=4)
+    i, j = np.nonzero(A)
+    got = Risk(*gammas, rho=model, inverse_power=power).observed_weights(A[i, j], i, j)
+    rest = weights(A, (0, *gammas[1:]), model.dense)
+    none = table(gammas, np.float64(0.5))[0]
+    w = inverse_weights(A, 1 - model.dense, power)
+    assert w[i, j].mean() == pytest.approx(1)
+    for side, kind in enumerate((1, -1)):
+        expected = gammas[0] * w * (kind == A) + rest[side] - none[side]
+        np.testing.assert_allclose(got[side], expected[i, j], rtol=1e-12, atol=1e-14)
+
+
+def test_one_q_for_all_weighs_all_alike():
+    labels, places = np.array([1, -1, 1]), np.arange(3)
+    plain, weighted = (Risk(0.6, 0.3, 0.1, 0.7, inverse_power=power) for power in (0.0, 1.0))
+    np.testing.assert_array_equal(
+        plain.observed_weights(labels, places, places),
+        weighted.observed_weights(labels, places, places),
+    )
+    np.testing.assert_array_equal(plain.table(), weighted.table())
+
+
+def test_weights_and_flipped_labels_go_together():
+    model, noise = RhoByEntry((1, 3)), LabelNoise(0.2, 0.1)
+    at = np.array([1, -1, 1]), np.zeros(3, int), np.arange(3)
+    noisy = np.array(Risk(1, 0, 0, model, noise, inverse_power=1.0).observed_weights(*at))
+    w = 1 / (1 - model.dense[0])
+    alone = np.array(pn(noise).observed_weights(*at))
+    np.testing.assert_allclose(noisy, alone * w / w.mean(), rtol=1e-12)
+
+
+# Every mask and every label in turn: the mean of a risk, exactly
+
+SMALL = (2, 2)
+HIDDEN = RhoByEntry(SMALL, seed=5)
+GUESS = Factors.of(*random_factors(SMALL, 2, seed=6))
+WRONG = RhoByEntry(SMALL, seed=7)
+
+
+def risk_of(risk, A, losses):
+    """Return the risk of a matrix: the dense term, and what observed entries add."""
+    like, dislike = losses
+    if risk.imputed is None:
+        total = np.sum(risk.nu * like + risk.pu * dislike)
+    else:
+        f0 = risk.imputed.link.probability(GUESS.row_factors @ GUESS.column_factors.T)
+        total = risk.unobserved * np.sum(f0 * like + (1 - f0) * dislike)
+    i, j = np.nonzero(A)
+    if not i.size:
+        return float(total)
+    plus, minus = risk.observed_weights(A[i, j], i, j)
+    return float(total + plus @ like[i, j] + minus @ dislike[i, j])
+
+
+def mean_and_truth(risk, link, f, *, scale=lambda _: 1.0):
+    """Return ``E scale(A) L(X, A)`` over all matrices, and the risk of all entries with their labels."""
+    q = 1 - HIDDEN.dense
+    x = np.random.default_rng(8).normal(size=SMALL)
+    losses = link.loss(x, 1), link.loss(x, -1)
+    mean = 0.0
+    for kinds in product((1, 0, -1), repeat=4):
+        A = np.reshape(kinds, SMALL)
+        chance = np.prod(np.select([A == 1, A == -1], [q * f, q * (1 - f)], 1 - q))
+        mean += chance * scale(A) * risk_of(risk, A, losses)
+    return mean, float(np.sum(f * losses[0] + (1 - f) * losses[1]))
+
+
+def some_f(seed=9):
+    return np.random.default_rng(seed).random(SMALL)
+
+
+def mean_inverse(A):
+    """What the weights of PN were divided by."""
+    return np.mean(1 / (1 - HIDDEN.dense[A != 0])) if A.any() else 0.0
+
+
+@each_link
+@pytest.mark.parametrize("make", [pu, nu, lambda rho: punu(0.3, rho)])
+def test_pu_and_nu_have_the_mean_of_the_full_risk_with_the_q_of_each_entry(link, make):
+    mean, truth = mean_and_truth(make(HIDDEN), link, some_f())
+    assert mean == pytest.approx(truth, rel=1e-11)
+    mean, truth = mean_and_truth(make(WRONG), link, some_f())
+    assert abs(mean - truth) > 0.01 * truth
+
+
+@each_link
+def test_pn_with_weights_has_the_mean_of_the_full_risk_up_to_their_scale(link):
+    weighted = Risk(1, 0, 0, HIDDEN, inverse_power=1.0)
+    mean, truth = mean_and_truth(weighted, link, some_f(), scale=mean_inverse)
+    assert mean == pytest.approx(truth, rel=1e-11)
+    plain, _ = mean_and_truth(pn(), link, some_f(), scale=mean_inverse)
+    assert abs(plain - truth) > 0.01 * truth
+
+
+@each_link
+def test_the_doubly_robust_risk_is_right_if_either_q_or_the_imputed_is(link):
+    imputed = link.probability(GUESS.row_factors @ GUESS.column_factors.T)
+    mean, truth = mean_and_truth(doubly_robust(GUESS, link, HIDDEN), link, some_f())
+    assert mean == pytest.approx(truth, rel=1e-11)
+    mean, truth = mean_and_truth(doubly_robust(GUESS, link, WRONG), link, imputed)
+    assert mean == pytest.approx(truth, rel=1e-11)
+    mean, truth = mean_and_truth(doubly_robust(GUESS, link, WRONG), link, some_f())
+    assert abs(mean - truth) > 0.01 * truth
+
+
+def test_a_constant_that_is_imputed_is_punu():
+    link = Logistic(2.0)
+    level = Factors.of(np.zeros((5, 1)), np.zeros((4, 1)), link.level(0.3))
+    A, model = random_matrix((5, 4)), RhoByEntry((5, 4))
+    i, j = np.nonzero(A)
+    np.testing.assert_allclose(
+        doubly_robust(level, link, model).observed_weights(A[i, j], i, j),
+        punu(0.3, model).observed_weights(A[i, j], i, j),
+        rtol=1e-9,
+    )
+
+
+def test_pn_beside_what_is_imputed():
+    risk = doubly_robust(GUESS, "probit", 0.5, pn=0.4)
+    assert gammas_of(risk) == pytest.approx((0.4, 0.3, 0.3))
+    assert risk.imputed.link == Probit()
+    assert risk.imputed.shape == SMALL
+
+
 # Errors
+
+
+@pytest.mark.parametrize("power", [-0.1, 1.1, NAN])
+def test_the_power_of_1_over_q_is_from_0_to_1(power):
+    with pytest.raises(InvalidInputError, match=r"inverse_power must be in \[0, 1\]; got"):
+        Risk(1, 0, 0, 0.5, inverse_power=power)
+
+
+def test_bad_imputations_are_refused():
+    with pytest.raises(InvalidTypeError, match=r"needs the Factors of a fitted model; got ndarray"):
+        doubly_robust(np.eye(2), "logistic", 0.5)
+    with pytest.raises(InvalidTypeError, match=r"needs the Link of a fitted model; got str"):
+        Imputation(GUESS, "logistic")
+    with pytest.raises(InvalidInputError, match=r"not finite: fit the model again"):
+        doubly_robust(Factors.of(np.full((2, 1), NAN), np.ones((2, 1))), "logistic", 0.5)
+    with pytest.raises(InvalidInputError, match=r"There is no link 'cauchy'"):
+        doubly_robust(GUESS, "cauchy", 0.5)
+    with pytest.raises(InvalidTypeError, match=r"imputed must be an Imputation or None; got float"):
+        Risk(0.5, 0.25, 0.25, 0.5, imputed=0.5)
+    with pytest.raises(InvalidInputError, match=r"PN imputes nothing: give PU or NU weight"):
+        doubly_robust(GUESS, "logistic", 0.5, pn=1.0)
+    with pytest.raises(InvalidInputError, match=r"pn must be in \[0, 1\]; got -1"):
+        doubly_robust(GUESS, "logistic", 0.5, pn=-1)
+    with pytest.raises(
+        InvalidInputError, match=r"What is imputed differs by entry, so there is no"
+    ):
+        doubly_robust(GUESS, "logistic", 0.5).table()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def solve(
     multipliers = np.zeros(g.shape[0]) if multipliers is None else multipliers
     for _ in range(calls):
         minima = minimise_in_balls(
-            g, packed, p0, multipliers, l2=l2, k=k, norm=norm, rounding=rounding, bound=bound
+            g, packed, p0, multipliers, ridge=l2, k=k, norm=norm, rounding=rounding, bound=bound
         )
         multipliers = minima.multipliers
     return minima

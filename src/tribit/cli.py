@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tribit import __version__
+from tribit.cli_values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
 from tribit.errors import InvalidInputError, TribitError
 
 app = typer.Typer(
@@ -76,23 +77,78 @@ def fit(
     ] = None,
     duplicates: DuplicatesOption = "error",
     gammas: Annotated[
-        tuple[float, float, float],
-        typer.Option(help="Weights of the PN, PU and NU risks, summing to 1."),
-    ] = (1.0, 0.0, 0.0),
-    rho: Annotated[float | None, typer.Option(help="P(unobserved) [the share that is].")] = None,
+        tuple[float, float, float] | None,
+        typer.Option(
+            help="Weights of the PN, PU and NU risks, summing to 1 [auto].", show_default=False
+        ),
+    ] = None,
+    rho: Annotated[
+        Any,
+        typer.Option(
+            parser=number_or_word,
+            metavar=VALUE,
+            help="P(unobserved), or constant, row-column, low-rank.",
+        ),
+    ] = "auto",
     link: Annotated[str, typer.Option(help="logistic or probit.")] = "logistic",
     link_scale: Annotated[
         float, typer.Option(help="Scale of the logistic link, or sigma of the probit link.")
     ] = 1.0,
-    rank: Annotated[int, typer.Option(help="Columns of the factors.")] = 10,
+    rank: Annotated[
+        Any, typer.Option(parser=whole_or_auto, metavar=VALUE, help="Columns of the factors.")
+    ] = "auto",
     radius: Annotated[
-        float | None, typer.Option(help="Radius of the norm ball [none; about 1.1 for a mixture].")
-    ] = None,
+        Any,
+        typer.Option(
+            parser=number_or_word, metavar=VALUE, help="Radius of the norm ball, or none."
+        ),
+    ] = "auto",
     norm: Annotated[str, typer.Option(help="Norm of the ball: max or trace.")] = "max",
-    alpha: Annotated[float | None, typer.Option(help="Bound on the low-rank entries.")] = None,
-    l2: Annotated[float, typer.Option(help="Weight of the ridge penalty.")] = 5.0,
+    alpha: Annotated[
+        Any,
+        typer.Option(
+            parser=number_or_word,
+            metavar=VALUE,
+            help="Bound on the low-rank entries.",
+            show_default="none",
+        ),
+    ] = None,
+    l2: Annotated[
+        Any,
+        typer.Option(parser=number_or_word, metavar=VALUE, help="Weight of the ridge on factors."),
+    ] = "auto",
+    l2_intercept: Annotated[
+        Any,
+        typer.Option(
+            parser=number_or_word, metavar=VALUE, help="Weight of the ridge on intercepts."
+        ),
+    ] = "auto",
+    mask_features: Annotated[
+        Any,
+        typer.Option(
+            parser=yes_no_or_auto,
+            metavar="yes|no|auto",
+            help="Learn from which entries were observed.",
+        ),
+    ] = "auto",
+    l2_mask: Annotated[
+        Any,
+        typer.Option(
+            parser=number_or_word, metavar=VALUE, help="Weight of the ridge on mask features."
+        ),
+    ] = "auto",
     intercept: Annotated[bool, typer.Option(help="Fit intercepts.")] = True,
-    solver: Annotated[str, typer.Option(help="newton or projected_gradient.")] = "newton",
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Predictions are for cells like the observed ones, or for all alike: observed, all."
+        ),
+    ] = "observed",
+    scoring: Annotated[
+        str, typer.Option(help="What to choose by: log_loss, error or auc.")
+    ] = "log_loss",
+    n_candidates: Annotated[int | None, typer.Option(help="Most settings to try.")] = None,
+    solver: Annotated[str, typer.Option(help="newton, lbfgs or projected_gradient.")] = "auto",
     max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
     tol: Annotated[float, typer.Option(help="Stop below this relative decrease.")] = 1e-5,
@@ -118,7 +174,7 @@ def fit(
         value=value,
         duplicates=duplicates,
         like_at=like_at,
-        gammas=gammas,
+        gammas="auto" if gammas is None else gammas,
         rho=rho,
         link=LINKS[link](link_scale),  # type: ignore[call-arg]
         rank=rank,
@@ -126,7 +182,13 @@ def fit(
         norm=norm,
         alpha=alpha,
         l2=l2,
+        l2_intercept=l2_intercept,
+        mask_features=mask_features,
+        l2_mask=l2_mask,
         intercept=intercept,
+        target=target,
+        scoring=scoring,
+        n_candidates=n_candidates,
         solver=solver,
         max_iter=max_iter,
         max_time=max_time,
@@ -142,12 +204,26 @@ def fit(
         {
             "model": str(out),
             "rows x columns": f"{shape[0]} x {shape[1]}",
-            "rho": f"{model.rho_:.4f}",
+            "rho": f"{model.rho_:.4f}" if isinstance(model.rho_, float) else str(rho),
+            **_chosen(model),
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )
+
+
+def _chosen(model: Any) -> dict[str, str]:
+    """Return what the fit chose from the data, and why, as rows of a table."""
+    if model.search_ is None:
+        return {}
+    if model.search_.best is None:
+        return {"chosen": f"nothing: {model.search_.stop_reason}"}
+    scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
+    return {
+        "chosen": str(model.search_.best.settings),
+        f"held-out {model.search_.scoring}": f"{scores} ({model.search_.n_held_out} entries)",
+    }
 
 
 @app.command(epilog="Example: tribit predict model.tribit pairs.csv -o scores.csv")

@@ -15,6 +15,7 @@ from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.risks import Missingness
+from tribit.selection import AUTO, begun, is_auto, settled, suited
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
 
@@ -24,45 +25,66 @@ class BinaryMatrixCompletion(FactorModel):
 
     Minimises over low-rank ``X = U V' + intercepts``
 
-        g_PN L_PN(X) + g_PU L_PU(X) + g_NU L_NU(X) + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
+        g_PN L_PN(X) + g_PU L_PU(X) + g_NU L_NU(X) + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
-    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI).
+    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With mask features U and V are
+    themselves sums over the entries observed in a row or column (:mod:`tribit.features`).
+
+    What is ``"auto"``, by default everything that matters, is chosen on held-out entries (:mod:`tribit.selection`);
+    ``print(model.search_)`` says what was chosen and why.
 
     Parameters
     ----------
-    gammas : tuple of three floats, default=(1, 0, 0)
+    gammas : tuple of three floats or "auto", default="auto"
         Weights ``(g_PN, g_PU, g_NU)`` of the risks: at least 0, summing to 1. (1, 0, 0) learns from the observed
         signs alone.
-    rho : float, Missingness, {"constant", "row-column", "low-rank"} or None, default=None
+    rho : float, Missingness, {"constant", "row-column", "low-rank", "auto"} or None, default="auto"
         Probability that an entry is unobserved; None or "constant" for the share that is. It matters when
-        g_PU + g_NU > 0. A model has one for each entry; a name fits that model of :mod:`tribit.propensity` to where
-        the observations are.
+        g_PU + g_NU > 0, and for ``target="all"``. A model has one for each entry; a name fits that model of
+        :mod:`tribit.propensity` to where the observations are. "auto" is "low-rank" for ``target="all"``, else
+        "constant".
     link : str or Link, default="logistic"
         "logistic", "probit" or a :class:`~tribit.Link` such as ``Logistic(scale=7)``.
-    rank : int, default=10
-        Number of columns of U and V.
-    radius : float or None, default=None
+    rank : int or "auto", default="auto"
+        Number of columns of U and V; 0 for intercepts alone.
+    radius : float, None or "auto", default="auto"
         Radius of the norm ball. None: no ball under PN; a mixture has no minimum without a bound and is given
-        ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``.
+        ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
     norm : {"max", "trace"}, default="max"
         Norm of the ball, in factor form. "trace" needs ``solver="projected_gradient"``.
-    alpha : float or None, default=None
+    alpha : float, None or "auto", default=None
         Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``, which keeps it by
         scaling all of ``U V'`` as the paper does, and stops well above the minimum;
-        :class:`~tribit.baselines.MaxNormLikelihood` keeps it exactly.
-    l2 : float, default=5.0
-        Weight of the ridge penalty.
+        :class:`~tribit.baselines.MaxNormLikelihood` keeps it exactly. "auto" is the radius that is chosen.
+    l2 : float or "auto", default="auto"
+        Weight of the ridge penalty on U and V.
+    l2_intercept : float, None or "auto", default="auto"
+        Weight of the ridge penalty on row and column intercepts; None for ``l2``.
+    mask_features : bool or "auto", default="auto"
+        Whether factors are also sums over the observed entries, of any label. It needs PN alone.
+    l2_mask : float, None or "auto", default="auto"
+        Weight of the ridge penalty on what mask features bring; None for 1.7 ``l2``.
     intercept : bool, default=True
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
         g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
         radius (or alpha): the risk has no minimum in them otherwise.
-    solver : str or solver, default="newton"
-        "newton", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``.
+    target : {"observed", "all"}, default="observed"
+        The entries that predictions are for, which decides what is chosen: those that are observed in the same way as
+        the given ones, or all entries alike (held-out entries then weigh ``1 / q``, q the probability of being
+        observed).
+    scoring : {"log_loss", "error", "auc"}, default="log_loss"
+        The measure of held-out entries by which to choose.
+    n_candidates : int or None, default=None
+        Most settings to try.
+    solver : str or solver, default="auto"
+        "newton", "lbfgs", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``. "auto" is "lbfgs"
+        for mask features and for rank 0, else "newton".
     max_iter : int or None, default=None
-        Most iterations; None for the solver's own number (newton 100 sweeps, projected_gradient 2000 steps).
+        Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps, projected_gradient
+        2000).
     max_time : float or None, default=None
-        Most seconds.
+        Most seconds: of the search, and again of the last fit.
     tol : float, default=1e-5
         Stop when an iteration's first-order decrease is at most this share of the objective.
     like_at : float or None, default=None
@@ -72,11 +94,11 @@ class BinaryMatrixCompletion(FactorModel):
     n_jobs : int or None, default=None
         Threads; None or -1 for every core. The result has the same bits for any number.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the first factors.
+        Draws the first factors, and which entries are held out.
     verbose : int, default=0
         1 shows a progress bar (on a terminal).
     callback : callable or None, default=None
-        Called with a :class:`~tribit.Iteration` after each iteration; returning True stops the fit.
+        Called with a :class:`~tribit.Iteration` after each iteration of the last fit; returning True stops it.
 
     Attributes
     ----------
@@ -89,17 +111,19 @@ class BinaryMatrixCompletion(FactorModel):
     objective_ : float
         The objective above at the solution, in float64.
     n_iter_ : int
-        Iterations done.
+        Iterations done by the last fit.
     converged_ : bool
         Whether ``tol`` was reached.
     stop_reason_ : str
         Why the solver stopped.
     history_ : list of Iteration
         What was known after each iteration.
+    search_ : Search or None
+        Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
+    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, mask_features_, l2_mask_
+        The values that were used.
     rho_ : float or Missingness
         The ``rho`` that was used. A file does not keep a fitted model of it: then None in what was loaded.
-    radius_ : float or None
-        The radius that was used.
     n_features_in_ : int
         Number of columns of the matrix.
     row_ids_, column_ids_ : array or None
@@ -119,17 +143,23 @@ class BinaryMatrixCompletion(FactorModel):
 
     def __init__(
         self,
-        gammas: Any = (1, 0, 0),
+        gammas: Any = AUTO,
         *,
-        rho: Any = None,
+        rho: Any = AUTO,
         link: Any = "logistic",
-        rank: int = 10,
-        radius: float | None = None,
+        rank: Any = AUTO,
+        radius: Any = AUTO,
         norm: str = "max",
-        alpha: float | None = None,
-        l2: float = 5.0,
+        alpha: Any = None,
+        l2: Any = AUTO,
+        l2_intercept: Any = AUTO,
+        mask_features: Any = AUTO,
+        l2_mask: Any = AUTO,
         intercept: bool = True,
-        solver: Any = "newton",
+        target: str = "observed",
+        scoring: str = "log_loss",
+        n_candidates: int | None = None,
+        solver: Any = AUTO,
         max_iter: int | None = None,
         max_time: float | None = None,
         tol: float = 1e-5,
@@ -148,7 +178,13 @@ class BinaryMatrixCompletion(FactorModel):
         self.norm = norm
         self.alpha = alpha
         self.l2 = l2
+        self.l2_intercept = l2_intercept
+        self.mask_features = mask_features
+        self.l2_mask = l2_mask
         self.intercept = intercept
+        self.target = target
+        self.scoring = scoring
+        self.n_candidates = n_candidates
         self.solver = solver
         self.max_iter = max_iter
         self.max_time = max_time
@@ -175,18 +211,15 @@ class BinaryMatrixCompletion(FactorModel):
         self
         """
         observations = as_observations(X, like_at=self.like_at)
-        solver = as_solver(self.solver)
         draws = generator(self.random_state)
+        asked = None if is_auto(self.solver) else as_solver(self.solver)
+        settings, search = settled(self, observations, asked, draws)
+        solver = suited(settings) if asked is None else asked
         problem = make_problem(
             observations,
-            gammas=self.gammas,
-            rho=self.rho,
+            **settings.parameters(),
             link=self.link,
-            rank=self.rank,
-            radius=self.radius,
             norm=self.norm,
-            alpha=self.alpha,
-            l2=self.l2,
             intercept=self.intercept,
             dtype=self.dtype,
             n_jobs=self.n_jobs,
@@ -195,14 +228,17 @@ class BinaryMatrixCompletion(FactorModel):
         most = solver.max_iter if self.max_iter is None else self.max_iter
         with progress("fitting", most, self.callback, shown=bool(self.verbose)) as callback:
             stopping = Stopping(most, self.tol, self.max_time, callback)
-            result = solver.minimise(
-                problem.objective, problem.constraints, problem.start, stopping, draws
-            )
-        factors = result.factors.astype(self.dtype)
-        self._set_fitted(factors, observations)
+            start = begun(problem, settings, search)
+            result = solver.minimise(problem.objective, problem.constraints, start, stopping, draws)
+        self._set_fitted(problem.factors(result.factors).astype(self.dtype), observations)
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.stop_reason_, self.history_ = result.stop_reason, result.history
-        self.objective_ = problem.objective.in_float64().value(factors.astype("float64"))
+        self.objective_ = problem.objective.in_float64().value(
+            result.factors.astype(self.dtype).astype("float64")
+        )
+        self.search_ = search
+        for name, value in settings.parameters().items():
+            setattr(self, f"{name}_", value)
         self.rho_, self.radius_ = problem.rho, problem.radius
         self.names_: tuple[str, str, str | None] | None = None
         if result.stop_reason in (DIVERGED, NO_DESCENT) and not result.converged:

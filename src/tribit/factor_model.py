@@ -16,6 +16,7 @@ from tribit.ids import lookup
 from tribit.links import Link, as_link
 
 if TYPE_CHECKING:
+    from tribit.finders.protocol import Finder
     from tribit.recommendation import Recommendations
 
 Array = NDArray[np.floating[Any]]
@@ -97,13 +98,14 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         *,
         exclude_seen: Any = None,
         avoid_dislikes: float = 1.0,
-        finder: FactorModel | None = None,
+        finder: FactorModel | Finder | None = None,
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
-        Without a finder, by the probability of a like. With one, by
-        ``log P_finder + avoid_dislikes log P(like)``: what the row is likely to look for, less what it would
-        dislike there.
+        Without a finder, by the probability of a like. With a :class:`~tribit.finders.LikeFinder`, by the likes less
+        ``avoid_dislikes`` times the dislikes to be expected, ``q (p - avoid_dislikes (1 - p))``: q says how likely the
+        row is to come to a column, and p, on which model and finder are asked alike, that it will like it there. With
+        another model as finder, by ``log P_finder + avoid_dislikes log P(like)``.
 
         Parameters
         ----------
@@ -114,16 +116,19 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         exclude_seen : Observations, sparse matrix or array, optional
             Entries to leave out, such as those the model was fitted on; matched by id where the model has ids.
         avoid_dislikes : float, default=1.0
-            Weight of P(like) beside a finder, at least 0: more shows fewer dislikes and finds fewer likes.
-        finder : FactorModel, optional
-            A fitted model of which entries are observed and liked, such as
+            At least 0; more shows fewer dislikes and finds fewer likes. With a ``LikeFinder``, how many likes one
+            would give up to avoid a dislike; with another model, the weight of P(like) beside it.
+        finder : LikeFinder, Finder or FactorModel, optional
+            Fitted on the same rows and columns: ``LikeFinder().fit(X)``, anything like it
+            (:class:`tribit.finders.Finder`), or a model of which entries are observed and liked, such as
             ``BinaryMatrixCompletion((0, 1, 0), rho=0.0, radius=20)`` fitted on the likes alone
-            (:func:`tribit.simulate.likes_only`), or of which are observed.
+            (:func:`tribit.simulate.likes_only`).
 
         Returns
         -------
         Recommendations
-            Rows, columns and scores (log-probabilities, as above). Equal ones come in the order of the columns.
+            Rows, columns and scores (as above; log-probabilities where there is no ``LikeFinder``). Equal ones come in
+            the order of the columns.
         """
         from tribit.recommendation import recommend  # noqa: PLC0415 - it takes the estimator
 

@@ -84,6 +84,13 @@ class Link(ABC):
             lambda x: self.loss(x, 1) + self.loss(x, -1), check_positive("alpha", alpha)
         )
 
+    def curvature(self, alpha: float) -> float:
+        """Return ``sup l''(x, y)`` over both labels and ``|x| <= alpha``: how much one entry can bend a risk."""
+        return _supremum(
+            lambda x: np.maximum(self.second(x, 1), self.second(x, -1)),
+            check_positive("alpha", alpha),
+        )
+
 
 @dataclass(frozen=True)
 class Logistic(Link):

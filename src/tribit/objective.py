@@ -1,7 +1,7 @@
 """The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty.
 
     F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
-                       + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
+                       + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
 The one number ``b`` is not penalised. Where unobserved entries count, F can have no lower bound in the
 intercepts: then ``b`` stays what it is at the start, and row and column intercepts within ``intercept_bound``.
@@ -25,6 +25,9 @@ from tribit.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
+#: A factor that is still near 0 will grow: its mean square counts as this at least, where curvatures are guessed.
+LEAST_SQUARE = 0.1
+
 
 class Objective:
     """Value and gradients of a penalised risk, through a kernel.
@@ -38,7 +41,9 @@ class Objective:
     risk : Risk
         How much each kind of entry counts.
     l2 : float
-        Weight of the ridge penalty on factors and on row and column intercepts.
+        Weight of the ridge penalty on the factors.
+    l2_intercept : float or None
+        Weight of the ridge penalty on row and column intercepts; None for ``l2``.
     intercept : bool
         Whether the intercepts are unknowns (otherwise they stay 0).
     intercept_bound : float
@@ -56,6 +61,7 @@ class Objective:
         risk: Risk,
         *,
         l2: float = 0.0,
+        l2_intercept: float | None = None,
         intercept: bool = False,
         intercept_bound: float = np.inf,
         dtype: str = "float64",
@@ -63,6 +69,7 @@ class Objective:
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
         self.ridge, self.intercept = Ridge(l2), intercept
+        self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
         self.intercept_bound = intercept_bound
         self.kernel: Kernel = make_kernel(
             observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
@@ -77,6 +84,7 @@ class Objective:
             self.link,
             self.risk,
             l2=self.ridge.l2,
+            l2_intercept=self.intercept_ridge.l2,
             intercept=self.intercept,
             intercept_bound=self.intercept_bound,
             dtype="float64",
@@ -114,34 +122,71 @@ class Objective:
         return factors.row_factors, factors.column_factors
 
     def penalty(self, factors: Factors) -> float:
-        """Return ``l2 / 2`` times the squared norms of factors and row and column intercepts."""
+        """Return the ridge penalties of the factors and of row and column intercepts."""
         return self.ridge.value(
-            factors.row_factors,
-            factors.column_factors,
-            factors.row_intercepts,
-            factors.column_intercepts,
-        )
+            factors.row_factors, factors.column_factors
+        ) + self.intercept_ridge.value(factors.row_intercepts, factors.column_intercepts)
 
     def value(self, factors: Factors) -> float:
         """Return F."""
+        return self.risk_value(factors) + self.penalty(factors)
+
+    def risk_value(self, factors: Factors) -> float:
+        """Return the risk alone, without the ridge."""
         with single_threaded_blas():
-            return self.kernel.value(*self.product(factors)) + self.penalty(factors)
+            return self.kernel.value(*self.product(factors))
 
     def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
         """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
+        total, gradient = self.risk_gradient(factors, value=value)
+        ridge, intercept_ridge = self.ridge.gradient, self.intercept_ridge.gradient
+        return total + self.penalty(factors), Factors(
+            gradient.row_factors + ridge(factors.row_factors),
+            gradient.column_factors + ridge(factors.column_factors),
+            gradient.intercept,
+            gradient.row_intercepts + intercept_ridge(factors.row_intercepts),
+            gradient.column_intercepts + intercept_ridge(factors.column_intercepts),
+        )
+
+    def scales(self, factors: Factors) -> Factors:
+        """Return the curvature of F in each unknown, roughly: it sets how fast a solver is, not where it ends."""
+        risk = self.curvatures(factors)
+        l2, l2_intercept = self.ridge.l2, self.intercept_ridge.l2
+        return Factors(
+            risk.row_factors + l2,
+            risk.column_factors + l2,
+            risk.intercept,
+            risk.row_intercepts + l2_intercept,
+            risk.column_intercepts + l2_intercept,
+        )
+
+    def curvatures(self, factors: Factors) -> Factors:
+        """Return the curvature of the risk in each unknown, as if every entry that counts had even odds."""
+        d1, d2 = self.shape
+        seen, zero = self.observations, np.zeros(1)
+        bend = float(self.link.second(zero, 1)[0])
+        rows, columns = (
+            np.full(d1, self.risk.unobserved * d2),
+            np.full(d2, self.risk.unobserved * d1),
+        )
+        rows += self.risk.pn * np.bincount(seen.rows, minlength=d1)
+        columns += self.risk.pn * np.bincount(seen.columns, minlength=d2)
+        U, V = factors.row_factors, factors.column_factors
+        squares = (max(float(np.mean(F**2)) if F.size else 0.0, LEAST_SQUARE) for F in (V, U))
+        in_U, in_V = (
+            np.broadcast_to(bend * square * counts[:, None], F.shape)
+            for F, counts, square in zip((U, V), (rows, columns), squares, strict=True)
+        )
+        return Factors(in_U, in_V, bend * float(np.sum(rows)), bend * rows, bend * columns)
+
+    def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return the risk alone (NaN unless ``value``) and its gradient."""
         with single_threaded_blas():
             total, in_P, in_Q = self.kernel.gradient(*self.product(factors), value=value)
         k = factors.rank
-        ridge = self.ridge.gradient
         if self.intercept:
             # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
             rows, columns = in_P[:, k], in_Q[:, k + 1]
         else:  # they are no unknowns, and stay
             rows, columns = np.zeros(self.shape[0]), np.zeros(self.shape[1])
-        return total + self.penalty(factors), Factors(
-            in_P[:, :k] + ridge(factors.row_factors),
-            in_Q[:, :k] + ridge(factors.column_factors),
-            float(np.sum(rows)),
-            rows + ridge(factors.row_intercepts),
-            columns + ridge(factors.column_intercepts),
-        )
+        return total, Factors(in_P[:, :k], in_Q[:, :k], float(np.sum(rows)), rows, columns)

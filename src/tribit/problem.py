@@ -1,11 +1,13 @@
 """From a user's words (gammas, radius, l2, ...) to an objective, its constraints and a first point.
 
-    min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)
+    min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2)
+                                     +  l2_intercept / 2 (|a|^2 + |c|^2)
     subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
 
 PN alone is bounded below whatever X is. A mixture is not: PU rewards an observed like by ``rho / (1 - rho)`` times
 the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and the intercepts
-are kept within it too.
+are kept within it too. Mask features (:mod:`tribit.features`) tie rows to one another, which no ball on single rows
+allows: they go with PN alone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from tribit.errors import (
     UnknownRhoWarning,
 )
 from tribit.factors import Factors
+from tribit.features import FeaturedObjective, MaskFeatures
 from tribit.links import Link, as_link
 from tribit.objective import Objective
 from tribit.observations import Observations
@@ -43,17 +46,25 @@ NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNor
 #: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
 #: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
 DEFAULT_BOUND_PROBABILITY = 0.75
+#: What mask features bring is shrunk by so many times the ridge of the factors, where no weight is given.
+MASK_SHARE = 1.7
 
 
 @dataclass(frozen=True)
 class Problem:
     """An objective, the constraints on its factors, where to start, and the values chosen on the way."""
 
-    objective: Objective
+    objective: Objective | FeaturedObjective
     constraints: list[Constraint]
     start: Factors
     rho: float | Missingness
     radius: float | None
+
+    def factors(self, unknowns: Factors) -> Factors:
+        """Return the factors of the matrix, which mask features add to the unknowns."""
+        if isinstance(self.objective, FeaturedObjective):
+            return self.objective.features.combine(unknowns)
+        return unknowns
 
 
 def make_problem(
@@ -67,6 +78,9 @@ def make_problem(
     norm: Any,
     alpha: Any,
     l2: Any,
+    l2_intercept: Any = None,
+    mask_features: Any = False,
+    l2_mask: Any = None,
     intercept: Any,
     dtype: Any,
     n_jobs: Any,
@@ -75,10 +89,14 @@ def make_problem(
     """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
     curve = as_link(link)
     weights = check_gammas(gammas)
-    columns = _rank(rank, observations.shape)
+    _check_switch("intercept", intercept)
+    _check_switch("mask_features", mask_features)
+    columns = _rank(rank, observations.shape, intercept)
     check_not_negative("l2", l2)
-    if not isinstance(intercept, bool | np.bool_):
-        raise InvalidTypeError(f"intercept must be True or False; got {intercept!r}.")
+    if l2_intercept is not None:
+        check_not_negative("l2_intercept", l2_intercept)
+    if l2_mask is not None:
+        check_not_negative("l2_mask", l2_mask)
     if dtype not in ("float32", "float64"):
         raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     if not isinstance(norm, str) or norm not in NORMS:
@@ -93,6 +111,12 @@ def make_problem(
                 f"norm={norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a default."
             )
         radius, norm = curve.level(DEFAULT_BOUND_PROBABILITY), "max"
+    if mask_features and (mixed or radius is not None or alpha is not None):
+        what = "weight on unobserved entries" if mixed else "a radius or an alpha"
+        raise InvalidInputError(
+            f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and no "
+            "ball holds them; leave out one of the two."
+        )
     ball: Constraint = Unconstrained() if radius is None else NORMS[norm](radius)
     constraints = [ball]
     if alpha is not None:
@@ -109,6 +133,7 @@ def make_problem(
         curve,
         risk,
         l2=l2,
+        l2_intercept=l2_intercept,
         intercept=intercept,
         intercept_bound=bound,
         dtype=dtype,
@@ -118,7 +143,13 @@ def make_problem(
     start = spectral_start(objective, constraints, columns, level, generator)
     if not mixed:
         start = _quiet_unseen(start, observations)
-    return Problem(objective, constraints, start, risk.rho, radius)
+    if not mask_features:
+        return Problem(objective, constraints, start, risk.rho, radius)
+    features = MaskFeatures.of(observations)
+    featured = FeaturedObjective(
+        objective, features, MASK_SHARE * l2 if l2_mask is None else l2_mask
+    )
+    return Problem(featured, constraints, features.begin(start), risk.rho, radius)
 
 
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
@@ -132,9 +163,16 @@ def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random
     return rho
 
 
-def _rank(rank: Any, shape: tuple[int, int]) -> int:
+def _check_switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} must be True or False; got {value!r}.")
+
+
+def _rank(rank: Any, shape: tuple[int, int], intercept: bool) -> int:
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer):
         raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
+    if rank == 0 and intercept:
+        return 0
     if not 1 <= rank <= max(shape):
         raise InvalidInputError(
             f"rank must be from 1 to {max(shape)}, the larger side of the {shape[0]} x {shape[1]} matrix; "

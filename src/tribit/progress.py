@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from tribit.solvers.loop import Callback, Iteration
+
+#: The most candidates a search is likely to try: what its bar is full at.
+CANDIDATES = 30
 
 
 @contextmanager
@@ -38,3 +41,30 @@ def progress(
             return callback(iteration) if callback is not None else None
 
         yield both
+
+
+@contextmanager
+def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Yield a function to be told of each candidate of a search; None where there is no terminal."""
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed} tried  best {task.fields[best]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("choosing", total=CANDIDATES, best="")
+        lowest = float("inf")
+
+        def told(candidate: Any) -> None:
+            nonlocal lowest
+            lowest = min(lowest, candidate.score)
+            bar.update(task, advance=1, best=f"{lowest:.5g}")
+
+        yield told

@@ -20,12 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tribit.axes import Axes
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
+from tribit.finders.protocol import Finder
+from tribit.finders.scores import Score, is_finder, model_score
 from tribit.ids import Positions, first_true
 from tribit.metrics import evaluate
 from tribit.observations import as_observations
-from tribit.recommendation import Axes, Score, best_columns, check_length, model_score
+from tribit.recommendation import best_columns, check_length
 
 __all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
 
@@ -60,21 +63,21 @@ class RankingReport:
 
 
 def ranking_report(
-    scores: FactorModel | NDArray[Any] | Callable[[Positions], Any],
+    scores: FactorModel | Finder | NDArray[Any] | Callable[[Positions], Any],
     train: Any,
     held_out: Any,
     n: int = 10,
     *,
     avoid_dislikes: float = 1.0,
-    finder: FactorModel | None = None,
+    finder: FactorModel | Finder | None = None,
 ) -> RankingReport:
     """Measure the top ``n`` of everything that was not trained on.
 
     Parameters
     ----------
-    scores : FactorModel, array of shape (n_rows, n_columns) or callable
-        A fitted model, which ranks as its ``recommend`` does; or the scores of another system, more is better:
-        all of them, or a function that gives those of the rows at an array of positions.
+    scores : FactorModel, Finder, array of shape (n_rows, n_columns) or callable
+        A fitted model or finder, which ranks as its ``recommend`` does; or the scores of another system, more is
+        better: all of them, or a function that gives those of the rows at an array of positions.
     train : Observations, sparse matrix or array
         What the scores were fitted on: never shown again.
     held_out : Observations, sparse matrix or array
@@ -82,8 +85,8 @@ def ranking_report(
     n : int, default=10
         Length of a list.
     avoid_dislikes : float, default=1.0
-        As in :meth:`tribit.factor_model.FactorModel.recommend`; without a finder it plays no part.
-    finder : FactorModel, optional
+        As in :meth:`tribit.factor_model.FactorModel.recommend`; for a model without a finder it plays no part.
+    finder : FactorModel or Finder, optional
         As there; for a model only.
 
     Returns
@@ -101,7 +104,7 @@ def ranking_report(
     n = check_length(n)
     like_at = getattr(scores, "like_at", None)
     seen, hidden = as_observations(train, like_at), as_observations(held_out, like_at)
-    if isinstance(scores, FactorModel):
+    if isinstance(scores, FactorModel) or is_finder(scores):
         check_is_fitted(scores)
         axes = Axes.of_model(scores)
         score = model_score(scores, finder, avoid_dislikes)

@@ -11,6 +11,11 @@ NU is its mirror image. ``rho`` is the probability that an entry is unobserved.
 Each of the three is a case of :class:`~tribit.label_noise.LabelNoise`. To PU what is not an observed like is a noisy
 dislike, and a like becomes one at the rate ``rho``; to NU what is not an observed dislike is a noisy like; to PN
 an observed sign is a label without noise, unless :func:`pn` is told of some.
+
+Where ``rho`` differs by entry, PN estimates the risk of the entries that people chose to fill. With weights
+``1 / q_ij`` (``inverse_power=1``, ``q = 1 - rho``) it estimates the risk of all entries, up to one factor (Schnabel et
+al. 2016, "Recommendations as treatments"). PU and NU do so too, by imputing one label everywhere and correcting the
+observed entries; :func:`doubly_robust` imputes probabilities that a model gives.
 """
 
 from __future__ import annotations
@@ -22,7 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.factors import Factors
+from tribit.imputation import Imputation
 from tribit.label_noise import LabelNoise
+from tribit.links import Link, as_link
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -49,6 +57,12 @@ class Risk:
         ``P(unobserved)``, in [0, 1); or a model with one value for each entry.
     noise : LabelNoise
         The rates, one for all entries, at which observed signs were flipped. Only with ``pn = 1``.
+    inverse_power : float, default=0.0
+        PN gives an observed entry the weight ``(1 / q_ij)^inverse_power``, scaled to the mean 1 over the observed
+        entries; from 0 (all alike) to 1 (every entry of the matrix alike). Less than 1 trades bias for variance.
+    imputed : Imputation or None, default=None
+        Where given, PU and NU together impute its ``f0_ij`` in the place of the constant ``nu / (pu + nu)``: see
+        :func:`doubly_robust`.
     """
 
     pn: float
@@ -56,6 +70,8 @@ class Risk:
     nu: float
     rho: float | Missingness = 0.0
     noise: LabelNoise = field(default=LabelNoise())
+    inverse_power: float = 0.0
+    imputed: Imputation | None = None
 
     def __post_init__(self) -> None:
         for name, weight in zip(
@@ -72,6 +88,15 @@ class Risk:
             raise InvalidInputError(
                 "Flipped labels are corrected under PN alone; drop the noise or the weights of PU and NU."
             )
+        _check_between("inverse_power", self.inverse_power, 0.0, 1.0)
+        if self.imputed is not None and not isinstance(self.imputed, Imputation):
+            raise InvalidTypeError(
+                f"imputed must be an Imputation or None; got {type(self.imputed).__name__}."
+            )
+        if self.imputed is not None and not self.unobserved:
+            raise InvalidInputError(
+                "PN imputes nothing: give PU or NU weight, or leave out imputed."
+            )
 
     @property
     def unobserved(self) -> float:
@@ -79,10 +104,11 @@ class Risk:
         return self.pu + self.nu
 
     def table(self) -> Floats:
-        """Return the 3 x 2 table ``(c_plus, c_minus)`` for ``a = +1, 0, -1`` (one ``rho`` only)."""
-        if isinstance(self.rho, Missingness):
+        """Return the 3 x 2 table ``(c_plus, c_minus)`` for ``a = +1, 0, -1``, where it is the same for all entries."""
+        if isinstance(self.rho, Missingness) or self.imputed is not None:
+            what = "rho" if self.imputed is None else "What is imputed"
             raise InvalidInputError(
-                "rho differs by entry, so there is no one table; use observed_weights instead."
+                f"{what} differs by entry, so there is no one table; use observed_weights instead."
             )
         like, dislike = self.noise.weights
         # The noisy label of each kind of entry picks the row: what is no like is a dislike to PU, and so on.
@@ -98,19 +124,38 @@ class Risk:
 
         The table's rows for +1 and -1 less its row for 0. ``rho`` enters here only, at the observed entries: a
         like turns PU's noisy dislike into a noisy like, which adds the noise's contrast ``1 / q`` times
-        ``pu (l(x, +1) - l(x, -1))``; a dislike the mirror image.
+        ``pu (l(x, +1) - l(x, -1))``; a dislike the mirror image. Give all observed entries at once: the weights
+        of PN are scaled to the mean 1 over those given.
         """
         if isinstance(self.rho, Missingness):
             rho = _checked(self.rho.rho_at(rows, columns), rows, columns)
         else:
             rho = np.asarray(self.rho, dtype=np.float64)
-        (like_plus, like_minus), (dislike_plus, dislike_minus) = self.pn * self.noise.weights
-        from_pu = self.pu * LabelNoise(rate_plus=rho).contrast
-        from_nu = self.nu * LabelNoise(rate_minus=rho).contrast
+        (like_plus, like_minus), (dislike_plus, dislike_minus) = self.noise.weights
+        from_pn = self.pn * self._inverse_weights(rho)
+        pu, nu = self._imputed_weights(rows, columns)
+        from_pu = pu * LabelNoise(rate_plus=rho).contrast
+        from_nu = nu * LabelNoise(rate_minus=rho).contrast
         like = labels > 0
-        plus = np.where(like, like_plus + from_pu, dislike_plus - from_nu)
-        minus = np.where(like, like_minus - from_pu, dislike_minus + from_nu)
+        plus = np.where(like, from_pn * like_plus + from_pu, from_pn * dislike_plus - from_nu)
+        minus = np.where(like, from_pn * like_minus - from_pu, from_pn * dislike_minus + from_nu)
         return plus, minus
+
+    def _inverse_weights(self, rho: Floats) -> Floats | float:
+        """Return what PN gives observed entries: 1 on average."""
+        if not self.inverse_power or not rho.shape:
+            return 1.0
+        weights = (1.0 - rho) ** -self.inverse_power
+        return np.asarray(weights / np.mean(weights))
+
+    def _imputed_weights(
+        self, rows: Integers, columns: Integers
+    ) -> tuple[Floats | float, Floats | float]:
+        """Return the weights of dislike and like that every entry has before any is observed."""
+        if self.imputed is None:
+            return self.pu, self.nu
+        f0 = self.imputed.probability_at(rows, columns)
+        return self.unobserved * (1.0 - f0), self.unobserved * f0
 
 
 def pn(noise: LabelNoise | None = None) -> Risk:
@@ -143,6 +188,37 @@ def pnu(eta: float, rho: float | Missingness) -> Risk:
 def tri(pn: float, pu: float, nu: float, rho: float | Missingness) -> Risk:
     """Return ``pn PN + pu PU + nu NU``, any point of the simplex."""
     return Risk(pn, pu, nu, rho)
+
+
+def doubly_robust(
+    factors: Factors, link: Link | str, rho: float | Missingness, *, pn: float = 0.0
+) -> Risk:
+    """Return the risk in which every entry is imputed by a fitted model and the observed ones are corrected.
+
+    With ``f0_ij`` the model's probability of a like, ``q = 1 - rho`` and ``y = 1`` for a like, 0 for a dislike,
+
+        sum_ij [f0 l(x, +1) + (1 - f0) l(x, -1)]  +  sum_observed (y - f0) / q_ij [l(x, +1) - l(x, -1)],
+
+    times ``1 - pn``, plus ``pn`` times PN. Its mean over masks and labels is the risk of all entries if ``f0`` or
+    ``q`` is right (Wang, Zhang, Sun and Qi 2019, "Doubly robust joint learning for recommendation on data missing
+    not at random"); :func:`punu` is the case of a constant ``f0``. A model that followed the labels it was fitted to
+    leaves too little to correct: a cautious one (a large ridge) is the better guide.
+
+    Parameters
+    ----------
+    factors : Factors
+        The factors of a fitted model, with its intercepts.
+    link : Link or str
+        Its link.
+    rho : float or Missingness
+        ``P(unobserved)``, in [0, 1); or a model with one value for each entry.
+    pn : float, default=0.0
+        The weight of PN beside it, in [0, 1).
+    """
+    _check_between("pn", pn, 0.0, 1.0)
+    # Equal halves: the imputed probability moves each entry's share from there.
+    half = 0.5 * (1.0 - pn)
+    return Risk(pn, half, half, rho, imputed=Imputation(factors, as_link(link)))
 
 
 def check_gammas(gammas: Any) -> tuple[float, float, float]:

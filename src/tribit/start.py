@@ -34,6 +34,9 @@ def spectral_start(
     generator: np.random.Generator,
 ) -> Factors:
     """Return factors along the leading singular vectors of ``-dF/dX`` at ``X = intercept``, inside every constraint."""
+    if rank == 0:
+        rows, columns = (np.zeros((size, 0)) for size in objective.shape)
+        return Factors.of(rows, columns, intercept)
     room = min(
         [c.radius for c in constraints if isinstance(c, MaxNorm)]
         + [objective.link.level(PROBABILITY)]

@@ -19,9 +19,10 @@ from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.files import atomic_path
 from tribit.links import LINKS, as_link
+from tribit.selection import is_auto
 from tribit.solvers import SOLVERS, Iteration, as_solver
 
-FORMAT = 1
+FORMAT = 2
 #: Parameters that are not part of what was fitted, or are live objects.
 NOT_KEPT = ("callback", "random_state", "verbose", "n_jobs")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
@@ -30,7 +31,14 @@ FITTED = (
     "converged_",
     "stop_reason_",
     "objective_",
+    "gammas_",
+    "rank_",
     "radius_",
+    "alpha_",
+    "l2_",
+    "l2_intercept_",
+    "mask_features_",
+    "l2_mask_",
     "n_features_in_",
     "intercept_",
     "names_",
@@ -119,11 +127,14 @@ def _model(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> BinaryMa
     model = BinaryMatrixCompletion(**parameters)
     for name in FITTED:
         setattr(model, name, header["fitted"][name])
-    model.rho_ = header["rho"]
+    model.rho_, model.search_ = header["rho"], None
+    model.gammas_ = tuple(model.gammas_)
     if model.names_ is not None:
         row, column, value = model.names_
         model.names_ = (row, column, value)
-    as_link(model.link), as_solver(model.solver)
+    as_link(model.link)
+    if not is_auto(model.solver):
+        as_solver(model.solver)
     if not isinstance(model.intercept_, int | float) or not np.isfinite(model.intercept_):
         raise ValueError("the intercept is not a finite number")
     U, V, a, c = (tensors[name] for name in ARRAYS)

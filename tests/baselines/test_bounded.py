@@ -19,7 +19,7 @@ from tribit.observations import Observations
 from tribit.risks import pn, pu
 from tribit.solvers import bounded
 from tribit.solvers.accelerated import into_sphere
-from tribit.solvers.bounded import AugmentedLagrangian, _Lagrangian, _scaled_inside
+from tribit.solvers.bounded import AugmentedLagrangian, _Lagrangian, _inside
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
 
 SHAPE = (6, 8)
@@ -273,7 +273,7 @@ def test_last_scaling_touches_only_rows_beyond_alpha():
     X = factors.row_factors @ factors.column_factors.T
     largest = np.max(np.abs(X), axis=1)
     alpha = float(np.median(largest))
-    inside = _scaled_inside(factors, [EntryBound(alpha)], alpha)
+    inside = _inside(factors, [EntryBound(alpha)], alpha)
     Y = inside.row_factors @ inside.column_factors.T
     assert alpha * (1 - 1e-9) <= np.max(np.abs(Y)) <= alpha
     assert pytest.approx(X[largest < alpha], rel=1e-9) == Y[largest < alpha]

@@ -252,7 +252,9 @@ def _start_inside(
     found = leading(measured, min(rank, *measured.shape), draws)
     sides = []
     for side in found:
-        size = float(np.sqrt(np.mean(side**2))) or 1.0
+        size = float(
+            np.sqrt(np.mean(side**2))
+        )  # 0 where every value is, and then X = 0 is the minimum
         whole = NOISE * size * draws.standard_normal((side.shape[0], rank))
         whole[:, : side.shape[1]] += side
         sides.append(whole)

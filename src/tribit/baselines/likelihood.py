@@ -9,7 +9,7 @@ import numpy as np
 from tribit.baselines.squared import check_columns, set_result
 from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, check_positive
 from tribit.factor_model import FactorModel
-from tribit.links import Link, as_link
+from tribit.links import as_link
 from tribit.objective import Objective
 from tribit.observations import Observations, as_observations
 from tribit.randomness import generator
@@ -20,6 +20,8 @@ from tribit.start import spectral_start
 
 #: Columns of the factors beyond ``rank`` where their number is not given.
 SPARE = 5
+#: Least curvature of an entry that a solver is told: a link may be flat, a penalty may not.
+FLATTEST = 1e-6
 
 
 class _BoundedLikelihood(FactorModel):
@@ -201,11 +203,5 @@ def _minimise(model: Any, observations: Observations, ball: Constraint) -> Solve
     constraints: list[Constraint] = [ball, EntryBound(model.alpha)]
     objective = Objective(observations, link, pn())
     start = spectral_start(objective, constraints, columns, 0.0, draws)
-    solver = AugmentedLagrangian(_curvature(link, model.alpha))
+    solver = AugmentedLagrangian(max(link.curvature(model.alpha), FLATTEST))
     return solver.minimise(objective, constraints, start, stopping, draws)
-
-
-def _curvature(link: Link, alpha: float) -> float:
-    """Return the largest second derivative of the loss within alpha, as far as a grid tells."""
-    x = np.linspace(-alpha, alpha, 101)
-    return max(float(np.max(link.second(x, 1))), float(np.max(link.second(x, -1))), 1e-6)

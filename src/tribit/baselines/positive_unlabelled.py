@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import svds
 
-from tribit.baselines.likelihood import _curvature
+from tribit.baselines.likelihood import FLATTEST
 from tribit.baselines.linear import Linear
 from tribit.baselines.squared import set_result
+from tribit.baselines.unlabelled import (
+    SquaredUnlabelled,
+    checked_rank,
+    closed_form,
+    in_the_box,
+    inside_box,
+    likes_of,
+)
 from tribit.completion import BinaryMatrixCompletion
 from tribit.constraints import (
     Constraint,
@@ -21,10 +27,8 @@ from tribit.constraints import (
     check_not_negative,
     check_positive,
 )
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
-from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
 from tribit.links import Link, as_link
 from tribit.objective import Objective
 from tribit.observations import Observations, as_observations
@@ -33,8 +37,6 @@ from tribit.risks import pu
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import SolverResult, Stopping
 from tribit.start import spectral_start
-
-Array = NDArray[np.floating[Any]]
 
 LOSSES = ("likelihood", "squared")
 NORMS = ("max", "trace")
@@ -57,7 +59,7 @@ class PUMatrixCompletion(FactorModel):
     - "squared": ``l(x, y) = (x - a)^2`` with a = 1 for a like and 0 for a dislike, so that x itself is the probability
       of a like, plus ``l2 |X|_*``, subject to ``|X|_* <= radius``. Up to a constant that is ``|X - C|^2`` with
       ``C = 1 / (1 - rho)`` at the likes and 0 elsewhere, and the minimum has a closed form: the leading
-      singular values of C, shrunk. The bound ``0 <= X <= 1`` of their theorem is left out; probabilities are clipped.
+      singular values of C, shrunk. With ``box=True`` also subject to ``0 <= X <= 1``: the estimator of their theorem.
 
     Dislikes, where there are any, count as unobserved entries: the risk gives both the same weight.
 
@@ -82,6 +84,9 @@ class PUMatrixCompletion(FactorModel):
     alpha : float or None, default=None
         Bound on the entries, "likelihood" only. Where the max-norm ball does not imply it, and with any trace-norm
         ball, the solver is :class:`tribit.solvers.bounded.AugmentedLagrangian`, in float64.
+    box : bool, default=False
+        Keep every entry in [0, 1] under "squared": above exactly, below to 0.001. Without it probabilities are clipped.
+        Where the closed form is not in the box already, the solver is the same as for alpha.
     l2 : float or None, default=None
         Weight of the ridge penalty on the factors, whose least value is ``l2 |X|_*``. None for 0, except under
         "squared" without a radius: there it takes away what a matrix of noise would have (see ``l2_``).
@@ -134,6 +139,7 @@ class PUMatrixCompletion(FactorModel):
         radius: float | None = None,
         norm: str = "max",
         alpha: float | None = None,
+        box: bool = False,
         l2: float | None = None,
         max_iter: int | None = None,
         tol: float = 1e-5,
@@ -149,6 +155,7 @@ class PUMatrixCompletion(FactorModel):
         self.radius = radius
         self.norm = norm
         self.alpha = alpha
+        self.box = box
         self.l2 = l2
         self.max_iter = max_iter
         self.tol = tol
@@ -180,7 +187,13 @@ class PUMatrixCompletion(FactorModel):
             )
         if not isinstance(self.norm, str) or self.norm not in NORMS:
             raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}.")
-        likes = _likes_of(as_observations(X, like_at=self.like_at))
+        if not isinstance(self.box, bool | np.bool_):
+            raise InvalidTypeError(f"box must be True or False; got {self.box!r}.")
+        if self.box and self.loss != "squared":
+            raise InvalidInputError(
+                "box=True keeps 0 <= X <= 1, where X are probabilities: pass loss='squared', or alpha instead of box."
+            )
+        likes = likes_of(as_observations(X, like_at=self.like_at))
         if self.loss == "squared":
             self._fit_squared(likes)
         elif not self._implied():
@@ -225,7 +238,7 @@ class PUMatrixCompletion(FactorModel):
 
     def _bounded(self, likes: Observations) -> SolverResult:
         """Minimise the PU risk inside a ball and within alpha."""
-        rank = _checked_rank(self.rank, likes.shape)
+        rank = checked_rank(self.rank, likes.shape)
         self.radius_ = self._radius(rank, likes.shape)
         ball = MaxNorm(self.radius_) if self.norm == "max" else TraceNorm(self.radius_)
         constraints: list[Constraint] = [ball]
@@ -233,14 +246,13 @@ class PUMatrixCompletion(FactorModel):
             constraints.append(EntryBound(self.alpha))
         self.l2_ = 0.0 if self.l2 is None else check_not_negative("l2", self.l2)
         link, draws = as_link(self.link), generator(self.random_state)
-        most = AugmentedLagrangian.max_iter if self.max_iter is None else self.max_iter
-        stopping = Stopping(most, self.tol * BOUNDED)
-        objective = Objective(likes, link, pu(self.rho), l2=self.l2_, n_jobs=self.n_jobs)
+        risk = pu(self.rho)
+        objective = Objective(likes, link, risk, l2=self.l2_, dtype=self.dtype, n_jobs=self.n_jobs)
         start = spectral_start(objective, constraints, rank, 0.0, draws)
         # Without alpha no entry goes beyond what the trace norm allows, but few come near.
         reach = link.level(0.99) if self.alpha is None else self.alpha
-        solver = AugmentedLagrangian(_curvature(link, reach))
-        return solver.minimise(objective, constraints, start, stopping, draws)
+        solver = AugmentedLagrangian(max(link.curvature(reach), FLATTEST))
+        return solver.minimise(objective, constraints, start, self._stopping(), draws)
 
     def _radius(self, rank: int, shape: tuple[int, int]) -> float:
         """Return the radius, by default what every X of a rank and within alpha has at most."""
@@ -252,85 +264,32 @@ class PUMatrixCompletion(FactorModel):
         return float(self.alpha * np.sqrt(min(rank, *shape) * entries))
 
     def _fit_squared(self, likes: Observations) -> None:
-        """Shrink the leading singular values of C; with them every rank-limited minimum is exact."""
+        """Shrink the leading singular values of C, and search from there where that leaves the box."""
         if self.alpha is not None:
             raise InvalidInputError(
-                "loss='squared' keeps no bound on entries: leave alpha out, or pass loss='likelihood'."
+                "loss='squared' has no alpha: pass box=True to keep 0 <= X <= 1, or loss='likelihood'."
             )
-        rank = _checked_rank(self.rank, likes.shape)
-        radius = np.inf if self.radius is None else check_positive("radius", self.radius)
+        rank = checked_rank(self.rank, likes.shape)
+        self.radius_ = None if self.radius is None else check_positive("radius", self.radius)
+        radius = np.inf if self.radius_ is None else self.radius_
+        stopping, draws = self._stopping(), generator(self.random_state)
+        plain = SquaredUnlabelled.of(likes, self.rho)
+        self.l2_ = self._ridge(plain)
+        objective = replace(plain, l2=self.l2_)
+        factors = closed_form(objective, rank, radius, draws)
+        if self.box and not inside_box(factors):
+            set_result(self, in_the_box(objective, factors, radius, stopping, draws), likes)
+            return
+        self._set_fitted(factors, likes)
+        self.objective_, self.n_iter_, self.converged_ = objective.value(factors), 1, True
+
+    def _ridge(self, plain: SquaredUnlabelled) -> float:
+        """Return l2, by default what takes away noise."""
         if self.l2 is not None:
-            check_not_negative("l2", self.l2)
-        # The weights of (x - 1)^2 and x^2 sum to 1, so that both squares are (x - the first weight)^2 and a constant.
-        target, _ = pu(self.rho).observed_weights(likes.labels, likes.rows, likes.columns)
-        C = csr_array((target, (likes.rows, likes.columns)), shape=likes.shape)
-        self.l2_ = self._ridge(target, likes.shape)
-        with single_threaded_blas():
-            left, values, right = _leading_triplets(C, rank, generator(self.random_state))
-        shrunk = _shrink(values, 0.5 * self.l2_, radius)
-        root = np.zeros(rank)
-        root[: shrunk.size] = np.sqrt(shrunk)
-        U, V = (np.pad(side, [(0, 0), (0, rank - side.shape[1])]) * root for side in (left, right))
-        self._set_fitted(Factors.of(U, V), likes)
-        x = np.einsum("ij,ij->i", U[likes.rows], V[likes.columns])
-        self.objective_ = float(
-            shrunk @ shrunk + np.sum(target * (1.0 - 2.0 * x)) + self.l2_ * np.sum(shrunk)
-        )
-        self.n_iter_, self.converged_, self.radius_ = 1, True, self.radius
+            return check_not_negative("l2", self.l2)
+        return plain.noise_ridge() if self.radius is None else 0.0
 
-    def _ridge(self, target: Array, shape: tuple[int, int]) -> float:
-        """Return l2, by default twice the largest singular value of noise with the variance of C's entries."""
-        if self.l2 is not None or self.radius is not None:
-            return float(self.l2 or 0.0)
-        entries = shape[0] * shape[1]
-        variance = float(target @ target) / entries - (float(np.sum(target)) / entries) ** 2
-        return float(2.0 * np.sqrt(max(variance, 0.0)) * (np.sqrt(shape[0]) + np.sqrt(shape[1])))
-
-
-def _likes_of(observations: Observations) -> Observations:
-    """Return the likes alone."""
-    likes = np.flatnonzero(observations.labels > 0)
-    if not likes.size:
-        raise InvalidInputError(
-            f"PU matrix completion learns from likes, and none of the {observations.n_observed} observed entries is "
-            "one: observe likes, or swap the signs to learn from dislikes."
-        )
-    return observations.take(likes)
-
-
-def _checked_rank(rank: Any, shape: tuple[int, int]) -> int:
-    whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
-    if not whole or not 1 <= rank <= max(shape):
-        raise InvalidInputError(
-            f"rank must be a whole number from 1 to {max(shape)}, the larger side of the {shape[0]} x {shape[1]} "
-            f"matrix; got {rank!r}."
-        )
-    return int(rank)
-
-
-def _leading_triplets(
-    C: csr_array, rank: int, draws: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Return the leading singular vectors and values of a sparse matrix, at most ``rank``, largest first."""
-    least = min(C.shape)
-    if 2 * rank >= least:  # the dense matrix is then no larger than four times the answer
-        left, values, right = np.linalg.svd(C.toarray(), full_matrices=False)
-    else:
-        left, values, right = svds(C, k=rank, v0=draws.standard_normal(least))
-        order = np.argsort(-values)
-        left, values, right = left[:, order], values[order], right[order]
-    # The sign of a pair is free: fixed here, so that the answer does not show where the search began.
-    largest = np.argmax(np.abs(left), axis=0)
-    signs = np.where(left[largest, np.arange(left.shape[1])] < 0, -1.0, 1.0)
-    return (left * signs)[:, :rank], values[:rank], (right.T * signs)[:, :rank]
-
-
-def _shrink(values: Array, threshold: float, radius: float) -> Array:
-    """Return ``argmin |s - values|^2 / 2 + threshold sum(s)`` over ``s >= 0`` with ``sum(s) <= radius``."""
-    kept = np.maximum(values - threshold, 0.0)
-    if np.sum(kept) <= radius:
-        return np.asarray(kept)
-    # Lower all that stay positive by one amount (values fall): the largest amount that keeps each of the first m.
-    excess = (np.cumsum(kept) - radius) / np.arange(1, kept.size + 1)
-    m = int(np.flatnonzero(kept > excess)[-1])
-    return np.asarray(np.maximum(kept - excess[m], 0.0))
+    def _stopping(self) -> Stopping:
+        """Return when the solver of bounds on entries stops."""
+        most = AugmentedLagrangian.max_iter if self.max_iter is None else self.max_iter
+        return Stopping(most, check_not_negative("tol", self.tol) * BOUNDED)

@@ -25,8 +25,12 @@ def make_kernel(
 ) -> Kernel:
     """Return the kernel for a risk: tiles over every entry, or the observed entries alone."""
     form = make_form(link, risk)
-    kind = TileKernel if risk.unobserved > 0 else SparseKernel
+    if risk.imputed is not None:
+        risk.imputed.check_shape(observations.shape)
     plus, minus = risk.observed_weights(
         observations.labels, observations.rows, observations.columns
     )
-    return kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+    if not risk.unobserved:
+        return SparseKernel.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+    kernel = TileKernel.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+    return kernel if risk.imputed is None else kernel.impute(risk.imputed)

@@ -10,12 +10,15 @@ and leaves affine parts to closed sums, so that a tile is read and written as fe
 
 A *bounded* form knows upper bounds of the curvature: of the dense term, the same for every entry, and of each
 correction. They make quadratic models that are nowhere below the risk and that need no pass of their own.
+
+Where a model imputes every entry (:func:`tribit.risks.doubly_robust`) the dense term is
+``(pu + nu) [f0 l(x, +1) + (1 - f0) l(x, -1)]``, and ``lean = 2 f0 - 1`` comes with the tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,7 @@ from tribit.links import Label, Link, Logistic, Probit, hazards
 from tribit.risks import Risk
 
 Array = NDArray[np.floating[Any]]
+Weight: TypeAlias = float | Array
 
 
 class Form(Protocol):
@@ -39,7 +43,14 @@ class Form(Protocol):
     dense_bound: float
     needs_predictor: bool
 
-    def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
+    def apply(
+        self,
+        z: Array,
+        value: Array | None,
+        second: Array | None,
+        spare: Array,
+        lean: Array | None = None,
+    ) -> None:
         """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
         ...
 
@@ -68,7 +79,7 @@ class Form(Protocol):
         """Return upper bounds of the curvature ``d2 / dx2`` of the corrections."""
         ...
 
-    def slack(self, first: Array) -> float:
+    def slack(self, first: Array, lean: Array | None = None) -> float:
         """Return the sum over entries of ``1 - curvature / bound``, or a quick estimate, from ``first_out``."""
         ...
 
@@ -81,10 +92,12 @@ class LogisticForm:
     """
 
     bounded = True
-    needs_predictor = False
 
-    def __init__(self, link: Logistic, pu: float, nu: float) -> None:
+    def __init__(self, link: Logistic, pu: float, nu: float, *, imputed: bool = False) -> None:
         weight = pu + nu
+        #: Where entries are imputed the tile holds ``t - lean``, and t is made again at the observed ones.
+        self.needs_predictor = imputed
+        pu, nu = (0.0, 0.0) if imputed else (pu, nu)  # the lean is what they would add
         self.scale = link.scale / 2.0
         self.unit = weight or 1.0  # without a dense term corrections are in units of 1
         self.slope = link.scale / 2.0
@@ -93,10 +106,19 @@ class LogisticForm:
         self.first_constant = (pu - nu) * link.scale / 2.0
         self.dense_bound = weight * self.slope**2
 
-    def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:
-        """Overwrite ``z`` by ``tanh z``; value ``|z| - log(1 + |t|)``, second ``1 - t^2``."""
+    def apply(
+        self,
+        z: Array,
+        value: Array | None,
+        second: Array | None,
+        spare: Array,
+        lean: Array | None = None,
+    ) -> None:
+        """Overwrite ``z`` by ``t - lean``; value ``|z| - log(1 + |t|) - lean z``, second ``1 - t^2``."""
         if value is not None:
             np.abs(z, out=value)
+            if lean is not None:
+                value -= np.multiply(lean, z, out=spare)
         np.tanh(z, out=z)
         if value is not None:
             np.abs(z, out=spare)
@@ -105,6 +127,8 @@ class LogisticForm:
         if second is not None:
             np.multiply(z, z, out=second)
             np.subtract(1, second, out=second)
+        if lean is not None:
+            z -= lean
 
     def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
         """Return the even and the odd part, ``(plus + minus) / unit`` and ``(plus - minus) / unit``."""
@@ -118,14 +142,12 @@ class LogisticForm:
         return first, (a * (1 - t * t) if second else None)
 
     def correct_in_tile(
-        self,
-        first: Array,
-        z: Array | None,  # noqa: ARG002
-        a: Array,
-        b: Array,
-        second: bool,
+        self, first: Array, z: Array | None, a: Array, b: Array, second: bool
     ) -> tuple[Array, Array | None]:
-        """Return ``t + a t - b`` and ``a (1 - t^2)``: the tile holds t already."""
+        """Return ``t + a t - b`` and ``a (1 - t^2)``: the tile holds t already, unless it leans."""
+        if self.needs_predictor and z is not None:
+            add, bend = self.correct(z, a, b, second)
+            return first + add, bend
         corrected = first * (1 + a)
         corrected -= b
         return corrected, (a * (1 - first * first) if second else None)
@@ -140,9 +162,10 @@ class LogisticForm:
         """Return ``(plus + minus) s^2 / 4``: the odd part has no curvature at all."""
         return np.maximum(plus + minus, 0.0) * self.slope**2
 
-    def slack(self, first: Array) -> float:
+    def slack(self, first: Array, lean: Array | None = None) -> float:
         """Return the sum of ``t^2``."""
-        return float(first @ first)
+        t = first if lean is None else first + lean.reshape(-1)
+        return float(t @ t)
 
 
 class GenericForm:
@@ -157,22 +180,38 @@ class GenericForm:
         self.scale = self.unit = self.slope = 1.0
         self.value_constant = self.value_linear = self.first_constant = 0.0
 
-    def apply(self, z: Array, value: Array | None, second: Array | None, spare: Array) -> None:  # noqa: ARG002
+    def apply(
+        self,
+        z: Array,
+        value: Array | None,
+        second: Array | None,
+        spare: Array,  # noqa: ARG002
+        lean: Array | None = None,
+    ) -> None:
         """Fill value, second and (last, over ``z``) first with ``nu l(x, +1) + pu l(x, -1)``."""
+        pu, nu = self._shares(lean)
         if value is not None:
-            value[...] = self._mixed(self.link.loss, z)
+            value[...] = self._mixed(self.link.loss, z, pu, nu)
         if second is not None:
-            second[...] = self._mixed(self.link.second, z)
-        z[...] = self._first(z)
+            second[...] = self._mixed(self.link.second, z, pu, nu)
+        z[...] = self._first(z, pu, nu)
 
-    def _first(self, z: Array) -> Array:
-        return self._mixed(self.link.first, z)
+    def _shares(self, lean: Array | None) -> tuple[Weight, Weight]:
+        """Return what dislike and like weigh: two numbers, or two for each entry of a tile."""
+        if lean is None:
+            return self.pu, self.nu
+        half = 0.5 * (self.pu + self.nu)
+        return half * (1 - lean), half * (1 + lean)
 
-    def _mixed(self, term: Callable[[Array, Label], Array], z: Array) -> Array:
+    def _first(self, z: Array, pu: Weight, nu: Weight) -> Array:
+        return self._mixed(self.link.first, z, pu, nu)
+
+    @staticmethod
+    def _mixed(term: Callable[[Array, Label], Array], z: Array, pu: Weight, nu: Weight) -> Array:
         """Return ``nu term(x, +1) + pu term(x, -1)``; a term without weight is not computed."""
-        if not self.pu:
-            return self.nu * term(z, 1)
-        return self.nu * term(z, 1) + self.pu * term(z, -1) if self.nu else self.pu * term(z, -1)
+        if not np.any(pu):
+            return nu * term(z, 1)
+        return nu * term(z, 1) + pu * term(z, -1) if np.any(nu) else pu * term(z, -1)
 
     def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
         """Return the weights as they are."""
@@ -203,7 +242,7 @@ class GenericForm:
         """Return infinity: nothing is known."""
         return np.full(np.broadcast(plus, minus).shape, np.inf)
 
-    def slack(self, first: Array) -> float:
+    def slack(self, first: Array, lean: Array | None = None) -> float:  # noqa: ARG002
         """Return the number of entries: no bound is tight."""
         return float(first.size)
 
@@ -219,20 +258,20 @@ class ProbitForm(GenericForm):
         self.most = 1.0 / link.sigma**2
         self.dense_bound = (pu + nu) * self.most
 
-    def _first(self, z: Array) -> Array:
+    def _first(self, z: Array, pu: Weight, nu: Weight) -> Array:
         """Return the same as any link's, both labels from one error function."""
-        if not (self.pu and self.nu):
-            return super()._first(z)
+        if not (np.any(pu) and np.any(nu)):
+            return super()._first(z, pu, nu)
         like, dislike = hazards(z * z.dtype.type(1.0 / self.sigma))
-        like *= -self.nu / self.sigma
-        dislike *= self.pu / self.sigma
+        like *= -nu / self.sigma
+        dislike *= pu / self.sigma
         return like + dislike
 
     def correct_bound(self, plus: Array, minus: Array) -> Array:
         """Return the positive weights over ``sigma^2``; a negative one only takes curvature away."""
         return (np.maximum(plus, 0.0) + np.maximum(minus, 0.0)) * self.most
 
-    def slack(self, first: Array) -> float:
+    def slack(self, first: Array, lean: Array | None = None) -> float:  # noqa: ARG002
         """Return half the number of entries: ``l(x, +1)'' + l(x, -1)''`` is from 1 to 4 / pi, the bound 2."""
         return 0.5 * first.size
 
@@ -240,7 +279,7 @@ class ProbitForm(GenericForm):
 def make_form(link: Link, risk: Risk) -> Form:
     """Return the fastest form for a link under a risk's weights."""
     if type(link) is Logistic:
-        return LogisticForm(link, risk.pu, risk.nu)
+        return LogisticForm(link, risk.pu, risk.nu, imputed=risk.imputed is not None)
     if type(link) is Probit:
         return ProbitForm(link, risk.pu, risk.nu)
     return GenericForm(link, risk.pu, risk.nu)

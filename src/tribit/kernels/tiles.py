@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tribit.errors import InvalidInputError
+from tribit.imputation import Imputation, Leans
 from tribit.kernels.common import FixedFactor, Kernel, Places, RowModels
 from tribit.kernels.forms import Form
 
@@ -39,6 +40,8 @@ class _Side:
         shape: tuple[int, int],
     ) -> None:
         self.shape = shape
+        #: what is imputed to every entry, where the risk has such a thing
+        self.leans: Leans | None = None
         self.tiles = -(-shape[1] // TILE)
         panels = -(-shape[0] // TILE)
         tile = (rows // TILE) * self.tiles + columns // TILE
@@ -119,14 +122,15 @@ class TilePanel:
             here = slice(offsets[tile], offsets[tile + 1])
             cells = side.cells[here].astype(np.intp)
             x = flat[cells] if value or form.needs_predictor else None
-            form.apply(z, out if value else None, second if curvature else None, spare)
+            lean = None if side.leans is None else side.leans.tile(self.rows, block)
+            form.apply(z, out if value else None, second if curvature else None, spare, lean)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
                 values += out @ kernel.ones[:width]
             if not free:
                 continue
             if columns is None:
-                slack += form.slack(flat)
+                slack += form.slack(flat, lean)
             a = side.a if side.one_weight else side.a[here]
             flat[cells], bend = form.correct_in_tile(flat[cells], x, a, side.b[here], curvature)
             first += z @ Q_tile[:, :free]
@@ -154,6 +158,7 @@ class TileKernel(Kernel):
     """Sums over all entries: the risk's dense term and its observed corrections, by tiles."""
 
     side: _Side
+    other: _Side
 
     def __init__(
         self, side: _Side, other: _Side, form: Form, dtype: np.dtype[Any], n_jobs: int
@@ -177,6 +182,11 @@ class TileKernel(Kernel):
     ) -> _Side:
         """Sort the observed entries by tile."""
         return _Side(rows, columns, weights, bounds, shape)
+
+    def impute(self, imputation: Imputation) -> Self:
+        """Return the kernel with a model's probabilities in the dense term, for a form that expects them."""
+        self.side.leans, self.other.leans = imputation.leans(self.dtype)
+        return self
 
     @property
     def bounded(self) -> bool:

@@ -9,7 +9,8 @@ fully seen, so no label and no dense array enters. A fitted :class:`Propensity` 
 :class:`~tribit.risks.Missingness`: pass it, or its name, as ``rho``. With ``1 / q_ij`` in its corrections PU and NU
 stay unbiased where the mask is not uniform (Schnabel, Swaminathan, Singh, Chandak and Joachims 2016, "Recommendations
 as treatments: debiasing learning and evaluation"), as long as an entry's being observed does not depend on its label
-once ``q_ij`` is known.
+once ``q_ij`` is known. The last model has parameters enough to follow the draws of its own mask, so
+:func:`cross_fitted` judges each observed entry by a fit that did not see it: that is what the name "low-rank" means.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from tribit.errors import InvalidTypeError
 from tribit.observations import Observations
+from tribit.propensity.cross_fitted import FOLDS, CrossFittedPropensity, cross_fitted
 from tribit.propensity.diagnostics import (
     Calibration,
     calibration,
@@ -33,9 +35,11 @@ from tribit.randomness import RandomState
 __all__ = [
     "NAMES",
     "Calibration",
+    "CrossFittedPropensity",
     "Propensity",
     "calibration",
     "constant",
+    "cross_fitted",
     "effective_sample_size",
     "fitted",
     "inverse_weights",
@@ -54,15 +58,24 @@ def fitted(
     *,
     n_jobs: int | None = None,
     random_state: RandomState = None,
-) -> Propensity:
-    """Fit the model of that name (one of :data:`NAMES`) with its default options; a small mask has a smaller rank."""
+) -> Propensity | CrossFittedPropensity:
+    """Fit the model of that name (one of :data:`NAMES`) with its default options; a small mask has a smaller rank.
+
+    "low-rank" is :func:`cross_fitted`: ``q`` is wanted at the entries that were observed, and there the plain
+    :func:`low_rank` is too sure.
+    """
     if name == "constant":
         return constant(observations)
     if name == "row-column":
         return row_column(observations)
     if name == "low-rank":
         rank = min(RANK, *observations.shape)
-        return low_rank(observations, rank=rank, n_jobs=n_jobs, random_state=random_state)
+        folds = min(FOLDS, observations.n_observed)
+        if folds < 2:  # one entry: nothing is left without it
+            return low_rank(observations, rank=rank, n_jobs=n_jobs, random_state=random_state)
+        return cross_fitted(
+            observations, folds=folds, rank=rank, n_jobs=n_jobs, random_state=random_state
+        )
     raise unknown(name)
 
 

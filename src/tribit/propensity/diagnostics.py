@@ -12,10 +12,14 @@ from scipy.special import logit
 
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.observations import Observations
+from tribit.propensity.cross_fitted import CrossFittedPropensity
 from tribit.propensity.model import Propensity, check_observations
 from tribit.risks import Missingness
 
 Floats = NDArray[np.floating[Any]]
+
+#: Models that give ``q`` itself, and by rows.
+FITTED = (Propensity, CrossFittedPropensity)
 
 #: Entries of a tile, and the fine grid of log-odds from which bins of equal shares are put together.
 TILE, LIMIT, FINE = 2**18, 20.0, 4000
@@ -135,7 +139,7 @@ def _tiles(model: Missingness, shape: tuple[int, int]) -> Iterator[Floats]:
     height = max(1, TILE // d2)
     for start in range(0, d1, height):
         rows = np.arange(start, min(start + height, d1))
-        if isinstance(model, Propensity):
+        if isinstance(model, FITTED):
             yield model.probability_of_rows(slice(start, start + height))
         else:
             yield _probability(model, np.repeat(rows, d2), np.tile(np.arange(d2), rows.size))
@@ -147,7 +151,7 @@ def _at_observed(model: Missingness, observations: Observations) -> Floats:
 
 def _probability(model: Missingness, rows: Any, columns: Any) -> Floats:
     """Return ``q`` of any model, each in (0, 1], or name the first that is not."""
-    if isinstance(model, Propensity):  # not through 1 - q, which would round a small q
+    if isinstance(model, FITTED):  # not through 1 - q, which would round a small q
         return model.probability_at(rows, columns)
     q = 1.0 - np.asarray(model.rho_at(rows, columns), dtype=np.float64)
     wrong = np.flatnonzero(~((q > 0.0) & (q <= 1.0)))
@@ -172,5 +176,5 @@ def _check(model: Any, observations: Any) -> None:
         raise InvalidTypeError(
             f"model must be a model of the mask with rho_at; got {type(model).__name__}."
         )
-    if isinstance(model, Propensity):
+    if isinstance(model, FITTED):
         model.check_shape(observations)

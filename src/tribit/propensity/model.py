@@ -61,14 +61,7 @@ class Propensity:
 
     def probability_at(self, rows: Any, columns: Any) -> Floats:
         """Return ``q`` at the given positions (from 0)."""
-        i, j = np.atleast_1d(rows), np.atleast_1d(columns)
-        check_positions(i, self.shape[0], "row")
-        check_positions(j, self.shape[1], "column")
-        if i.shape != j.shape or i.ndim != 1:
-            raise InvalidInputError(
-                f"rows and columns must be lists of the same length; got the shapes {i.shape} and {j.shape}."
-            )
-        return self._probability(self.factors.at(i, j))
+        return self._probability(self.factors.at(*check_pairs(rows, columns, self.shape)))
 
     def rho_at(self, rows: Any, columns: Any) -> Floats:
         """Return ``1 - q`` at the given positions, the probability of being unobserved."""
@@ -96,11 +89,7 @@ class Propensity:
 
     def check_shape(self, observations: Observations) -> None:
         """Refuse observations of another shape than the mask's."""
-        if self.shape != observations.shape:
-            raise InvalidInputError(
-                f"The model of the mask is {self.shape[0]} x {self.shape[1]} and the observations "
-                f"{observations.shape[0]} x {observations.shape[1]}: fit it on a mask of the same shape."
-            )
+        check_same_shape(self.shape, observations)
 
     def _probability(self, x: Floats) -> Floats:
         q = np.maximum(expit(x), self.floor)
@@ -126,6 +115,29 @@ def constant(observations: Observations) -> Propensity:
 def resolve_floor(floor: float | None, observations: Observations) -> float:
     """Return the floor: by default a tenth of the share that is observed."""
     return FLOOR_SHARE * observations.density if floor is None else check_floor(floor)
+
+
+def check_pairs(
+    rows: Any, columns: Any, shape: tuple[int, int]
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+    """Return positions as two lists of the same length inside a matrix of that shape, or say why they are not."""
+    i, j = np.atleast_1d(rows), np.atleast_1d(columns)
+    check_positions(i, shape[0], "row")
+    check_positions(j, shape[1], "column")
+    if i.shape != j.shape or i.ndim != 1:
+        raise InvalidInputError(
+            f"rows and columns must be lists of the same length; got the shapes {i.shape} and {j.shape}."
+        )
+    return i, j
+
+
+def check_same_shape(shape: tuple[int, int], observations: Observations) -> None:
+    """Refuse observations of another shape than the mask's."""
+    if shape != observations.shape:
+        raise InvalidInputError(
+            f"The model of the mask is {shape[0]} x {shape[1]} and the observations "
+            f"{observations.shape[0]} x {observations.shape[1]}: fit it on a mask of the same shape."
+        )
 
 
 def check_floor(floor: Any) -> float:

@@ -9,12 +9,13 @@ import numpy as np
 from tribit.constraints import Constraint
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factors import Factors
-from tribit.objective import Objective
+from tribit.solvers.lbfgs import LBFGS
 from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
 from tribit.solvers.newton import Newton
 from tribit.solvers.projected_gradient import ProjectedGradient
 
 __all__ = [
+    "LBFGS",
     "SOLVERS",
     "Callback",
     "Iteration",
@@ -34,7 +35,7 @@ class Solver(Protocol):
 
     def minimise(
         self,
-        objective: Objective,
+        objective: Any,
         constraints: list[Constraint],
         start: Factors,
         stopping: Stopping,
@@ -44,7 +45,11 @@ class Solver(Protocol):
         ...
 
 
-SOLVERS: dict[str, type[Any]] = {"newton": Newton, "projected_gradient": ProjectedGradient}
+SOLVERS: dict[str, type[Any]] = {
+    "newton": Newton,
+    "lbfgs": LBFGS,
+    "projected_gradient": ProjectedGradient,
+}
 
 
 def as_solver(solver: Any) -> Solver:

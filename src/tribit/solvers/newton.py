@@ -58,7 +58,8 @@ class Newton:
         reach, lowest = REACH, np.inf
 
         def first_half(factors: Factors) -> tuple[Factors, Factors, float, float]:
-            others = objective.ridge.value(factors.column_factors, factors.column_intercepts)
+            others = objective.ridge.value(factors.column_factors)
+            others += objective.intercept_ridge.value(factors.column_intercepts)
             moved, gain, value = rows.move(factors, value=True)
             return factors, moved, gain, value + others
 
@@ -119,7 +120,8 @@ class _Side:
 
     def __init__(self, objective: Objective, kernel: Kernel, norm: float) -> None:
         self.objective, self.kernel, self.norm = objective, kernel, norm
-        self.l2, self.intercept = objective.ridge.l2, objective.intercept
+        self.intercept = objective.intercept
+        self.weights = objective.ridge.l2, objective.intercept_ridge.l2
         self.bound = objective.intercept_bound
         self.multipliers = np.zeros(kernel.shape[0])
         self.tightness = 1.0
@@ -132,6 +134,8 @@ class _Side:
         """
         k = factors.rank
         free = k + 1 if self.intercept else k
+        ridge = np.full(free, self.weights[0])
+        ridge[k:] = self.weights[1]
         exact = not (self.kernel.bounded and self.tightness >= TIGHT)
         P, Q = self.objective.product(factors)
         moved = P.copy()
@@ -142,14 +146,14 @@ class _Side:
             model = panel.models(
                 here.astype(self.kernel.dtype), free, exact=exact, value=value or exact
             )
-            values = model.values + 0.5 * self.l2 * np.einsum("ij,ij->i", old, old)
-            gradients = model.gradients + self.l2 * old
+            values = model.values + 0.5 * old**2 @ ridge
+            gradients = model.gradients + ridge * old
             minima = minimise_in_balls(
                 gradients,
                 model.packed,
                 old,
                 self.multipliers[panel.rows],
-                l2=self.l2,
+                ridge=ridge,
                 k=k,
                 norm=self.norm,
                 rounding=float(np.finfo(self.kernel.dtype).eps),
@@ -159,7 +163,7 @@ class _Side:
             new = here.copy()
             new[:, :free] = minima.minimisers
             if exact:
-                new = self._search(panel, here, new, values, gradients)
+                new = self._search(panel, here, new, values, gradients, ridge)
             moved[panel.rows] = new
             size = (panel.rows.stop - panel.rows.start) / P.shape[0]
             return float(np.sum(minima.gains)), float(np.sum(values)), size * model.tightness
@@ -171,7 +175,13 @@ class _Side:
         return changed, float(sum(gains)), float(sum(values))
 
     def _search(
-        self, panel: Panel, here: Array, target: Array, values: Array, gradients: Array
+        self,
+        panel: Panel,
+        here: Array,
+        target: Array,
+        values: Array,
+        gradients: Array,
+        ridge: Array,
     ) -> Array:
         """Halve each row's own step until its objective falls enough; a row that never does stays."""
         free = gradients.shape[1]
@@ -184,7 +194,7 @@ class _Side:
             trial = here + step[:, None] * direction
             own = trial[:, :free]
             reached = panel.values(trial.astype(self.kernel.dtype))
-            reached += 0.5 * self.l2 * np.einsum("ij,ij->i", own, own)
+            reached += 0.5 * own**2 @ ridge
             # Written so that a NaN is a failure.
             failed = ~(reached <= values + ENOUGH * step * slope + noise) & (step > 0)
             if not failed.any():

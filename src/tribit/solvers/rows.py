@@ -39,7 +39,7 @@ def minimise_in_balls(
     current: Array,
     multipliers: Array,
     *,
-    l2: float,
+    ridge: float | Array,
     k: int,
     norm: float,
     rounding: float,
@@ -52,11 +52,11 @@ def minimise_in_balls(
     gradient, current : array of shape (n, m)
         ``g_i`` and ``p0_i``; m is k or k + 1.
     packed : array of shape (n, m (m + 1) / 2)
-        Upper triangles of positive semi-definite matrices, by rows; ``H_i`` is such a matrix plus ``l2 I``.
+        Upper triangles of positive semi-definite matrices, by rows; ``H_i`` is such a matrix plus ``diag(ridge)``.
     multipliers : array of shape (n,)
         First guesses, 0 or those of a similar problem: good ones save most of the work.
-    l2 : float
-        Added to every diagonal entry.
+    ridge : float or array of shape (m,)
+        Added to every diagonal entry, or to each its own.
     k : int
         How many coordinates the ball restricts.
     norm : float
@@ -73,7 +73,7 @@ def minimise_in_balls(
     H[right, left] = H[left, right]
     diagonal = np.arange(m)
     # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
-    H[diagonal, diagonal] += l2 + 4.0 * rounding * np.trace(H) + 1e-12
+    H[diagonal, diagonal] += np.reshape(ridge, (-1, 1)) + 4.0 * rounding * np.trace(H) + 1e-12
     p0, g = np.ascontiguousarray(current.T), gradient.T
     target = np.einsum("abn,bn->an", H, p0) - g
     if m == k:

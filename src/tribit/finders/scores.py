@@ -1,0 +1,130 @@
+"""What orders the columns of a list: a model that judges, a finder, or both.
+
+    x_ij                                                        a model alone
+    log P_finder(i, j) + w log P(like)_ij                       a model and another model as finder
+    l_ij - w d_ij                                               a finder of rates alone
+    q_ij (p_ij - w (1 - p_ij))                                  a model and a finder of rates
+
+with l and d the rates of likes and dislikes, ``q = l + d``, and ``logit p`` the mean of the log-odds of the model and
+of ``log(l / d)``: two opinions of the same thing, neither of which has seen all. The last two are expected likes less w
+times expected dislikes, so that the best n by score are the best list of length n for one who gives up w likes to
+avoid a dislike; w is the multiplier of a bound on dislikes (the lemma of Neyman and Pearson 1933).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.axes import Axes
+from tribit.constraints import check_not_negative
+from tribit.errors import InvalidTypeError
+from tribit.factor_model import FactorModel
+from tribit.finders.protocol import Finder
+from tribit.ids import Positions
+
+__all__ = ["Score", "is_finder", "log_likely", "model_score"]
+
+Array = NDArray[np.floating[Any]]
+#: What says how good each column is for some rows: an array of shape (n_rows, n_columns).
+Score: TypeAlias = Callable[[Positions], Array]
+
+
+def is_finder(model: Any) -> TypeGuard[Finder]:
+    """Return whether something, fitted or not, is a finder of rates."""
+    return callable(getattr(model, "log_rates", None))
+
+
+def model_score(
+    model: FactorModel | Finder, finder: FactorModel | Finder | None, avoid_dislikes: float
+) -> Score:
+    """Return what orders the columns for each row, as above."""
+    weight = check_not_negative("avoid_dislikes", avoid_dislikes)
+    if is_finder(model):
+        if finder is not None:
+            raise InvalidTypeError(
+                "A finder that recommends takes no second finder: call recommend of the model that judges."
+            )
+        return _rates_alone(model, weight)
+    judge = _entries(model)  # type: ignore[arg-type]
+    if finder is None:
+        return judge
+    rows, columns = _finder_places(model, finder)
+    if is_finder(finder):
+        return _judged_rates(model, finder, (rows, columns), weight)  # type: ignore[arg-type]
+    find = _entries(finder, columns)  # type: ignore[arg-type]
+
+    def score(places: Positions) -> Array:
+        found = log_likely(finder, find(rows[places]))
+        # At 0 the judge has no say, be its log-probability ever so low.
+        return found + weight * log_likely(model, judge(places)) if weight else found
+
+    return score
+
+
+def _rates_alone(finder: Finder, weight: float) -> Score:
+    def score(places: Positions) -> Array:
+        log_likes, log_dislikes = finder.log_rates(places)
+        return np.exp(log_likes) - weight * np.exp(log_dislikes)
+
+    return score
+
+
+def _judged_rates(
+    model: FactorModel, finder: Finder, places: tuple[Positions, Positions], weight: float
+) -> Score:
+    judge = _entries(model)
+    link = model._link()
+    # The finder's columns in their own order need no copy.
+    rows, columns = places
+    same = bool(np.array_equal(columns, np.arange(finder.shape_[1])))
+
+    def score(positions: Positions) -> Array:
+        log_likes, log_dislikes = finder.log_rates(rows[positions])
+        if not same:
+            log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
+        x = judge(positions)
+        odds = link.loss(x, -1) - link.loss(x, 1)
+        known = log_dislikes > -np.inf  # where it knows of no dislike the finder has no opinion
+        np.add(odds, log_likes - log_dislikes, out=odds, where=known)
+        odds[known] /= 2
+        rate = np.exp(log_likes) + np.exp(log_dislikes)
+        return np.asarray(rate * (expit(odds) - weight * expit(-odds)))
+
+    return score
+
+
+def _finder_places(model: Any, finder: Any) -> tuple[Positions, Positions]:
+    """Return where the finder has each row and column of the model."""
+    if not isinstance(finder, FactorModel) and not is_finder(finder):
+        raise InvalidTypeError(
+            f"finder is of type {type(finder).__name__}; pass a fitted LikeFinder or model, or None."
+        )
+    check_is_fitted(finder)
+    return Axes.of_model(model).within(Axes.of_model(finder), "finder")
+
+
+def _entries(model: FactorModel, columns: Positions | None = None) -> Score:
+    """Return the function that gives ``x`` of some rows for every column, in float64."""
+    P, Q = (side.astype(np.float64) for side in model._factors().augmented())
+    by_factor = np.ascontiguousarray(Q.T if columns is None else Q[columns].T)
+
+    def x(rows: Positions) -> Array:
+        # Not a matrix product, whose last bits differ with the number of rows: a row's list would, too.
+        total = np.zeros((rows.size, by_factor.shape[1]))
+        term = np.empty_like(total)
+        for weights, values in zip(P[rows].T, by_factor, strict=True):
+            total += np.multiply(weights[:, None], values, out=term)
+        return total
+
+    return x
+
+
+def log_likely(model: Any, x: Array) -> Array:
+    """Return ``log P(like)`` at the entries of a model."""
+    return np.asarray(-model._link().loss(x, 1))

@@ -1,0 +1,206 @@
+"""A mask of low rank, each observed entry judged by a model that did not see it.
+
+    q_ij = K / (K - 1) q^(k)_ij     where (i, j) is observed, in the k-th of K random parts of the observed entries
+    q_ij = mean over k of the same  elsewhere
+
+with ``q^(k)`` the low-rank model fitted to the mask without its k-th part (``K / (K - 1)`` makes up for the part that
+was taken out). A model of many parameters gives the entries that happened to be observed too large a ``q``, and
+``1 / q`` is wanted at just these: fitted and used on the same draws, its weights fall short of the number of entries.
+Cross-fitting takes that bias away (Chernozhukov, Chetverikov, Demirer, Duflo, Hansen, Newey and Robins 2018,
+"Double/debiased machine learning for treatment and structural parameters").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.observations import Observations
+from tribit.propensity.low_rank import RANK, low_rank
+from tribit.propensity.model import (
+    Propensity,
+    check_observations,
+    check_pairs,
+    check_same_shape,
+    resolve_floor,
+)
+from tribit.randomness import RandomState, fold_numbers, generator
+
+Floats = NDArray[np.floating[Any]]
+Places = NDArray[np.integer[Any]]
+
+#: By default so many parts: a model sees four fifths of the mask, at five times the cost.
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFittedPropensity:
+    """``q_ij`` from K models of the mask, at each observed entry from the one that was fitted without it.
+
+    Made by :func:`cross_fitted`. It is a :class:`~tribit.risks.Missingness`.
+
+    Parameters
+    ----------
+    models : tuple of Propensity
+        One for each part, fitted to the observed entries outside it and scaled up by ``K / (K - 1)``.
+    rows, columns : array
+        The observed entries, sorted by row, then column.
+    parts : array
+        The part of each of them, from 0.
+    """
+
+    models: tuple[Propensity, ...]
+    rows: Places = field(repr=False)
+    columns: Places = field(repr=False)
+    parts: Places = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What ``rho`` may call it."""
+        return self.models[0].name
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns of the mask."""
+        return self.models[0].shape
+
+    def probability_at(self, rows: Any, columns: Any) -> Floats:
+        """Return ``q`` at the given positions (from 0)."""
+        i, j = check_pairs(rows, columns, self.shape)
+        part = self._part_of(i, j)
+        q = np.empty(i.size)
+        unseen = np.flatnonzero(part < 0)
+        q[unseen] = self._mean(
+            [model.probability_at(i[unseen], j[unseen]) for model in self.models]
+        )
+        for number, model in enumerate(self.models):
+            mine = np.flatnonzero(part == number)
+            q[mine] = model.probability_at(i[mine], j[mine])
+        return q
+
+    def rho_at(self, rows: Any, columns: Any) -> Floats:
+        """Return ``1 - q`` at the given positions, the probability of being unobserved."""
+        return 1.0 - self.probability_at(rows, columns)
+
+    def probability_of_rows(self, rows: slice) -> Floats:
+        """Return ``q`` for a run of rows against every column: a tile of the matrix that is never stored."""
+        start, stop, _ = rows.indices(self.shape[0])
+        tiles = [model.probability_of_rows(rows) for model in self.models]
+        q = self._mean(tiles)
+        here = slice(*np.searchsorted(self.rows, [start, stop]))
+        i, j, part = self.rows[here] - start, self.columns[here], self.parts[here]
+        for number, tile in enumerate(tiles):
+            mine = part == number
+            q[i[mine], j[mine]] = tile[i[mine], j[mine]]
+        return q
+
+    def with_floor(self, floor: float) -> CrossFittedPropensity:
+        """Return the same models with another smallest probability."""
+        return replace(
+            self, models=tuple(model.with_floor(floor / model.scale) for model in self.models)
+        )
+
+    def normalised(self, observations: Observations) -> CrossFittedPropensity:
+        """Return the model scaled so that the weights ``1 / q`` of the observed entries sum to the number of entries.
+
+        They do on average, were ``q`` the truth.
+        """
+        self.check_shape(observations)
+        total = float(np.sum(1.0 / self.probability_at(observations.rows, observations.columns)))
+        factor = total / (self.shape[0] * self.shape[1])
+        return replace(
+            self,
+            models=tuple(replace(model, scale=model.scale * factor) for model in self.models),
+        )
+
+    def check_shape(self, observations: Observations) -> None:
+        """Refuse observations of another shape than the mask's."""
+        check_same_shape(self.shape, observations)
+
+    def _part_of(self, i: Places, j: Places) -> Places:
+        """Return the part of each entry, -1 for one that is not observed."""
+        width = self.shape[1]
+        seen = self.rows.astype(np.int64) * width + self.columns
+        asked = i.astype(np.int64) * width + j
+        place = np.minimum(np.searchsorted(seen, asked), seen.size - 1)
+        return np.where(seen[place] == asked, self.parts[place].astype(np.int64), -1)
+
+    @staticmethod
+    def _mean(each: list[Floats]) -> Floats:
+        return np.asarray(sum(each[1:], each[0]) / len(each))
+
+
+def cross_fitted(
+    observations: Observations,
+    *,
+    folds: int = FOLDS,
+    rank: int = RANK,
+    l2: float = 5.0,
+    floor: float | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+    n_jobs: int | None = 1,
+    random_state: RandomState = None,
+) -> CrossFittedPropensity:
+    """Fit ``logit q_ij = b + a_i + c_j + u_i' v_j`` to the mask ``folds`` times, each time without a part of it.
+
+    Minimises what :func:`low_rank` minimises on each of the remaining masks, and takes ``q`` at an observed entry from
+    the fit that left it out.
+
+    Parameters
+    ----------
+    observations : Observations
+        What was observed; the labels do not matter.
+    folds : int, default=5
+        Number of parts, from 2 to the number of observed entries; so many fits.
+    rank, l2, max_iter, tol, n_jobs
+        As in :func:`low_rank`.
+    floor : float or None, default=None
+        Smallest probability; None for a tenth of the share that is observed.
+    random_state : int, Generator, RandomState or None
+        Draws the parts and the first factors.
+
+    Returns
+    -------
+    CrossFittedPropensity
+        Where every entry is observed, ``q = 1``.
+    """
+    check_observations(observations)
+    _check_folds(folds, observations.n_observed)
+    lowest = resolve_floor(floor, observations)
+    draws = generator(random_state)
+    size = observations.n_observed
+    if size == observations.shape[0] * observations.shape[1]:
+        parts = np.zeros(size, dtype=np.int64)
+        whole = low_rank(observations, rank=rank, l2=l2, floor=lowest, random_state=draws)
+        return CrossFittedPropensity((whole,), observations.rows, observations.columns, parts)
+    parts = fold_numbers(size, folds, draws)
+    models = []
+    for part in range(folds):
+        outside = np.flatnonzero(parts != part)
+        scale = size / outside.size
+        model = low_rank(
+            observations.take(outside),
+            rank=rank,
+            l2=l2,
+            floor=lowest / scale,
+            max_iter=max_iter,
+            tol=tol,
+            n_jobs=n_jobs,
+            random_state=draws,
+        )
+        models.append(replace(model, scale=scale))
+    return CrossFittedPropensity(tuple(models), observations.rows, observations.columns, parts)
+
+
+def _check_folds(folds: object, n_observed: int) -> None:
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer):
+        raise InvalidTypeError(f"folds must be a whole number; got {folds!r}.")
+    if not 2 <= folds <= n_observed:
+        raise InvalidInputError(
+            f"folds must be from 2 to {n_observed}, the number of observed entries; got {folds}."
+        )

@@ -1,0 +1,113 @@
+"""What a search tried, what it chose, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tribit.factors import Factors
+from tribit.selection.settings import Settings
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings that were tried on held-out entries.
+
+    Attributes
+    ----------
+    settings : Settings
+        The values.
+    score : float
+        The measure over all held-out entries; the smaller the better.
+    scores : tuple of float
+        The measure in each fold.
+    seconds : float
+        How long its fits took.
+    n_iter : int
+        Iterations of its fits, together.
+    """
+
+    settings: Settings
+    score: float
+    scores: tuple[float, ...]
+    seconds: float
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """Every candidate that was tried, in order, and the one that was chosen.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        In the order in which they were tried.
+    best : Candidate or None
+        The one with the smallest score; None where there was too little data to hold any out.
+    scoring, target : str
+        The measure, and the entries it is for.
+    n_held_out, n_folds : int
+        How many entries were held out in all, and in how many folds.
+    seconds : float
+        How long the search took, without the last fit on all entries.
+    stop_reason : str
+        Why no more candidates were tried.
+    """
+
+    candidates: tuple[Candidate, ...] = field(repr=False)
+    best: Candidate | None
+    scoring: str
+    target: str
+    n_held_out: int
+    n_folds: int
+    seconds: float
+    stop_reason: str
+    #: Where the last fit of each family ended, on the entries of the first fold.
+    ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
+
+    def families(self) -> dict[str, Candidate]:
+        """Return the best candidate of each family of models, in the order in which they were first tried."""
+        found: dict[str, Candidate] = {}
+        for candidate in self.candidates:
+            family = candidate.settings.family
+            if family not in found or candidate.score < found[family].score:
+                found[family] = candidate
+        return found
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row for each candidate: its settings, score, seconds and iterations.
+
+        ``pandas.DataFrame(model.search_.table())`` makes a frame of it.
+        """
+        return [
+            {
+                "family": candidate.settings.family,
+                **_named_weights(candidate.settings),
+                "score": candidate.score,
+                "seconds": candidate.seconds,
+                "n_iter": candidate.n_iter,
+                "chosen": candidate is self.best,
+            }
+            for candidate in self.candidates
+        ]
+
+    def __str__(self) -> str:
+        if self.best is None:
+            return f"Nothing was chosen from the data: {self.stop_reason}."
+        measured = ", ".join(
+            f"{name} {candidate.score:.4f}" for name, candidate in self.families().items()
+        )
+        return (
+            f"Chose {self.best.settings}.\n"
+            f"Best {self.scoring} on {self.n_held_out} held-out entries by kind of model: {measured} "
+            f"({len(self.candidates)} candidates, {self.seconds:.1f} s)."
+        )
+
+
+def _named_weights(settings: Settings) -> dict[str, Any]:
+    values = settings.parameters()
+    weights: Sequence[float] = values.pop("gammas")
+    rho = values.pop("rho")
+    named = dict(zip(("g_pn", "g_pu", "g_nu"), weights, strict=True))
+    return {**named, "rho": getattr(rho, "name", rho), **values}

@@ -1,0 +1,168 @@
+"""From an estimator's parameters, some of them "auto", to the settings of its fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit import propensity
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.links import as_link
+from tribit.observations import Observations
+from tribit.problem import Problem
+from tribit.progress import candidates_bar
+from tribit.risks import Missingness, check_gammas
+from tribit.selection.record import Search
+from tribit.selection.search import ABOVE_0, choose
+from tribit.selection.settings import AUTO, CHOOSABLE, Settings
+from tribit.selection.trials import SCORINGS, Options, start_of
+from tribit.solvers import LBFGS, Newton
+
+TARGETS = ("observed", "all")
+
+
+def settled(
+    estimator: Any, observations: Observations, solver: Any, draws: np.random.Generator
+) -> tuple[Settings, Search | None]:
+    """Return the settings of a fit, and the search for those that were "auto" (None where none was).
+
+    Parameters
+    ----------
+    estimator : BinaryMatrixCompletion
+        Its parameters.
+    observations : Observations
+        What the choice is made on.
+    solver : solver or None
+        The one that was asked for, which may not be able to keep every model; None to suit the model.
+    draws : Generator
+        Draws the held-out entries.
+    """
+    _check_words(estimator)
+    given = {name: getattr(estimator, name) for name in CHOOSABLE}
+    free = frozenset(name for name, value in given.items() if is_auto(value))
+    fixed = {name: value for name, value in given.items() if name not in free}
+    if "gammas" in fixed:
+        fixed["gammas"] = check_gammas(fixed["gammas"])
+    if "rho" in free:
+        fixed["rho"] = "low-rank" if estimator.target == "all" else None
+    if "rank" in free:
+        fixed["rank"] = min(Settings.rank, *observations.shape)
+    base = Settings(**fixed)
+    free = _that_matter(base, free - {"rho"}, estimator.intercept)
+    if not free:
+        return base, None
+    options = Options(
+        as_link(estimator.link),
+        estimator.norm,
+        estimator.intercept,
+        estimator.dtype,
+        estimator.n_jobs,
+    )
+    refused = _beyond_the_search(base, free, options)
+    if refused is not None:
+        search = Search((), None, estimator.scoring, estimator.target, 0, 0, 0.0, refused)
+        return base, search
+    if isinstance(base.rho, str):
+        base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
+    weights = _weights(base.rho, observations) if estimator.target == "all" else None
+    with candidates_bar(shown=bool(estimator.verbose)) as told:
+        search = choose(
+            observations,
+            base,
+            _within_reach(base, free, solver, options),
+            options,
+            target=estimator.target,
+            scoring=estimator.scoring,
+            weights=weights,
+            n_candidates=estimator.n_candidates,
+            max_time=estimator.max_time,
+            draws=draws,
+            told=told,
+        )
+    return (base if search.best is None else search.best.settings), search
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is left open."""
+    return isinstance(value, str) and value == AUTO
+
+
+def _check_words(estimator: Any) -> None:
+    for name, known in (("target", TARGETS), ("scoring", tuple(SCORINGS))):
+        value = getattr(estimator, name)
+        if not isinstance(value, str) or value not in known:
+            raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+    most = estimator.n_candidates
+    whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
+    if most is not None and (not whole or most < 1):
+        raise InvalidInputError(
+            f"n_candidates must be a whole number, at least 1, or None; got {most!r}."
+        )
+
+
+def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> frozenset[str]:
+    """Take away what no fit with these settings reads: nothing is to be chosen then."""
+    if "gammas" not in free:
+        free -= {"mask_features", "l2_mask"} if base.mixed else {"radius", "alpha"}
+    if not intercept:
+        free -= {"l2_intercept"}
+    if "mask_features" not in free and not base.mask_features:
+        free -= {"l2_mask"}
+    if "rank" not in free and not base.rank:
+        free -= {"l2", "mask_features", "l2_mask"}
+    return free
+
+
+def _beyond_the_search(base: Settings, free: frozenset[str], options: Options) -> str | None:
+    """Return why these settings cannot be searched by Newton's method; None where they can."""
+    if options.norm != "max" and base.radius is not None:
+        return f"the search keeps no ball of the {options.norm} norm"
+    if base.alpha is not None and (
+        "radius" in free or base.radius is None or base.radius > base.alpha
+    ):
+        return "the search keeps no bound alpha that its ball does not imply"
+    return None
+
+
+def _within_reach(
+    base: Settings, free: frozenset[str], solver: Any, options: Options
+) -> frozenset[str]:
+    """Take away what the asked-for solver, or a fixed ball, leaves no room for."""
+    if isinstance(solver, LBFGS) or options.norm != "max":
+        free -= {"gammas", "radius"}
+    if solver is not None and not isinstance(solver, LBFGS):
+        free -= {"mask_features", "l2_mask"}
+    if isinstance(solver, Newton) or not options.intercept:
+        free |= {ABOVE_0} if "rank" in free else frozenset()
+    if base.radius is not None or base.alpha is not None:
+        free -= {"mask_features", "l2_mask"}
+    return free
+
+
+def _fitted(
+    name: str, observations: Observations, estimator: Any, draws: np.random.Generator
+) -> Missingness | None:
+    """Return the model of the mask of that name: once for all candidates."""
+    if name == "constant":
+        return None
+    return propensity.fitted(name, observations, n_jobs=estimator.n_jobs, random_state=draws)
+
+
+def _weights(
+    rho: float | Missingness | None, observations: Observations
+) -> NDArray[np.floating[Any]] | None:
+    """Return ``1 / q`` of the observed entries; None where every entry has the same."""
+    if not isinstance(rho, Missingness):
+        return None
+    return np.asarray(1.0 / (1.0 - rho.rho_at(observations.rows, observations.columns)))
+
+
+def begun(problem: Problem, settings: Settings, search: Search | None) -> Factors:
+    """Return where the last fit begins: where the search ended with such a model, else the problem's own start."""
+    if search is None or not search.ends:
+        return problem.start
+    return start_of(problem, settings, search.ends)

@@ -1,0 +1,283 @@
+"""Trying settings: fits on parts of the observed entries, judged on the rest.
+
+Folds are of entries, not of rows. Within a fold each fit begins where the last of its kind ended: along a path of
+penalties that saves most of the work, and it tells nothing of the entries that were held out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.features import FeaturedObjective
+from tribit.links import Link
+from tribit.observations import Observations
+from tribit.problem import Problem, make_problem
+from tribit.risks import Missingness
+from tribit.selection.record import Candidate
+from tribit.selection.settings import Settings
+from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
+from tribit.solvers.loop import INTERRUPTED
+
+Array = NDArray[np.floating[Any]]
+Labels = NDArray[np.int8]
+
+#: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
+#: held out in turn as it takes to judge on ENOUGH.
+MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 4_000, 5, 3
+#: A difference between candidates shows long before the last digits of their fits.
+TOLERANCE, MOST_SWEEPS = 2e-4, 300
+#: Columns that are new in a start, as a share of what a start has.
+NEW_COLUMNS = 0.3
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is the same for every candidate."""
+
+    link: Link
+    norm: str = "max"
+    intercept: bool = True
+    dtype: str = "float32"
+    n_jobs: int | None = None
+
+
+@dataclass
+class Fold:
+    """Entries to fit on, entries to judge on with their weights, and where the last fit of each kind ended."""
+
+    train: Observations
+    held_out: Observations
+    weights: Array
+    share: float  #: of the observed entries that are fitted on
+    seed: int
+    ends: dict[str, Factors] = field(default_factory=dict)
+
+
+def make_folds(
+    observations: Observations, weights: Array | None, draws: np.random.Generator
+) -> list[Fold]:
+    """Return the folds; the weights are those of all observed entries, 1 by default."""
+    n = observations.n_observed
+    if weights is None:
+        weights = np.ones(n)
+    parts = 10 if n >= MANY else FIFTHS
+    used = 1 if n >= MANY else min(MOST_FOLDS, -(-ENOUGH * FIFTHS // n))
+    number = draws.permutation(np.arange(n) % parts)
+    places = np.arange(n)
+    return [
+        Fold(
+            observations.take(places[number != part]),
+            observations.take(places[number == part]),
+            weights[number == part],
+            float(np.mean(number != part)),
+            int(draws.integers(2**32)),
+        )
+        for part in range(used)
+    ]
+
+
+def log_loss(link: Link, x: Array, labels: Labels, weights: Array) -> float:
+    """Return the weighted mean of ``-log P(label)``."""
+    losses = np.where(labels > 0, link.loss(x, 1), link.loss(x, -1))
+    return float(np.average(losses, weights=weights))
+
+
+def sign_error(link: Link, x: Array, labels: Labels, weights: Array) -> float:
+    """Return the weighted share of the signs that are wrong."""
+    return float(np.average((link.probability(x) >= 0.5) != (labels > 0), weights=weights))
+
+
+def misorder(link: Link, x: Array, labels: Labels, weights: Array) -> float:  # noqa: ARG001
+    """Return 1 - AUC: how often a dislike is ranked above a like."""
+    if (labels > 0).all() or (labels < 0).all():
+        raise InvalidInputError(
+            "scoring='auc' needs likes and dislikes among the held-out entries; use 'log_loss'."
+        )
+    return float(1.0 - roc_auc_score(labels > 0, x, sample_weight=weights))
+
+
+#: What ``scoring`` may be; each the smaller the better.
+SCORINGS: dict[str, Callable[[Link, Array, Labels, Array], float]] = {
+    "log_loss": log_loss,
+    "error": sign_error,
+    "auc": misorder,
+}
+
+
+class SearchEndedError(Exception):
+    """Raised to end a search early: by the user or the clock."""
+
+
+class Trials:
+    """The candidates tried so far on one set of folds."""
+
+    def __init__(
+        self,
+        folds: list[Fold],
+        options: Options,
+        *,
+        scoring: str,
+        most: int | None,
+        deadline: float | None,
+        eligible: Callable[[Settings], bool] = lambda _: True,
+        told: Callable[[Candidate], Any] | None = None,
+    ) -> None:
+        self.folds, self.options, self.told = folds, options, told
+        self.eligible = eligible
+        self.scoring, self.most, self.deadline = scoring, most, deadline
+        self.candidates: list[Candidate] = []
+        #: Probabilities, labels and weights of the held-out entries, for each candidate.
+        self.held_out: dict[Candidate, tuple[Array, Labels, Array]] = {}
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate with the smallest score among those that keep what the user fixed; None before there is one.
+
+        Of equal ones it is the first, which is the simpler.
+        """
+        allowed = (c for c in self.candidates if self.eligible(c.settings))
+        return min(allowed, key=lambda candidate: candidate.score, default=None)
+
+    def known(self, settings: Settings) -> Candidate | None:
+        """Return the candidate with these settings, if it was tried."""
+        return next((c for c in self.candidates if c.settings == settings), None)
+
+    def score(self, settings: Settings) -> Candidate:
+        """Fit the settings on every fold and judge them; what was tried already is not tried again."""
+        if (known := self.known(settings)) is not None:
+            return known
+        if self.most is not None and len(self.candidates) >= self.most:
+            raise SearchEndedError(f"n_candidates = {self.most} were tried")
+        began = time.perf_counter()
+        scores, iterations, weights, probabilities = [], 0, [], []
+        for fold in self.folds:
+            if self.deadline is not None and self.candidates and began > self.deadline:
+                raise SearchEndedError("max_time was reached")
+            factors, result = fit_from(
+                fold.train,
+                replace(settings, rho=_thinned(settings.rho, fold.share)),
+                self.options,
+                fold.ends,
+                np.random.Generator(np.random.PCG64(fold.seed)),
+                tol=TOLERANCE,
+            )
+            if result.stop_reason == INTERRUPTED and self.candidates:
+                raise SearchEndedError(INTERRUPTED)
+            x = factors.at(fold.held_out.rows, fold.held_out.columns)
+            measure = SCORINGS[self.scoring]
+            scores.append(measure(self.options.link, x, fold.held_out.labels, fold.weights))
+            weights.append(float(np.sum(fold.weights)))
+            probabilities.append(self.options.link.probability(x))
+            iterations += result.n_iter
+        total = float(np.average(scores, weights=weights))
+        seconds = time.perf_counter() - began
+        candidate = Candidate(settings, total, tuple(scores), seconds, iterations)
+        self.candidates.append(candidate)
+        self.held_out[candidate] = (
+            np.concatenate(probabilities),
+            np.concatenate([fold.held_out.labels for fold in self.folds]),
+            np.concatenate([fold.weights for fold in self.folds]),
+        )
+        if self.told is not None:
+            self.told(candidate)
+        return candidate
+
+
+@dataclass(frozen=True)
+class _Thinned:
+    """A model of the mask when only a share of what was observed is still seen."""
+
+    whole: Missingness
+    share: float
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return ``1 - share (1 - rho)``."""
+        return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
+
+
+def _thinned(rho: Any, share: float) -> Any:
+    """Return ``rho`` for a fold, in which fewer entries are observed than in the whole."""
+    if isinstance(rho, Missingness):
+        return _Thinned(rho, share)
+    return None if rho is None else 1.0 - share * (1.0 - rho)
+
+
+def fit_from(
+    observations: Observations,
+    settings: Settings,
+    options: Options,
+    ends: dict[str, Factors],
+    draws: np.random.Generator,
+    *,
+    tol: float,
+) -> tuple[Factors, SolverResult]:
+    """Fit from where a fit of the same kind, or of a simpler one, ended; keep where this one ends."""
+    problem = _problem(observations, settings, options, draws)
+    start = start_of(problem, settings, ends)
+    stopping = Stopping(MOST_SWEEPS, tol)
+    result = suited(settings).minimise(
+        problem.objective, problem.constraints, start, stopping, draws
+    )
+    ends[settings.family] = result.factors
+    return problem.factors(result.factors), result
+
+
+def _problem(
+    observations: Observations, settings: Settings, options: Options, draws: np.random.Generator
+) -> Problem:
+    return make_problem(
+        observations,
+        **settings.parameters(),
+        link=options.link,
+        norm=options.norm,
+        intercept=options.intercept,
+        dtype=options.dtype,
+        n_jobs=options.n_jobs,
+        generator=draws,
+    )
+
+
+def suited(settings: Settings) -> Solver:
+    """Return the solver for such a model: rows may share unknowns, or not."""
+    return LBFGS() if settings.mask_features or not settings.rank else Newton()
+
+
+def start_of(problem: Problem, settings: Settings, ends: dict[str, Factors]) -> Factors:
+    """Return where to begin: the end of the last fit of this family, else of a simpler one, else the problem's own."""
+    fresh = problem.start
+    if settings.mixed:
+        return ends.get("mixture", fresh) if _fits(ends.get("mixture"), fresh) else fresh
+    for family in (settings.family, "factors", "intercepts"):
+        if (end := ends.get(family)) is None:
+            continue
+        if isinstance(problem.objective, FeaturedObjective) and family != "mask features":
+            end = problem.objective.features.begin(end)
+        return _widened(end, fresh)
+    return fresh
+
+
+def _fits(end: Factors | None, fresh: Factors) -> bool:
+    return end is not None and end.row_factors.shape == fresh.row_factors.shape
+
+
+def _widened(end: Factors, fresh: Factors) -> Factors:
+    """Return ``end`` with as many columns as ``fresh``, the new ones small."""
+    k = min(end.rank, fresh.rank)
+    share = NEW_COLUMNS if k else 1.0
+    sides = [
+        np.hstack([old[:, :k], share * new[:, k:]])
+        for old, new in (
+            (end.row_factors, fresh.row_factors),
+            (end.column_factors, fresh.column_factors),
+        )
+    ]
+    return replace(end, row_factors=sides[0], column_factors=sides[1])

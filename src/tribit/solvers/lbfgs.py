@@ -1,0 +1,191 @@
+"""L-BFGS on all unknowns at once, for problems without constraints: rows may then share unknowns.
+
+Byrd, Lu, Nocedal and Zhu (1995), "A limited memory algorithm for bound constrained optimization", without the bounds.
+The first guess of the inverse curvature is diagonal, from the number of entries and the ridge of each unknown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.constraints import Constraint, Unconstrained
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.kernels.common import single_threaded_blas
+from tribit.solvers.loop import SolverResult, Step, Stopping, run
+
+Vector = NDArray[np.float64]
+
+#: A step is accepted when it gains this share of what its gradient promises (Armijo).
+ENOUGH = 1e-4
+HALVINGS = 30
+#: Pairs whose curvature is not above this share of their lengths tell rounding errors.
+CURVED = 1e-10
+#: What ``tol`` judges is what so many iterations gained: one alone says little here.
+WINDOW = 10
+
+
+class Smooth(Protocol):
+    """A function of factors, such as :class:`tribit.objective.Objective`."""
+
+    size: float
+
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+        ...
+
+    def gradient(self, factors: Factors) -> tuple[float, Factors]:
+        """Return F and its gradient."""
+        ...
+
+    def scales(self, factors: Factors) -> Factors:
+        """Return a positive guess of the curvature in each unknown."""
+        ...
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Limited-memory quasi-Newton method on all unknowns at once; it keeps no constraint.
+
+    Parameters
+    ----------
+    memory : int, default=20
+        Number of earlier steps it remembers.
+    """
+
+    memory: int = 20
+    max_iter = 1000  #: where the user names no number
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.memory, int | np.integer) and not isinstance(self.memory, bool)
+        if not whole or self.memory < 1:
+            raise InvalidInputError(
+                f"memory must be a whole number, at least 1; got {self.memory!r}."
+            )
+
+    def minimise(
+        self,
+        objective: Any,
+        constraints: list[Constraint],
+        start: Factors,
+        stopping: Stopping,
+        generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
+    ) -> SolverResult:
+        """Return a local minimum of F, from ``start``."""
+        bound = getattr(objective, "intercept_bound", np.inf)
+        kept = [c for c in constraints if not isinstance(c, Unconstrained)]
+        if kept or np.isfinite(bound):
+            name = type(kept[0]).__name__ if kept else "a bound on intercepts"
+            raise InvalidInputError(
+                f"The lbfgs solver keeps no constraint and was given {name}: use solver='newton', or leave out "
+                "radius and alpha and the weight on unobserved entries."
+            )
+        with single_threaded_blas():
+            memory = _Memory(objective, start, self.memory)
+            return run(memory.advance, start, objective.value, stopping, objective.size)
+
+
+class _Memory:
+    """The last steps, what they did to the gradient, and the step they suggest."""
+
+    def __init__(self, objective: Smooth, start: Factors, room: int) -> None:
+        self.objective = objective
+        self.inverse = 1.0 / np.maximum(_flat(objective.scales(start)), 1e-12)
+        self.pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=room)
+        self.values: deque[float] = deque(maxlen=WINDOW)
+        self.known: tuple[float, Vector] | None = None
+
+    def advance(self, factors: Factors) -> Step:
+        """Make one step, and remember what it taught."""
+        value, gradient = self._at(factors) if self.known is None else self.known
+        gained = self.values[0] - value if len(self.values) == WINDOW else np.inf
+        self.values.append(value)
+        x = _flat(factors)
+        found, promised = self._step(factors, x, value, gradient)
+        if found is None and self.pairs:
+            # What is remembered of the curvature may be wrong by now: once more without it.
+            self.pairs.clear()
+            found, promised = self._step(factors, x, value, gradient)
+        if found is None:
+            return Step(factors, value, promised, factors, stuck=True)
+        moved, self.known = found
+        self._learn(_flat(moved) - x, self.known[1] - gradient)
+        # What a step promises counts too: from the minimum itself there is nothing to wait for.
+        return Step(factors, value, min(gained, WINDOW * promised), moved)
+
+    def _step(
+        self, factors: Factors, x: Vector, value: float, gradient: Vector
+    ) -> tuple[tuple[Factors, tuple[float, Vector]] | None, float]:
+        """Return where the step leads (None where none is low enough), and the first-order decrease."""
+        direction = -self._times_inverse_curvature(gradient)
+        slope = float(gradient @ direction)
+        return self._search(factors, x, direction, value, slope), max(-slope, 0.0)
+
+    def _at(self, factors: Factors) -> tuple[float, Vector]:
+        value, gradient = self.objective.gradient(factors)
+        return value, _flat(gradient)
+
+    def _search(
+        self, factors: Factors, x: Vector, direction: Vector, value: float, slope: float
+    ) -> tuple[Factors, tuple[float, Vector]] | None:
+        """Return the first point on the way, halving the step, that is low enough; None where there is none."""
+        step = 1.0
+        noise = 1e-12 * abs(value)
+        for _ in range(HALVINGS):
+            moved = _shaped(x + step * direction, factors)
+            reached = self._at(moved)
+            # Written so that a NaN is a failure.
+            if reached[0] <= value + ENOUGH * step * slope + noise:
+                return moved, reached
+            step *= 0.5
+        return None
+
+    def _learn(self, moved: Vector, turned: Vector) -> None:
+        product = float(moved @ turned)
+        if product > CURVED * float(np.linalg.norm(moved) * np.linalg.norm(turned)):
+            self.pairs.append((moved, turned, product))
+
+    def _times_inverse_curvature(self, gradient: Vector) -> Vector:
+        """Return the two-loop product of the remembered inverse curvature with the gradient."""
+        d = gradient.copy()
+        shares = []
+        for moved, turned, product in reversed(self.pairs):
+            share = float(moved @ d) / product
+            d -= share * turned
+            shares.append(share)
+        if self.pairs:
+            _, turned, product = self.pairs[-1]
+            d *= self.inverse * (product / float(turned @ (self.inverse * turned)))
+        else:
+            d *= self.inverse
+        for (moved, turned, product), share in zip(self.pairs, reversed(shares), strict=True):
+            d += (share - float(turned @ d) / product) * moved
+        return d
+
+
+def _flat(factors: Factors) -> Vector:
+    """Return all unknowns in one vector."""
+    return np.concatenate(
+        [
+            np.ravel(factors.row_factors),
+            np.ravel(factors.column_factors),
+            [factors.intercept],
+            factors.row_intercepts,
+            factors.column_intercepts,
+        ]
+    ).astype(np.float64)
+
+
+def _shaped(x: Vector, like: Factors) -> Factors:
+    """Return the vector as factors of the same shapes."""
+    parts = (like.row_factors, like.column_factors, np.zeros(1), like.row_intercepts)
+    ends = np.cumsum([part.size for part in parts])
+    U, V, b, a, c = np.split(x, ends)
+    return Factors(
+        U.reshape(like.row_factors.shape), V.reshape(like.column_factors.shape), float(b[0]), a, c
+    )

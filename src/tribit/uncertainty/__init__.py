@@ -1,0 +1,41 @@
+"""Probabilities one can trust: calibration, and how sure a model is of an entry.
+
+- :func:`calibrate` fits a map from ``x`` to the probability of a like to held-out entries.
+- :func:`laplace` gives a normal posterior of ``x`` around the row and column solutions, and so an interval for each
+  entry; :meth:`Posterior.adjusted` corrects its centre and width.
+- :func:`conformal` gives a set of labels for each entry, right with a chosen probability whatever the model is worth.
+
+Each takes a fitted model, held-out entries it has not seen, and, where every cell should count alike and not only cells
+like the observed ones, a model of the mask (:mod:`tribit.propensity`).
+"""
+
+from tribit.uncertainty.adjustment import Adjustment
+from tribit.uncertainty.calibrate import calibrate, calibration_losses
+from tribit.uncertainty.calibrators import Calibrator, Identity, Isotonic, Platt, calibrator_from
+from tribit.uncertainty.conformal import Conformal, LabelSets, conformal
+from tribit.uncertainty.fitting import CALIBRATORS, identity, isotonic, platt
+from tribit.uncertainty.intervals import Intervals
+from tribit.uncertainty.laplace import Posterior, laplace
+from tribit.uncertainty.moderation import moderated
+
+__all__ = [
+    "CALIBRATORS",
+    "Adjustment",
+    "Calibrator",
+    "Conformal",
+    "Identity",
+    "Intervals",
+    "Isotonic",
+    "LabelSets",
+    "Platt",
+    "Posterior",
+    "calibrate",
+    "calibration_losses",
+    "calibrator_from",
+    "conformal",
+    "identity",
+    "isotonic",
+    "laplace",
+    "moderated",
+    "platt",
+]

@@ -1,0 +1,112 @@
+"""Calibrate a fitted model on held-out entries, by the calibrator that these entries themselves prefer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tribit.links import Link, Logistic
+from tribit.randomness import RandomState, fold_numbers
+from tribit.uncertainty.calibrators import Calibrator
+from tribit.uncertainty.fitting import CALIBRATORS, check_method, checked
+from tribit.uncertainty.held_out import Target, entries_of, weigh
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
+    from tribit.risks import Missingness
+
+Array = NDArray[np.floating[Any]]
+
+
+def calibrate(
+    model: FactorModel,
+    held_out: Any,
+    *,
+    method: str = "auto",
+    propensity: Missingness | None = None,
+    target: Target | None = None,
+    folds: int = 5,
+    random_state: RandomState = None,
+) -> Calibrator:
+    """Fit a map from ``x`` to the probability of a like to held-out entries.
+
+        argmin over calibrators   - sum_t w_t log P(label_t | x_t),     w_t = 1, or 1 / q_t for every cell alike
+
+    Parameters
+    ----------
+    model : FactorModel
+        A fitted model.
+    held_out : Observations, sparse matrix or array
+        Entries it was not fitted on, and not chosen by either. Matched by id where both have ids.
+    method : {"auto", "identity", "platt", "isotonic"}, default="auto"
+        "auto" takes the one with the least cross-validated log-loss within the held-out entries, "identity" (the
+        model as it is) among them.
+    propensity : Missingness, optional
+        A model of the mask (:mod:`tribit.propensity`).
+    target : {"observed", "all", "unobserved"}, optional
+        Which cells the probabilities should be right for: cells like the observed ones, every cell alike (weights
+        ``1 / q``), or those that were not observed (``(1 - q) / q``). By default "all" with a propensity and
+        "observed" without.
+    folds : int, default=5
+        Parts of the cross-validation of "auto".
+    random_state : int, Generator, RandomState or None
+        Draws the folds.
+
+    Returns
+    -------
+    Calibrator
+        Call it with ``model.decision_function(rows, columns)``.
+    """
+    if method != "auto":
+        check_method(method)
+    entries = entries_of(model, held_out)
+    _, weights = weigh(model, entries, target, propensity)
+    x, link = model._factors().at(entries.rows, entries.columns), model._link()
+    if method == "auto":
+        losses = calibration_losses(
+            x, entries.labels, weights, link=link, folds=folds, random_state=random_state
+        )
+        method = min(losses, key=losses.__getitem__)
+    return CALIBRATORS[method](x, entries.labels, weights, link=link)
+
+
+def calibration_losses(
+    x: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    link: Link | None = None,
+    folds: int = 5,
+    random_state: RandomState = None,
+) -> dict[str, float]:
+    """Return the cross-validated log-loss of each calibrator, weighted; equal ones favour the first, "identity".
+
+    Parameters
+    ----------
+    x, labels, weights, link
+        As in :func:`platt`.
+    folds : int, default=5
+        Each entry is predicted by a calibrator fitted to the other parts.
+    random_state : int, Generator, RandomState or None
+        Draws the parts.
+    """
+    scores, likes, w = checked(x, labels, weights)
+    curve = Logistic() if link is None else link
+    signs = np.where(likes, 1, -1)
+    fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
+    probabilities = {name: np.empty(scores.size) for name in CALIBRATORS}
+    for part in np.unique(fold):
+        test = fold == part
+        train = ~test
+        if not w[train].any():
+            train = np.ones_like(test)  # all the weight is in this part
+        for name, fit in CALIBRATORS.items():
+            fitted = fit(scores[train], signs[train], w[train], link=curve)
+            probabilities[name][test] = fitted(scores[test])
+    smallest = np.finfo(np.float64).tiny
+    return {
+        name: float(np.average(-np.log(np.maximum(np.where(likes, p, 1 - p), smallest)), weights=w))
+        for name, p in probabilities.items()
+    }

@@ -1,0 +1,172 @@
+"""Sets of labels that hold the true one with a given probability, whatever the model is worth.
+
+From held-out entries with scores ``s_t = 1 - P(label_t)`` and weights ``w_t``, a new entry of weight ``w`` has the set
+
+    { y : 1 - P(y) <= s },   s the least number with   sum_t w_t 1[s_t <= s]  >=  level (w + sum_t w_t)
+
+and everything where there is no such number (Tibshirani, Foygel Barber, Candes and Ramdas 2019, "Conformal prediction
+under covariate shift"). With ``w = 1`` it holds the label of an entry drawn as the held-out ones were, with probability
+at least ``level``; with ``w = 1 / q_ij`` that of a cell drawn from all alike, as far as ``q`` is right. The model may
+be bad: then the sets are large. The probability is over held-out and new entries together, not for each row or column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.errors import InvalidInputError
+from tribit.uncertainty.calibrators import Calibrator, Identity
+from tribit.uncertainty.held_out import Target, check_level, entries_of, target_weights, weigh
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
+    from tribit.risks import Missingness
+
+Array = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets:
+    """A set of labels for each of some entries.
+
+    Attributes
+    ----------
+    like, dislike : array of bool
+        Whether +1, and whether -1, is in the set.
+    level : float
+        The share of entries whose label is meant to be in the set.
+    """
+
+    like: Flags
+    dislike: Flags
+    level: float
+
+    @property
+    def size(self) -> NDArray[np.int64]:
+        """How many labels each set holds: 1 is an answer, 2 is "cannot tell", 0 is "neither is typical"."""
+        return self.like.astype(np.int64) + self.dislike
+
+    def covers(self, labels: Any) -> Flags:
+        """Return whether each label (+1 or -1) is in its set."""
+        return np.where(np.asarray(labels) > 0, self.like, self.dislike)
+
+    def lists(self) -> list[tuple[int, ...]]:
+        """Return the sets as tuples of +1 and -1."""
+        return [
+            (1,) * bool(like) + (-1,) * bool(dislike)
+            for like, dislike in zip(self.like, self.dislike, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Scores of held-out entries in rising order, and the running sums of their weights."""
+
+    scores: Array
+    sums: Array
+
+    @classmethod
+    def of(cls, scores: Array, weights: Array) -> _Scores:
+        order = np.argsort(scores, kind="stable")
+        return cls(scores[order], np.cumsum(weights[order]))
+
+    def thresholds(self, level: float, weights: Array) -> Array:
+        """Return the largest score allowed to a new entry of each weight; infinite where any is."""
+        total = self.sums[-1] if self.sums.size else 0.0
+        needed = level * (total + weights)
+        # A hair less, or the rounding of a sum would ask for one entry more than the level does.
+        place = np.searchsorted(self.sums, needed * (1 - 1e-12), side="left")
+        return np.append(self.scores, np.inf)[place]
+
+
+@dataclass(frozen=True, eq=False)
+class Conformal:
+    """Split-conformal sets of labels around a fitted model; made by :func:`conformal`."""
+
+    model: FactorModel = field(repr=False)
+    probability: Calibrator = field(repr=False)
+    target: Target
+    propensity: Missingness | None = field(repr=False)
+    by_label: bool
+    likes: _Scores = field(repr=False)
+    dislikes: _Scores = field(repr=False)
+
+    def sets(self, rows: Any, columns: Any, *, level: float = 0.9) -> LabelSets:
+        """Return a set of labels for pairs of rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : array-like of equal length, or single values
+            Ids where the model was fitted on ids, else positions from 0.
+        level : float, default=0.9
+            The probability with which a set holds the label.
+        """
+        share = check_level(level)
+        i, j = self.model._positions(rows, columns)
+        P = self.probability(self.model._factors().at(i, j))
+        weights = target_weights(self.target, self.propensity, i, j)
+        return LabelSets(
+            self.likes.thresholds(share, weights) >= 1 - P,
+            self.dislikes.thresholds(share, weights) >= P,
+            share,
+        )
+
+
+def conformal(
+    model: FactorModel,
+    held_out: Any,
+    *,
+    propensity: Missingness | None = None,
+    target: Target | None = None,
+    by_label: bool = False,
+    calibrator: Calibrator | None = None,
+) -> Conformal:
+    """Return what gives each entry a set of labels that holds the true one with a chosen probability.
+
+    Parameters
+    ----------
+    model : FactorModel
+        A fitted model.
+    held_out : Observations, sparse matrix or array
+        Entries, drawn at random from those that were observed, that the model was neither fitted on nor chosen by.
+        Matched by id where both have ids.
+    propensity : Missingness, optional
+        A model of the mask (:mod:`tribit.propensity`), for a target other than "observed".
+    target : {"observed", "all", "unobserved"}, optional
+        Which cells the level holds for, as in :func:`calibrate`.
+    by_label : bool, default=False
+        Whether the level should hold for likes and for dislikes, each taken alone, and not only for all together (Vovk
+        2012, "Conditional validity of inductive conformal predictors"). The sets are larger.
+    calibrator : Calibrator, optional
+        Gives the probabilities in the place of the model's link. It must not be fitted on ``held_out``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> A = np.sign(np.outer([1, -1, 1, 1, -1, -1], [1, 1, -1, 1, -1, -1]))
+    >>> train, held_out = Observations.from_matrix(A).split(12, random_state=0)
+    >>> model = BinaryMatrixCompletion(rank=1, l2=0.1, random_state=0).fit(train)
+    >>> conformal(model, held_out).sets([0, 1], [0, 0], level=0.9).lists()
+    [(1,), (-1,)]
+    """
+    entries = entries_of(model, held_out)
+    aim, weights = weigh(model, entries, target, propensity)
+    probability = Identity(model._link()) if calibrator is None else calibrator
+    P = probability(model._factors().at(entries.rows, entries.columns))
+    like = entries.labels > 0
+    scores = np.where(like, 1 - P, P)
+    if not np.all(np.isfinite(scores)):
+        raise InvalidInputError(
+            "The calibrator gave a probability that is not a number: fit it again."
+        )
+    if by_label:
+        likes, dislikes = (_Scores.of(scores[mine], weights[mine]) for mine in (like, ~like))
+    else:
+        likes = dislikes = _Scores.of(scores, weights)
+    return Conformal(model, probability, aim, propensity, by_label, likes, dislikes)

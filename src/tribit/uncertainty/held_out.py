@@ -1,0 +1,120 @@
+"""Held-out entries as a fitted model knows them, and how much each counts for the cells one cares about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.ids import first_true
+from tribit.metrics import _pairs
+from tribit.observations import as_observations
+from tribit.propensity import Propensity
+from tribit.risks import Missingness
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
+
+Floats = NDArray[np.floating[Any]]
+Places = NDArray[np.int64]
+Target = Literal["observed", "all", "unobserved"]
+
+#: Which cells an answer should be right for.
+TARGETS = ("observed", "all", "unobserved")
+
+
+class Entries(NamedTuple):
+    """Observed entries at a model's own positions."""
+
+    rows: Places
+    columns: Places
+    labels: NDArray[np.int8]
+
+
+def shape_of(model: FactorModel) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a fitted model."""
+    return model.row_factors_.shape[0], model.column_factors_.shape[0]
+
+
+def entries_of(model: FactorModel, X: Any) -> Entries:
+    """Return the observed entries of ``X`` at the model's positions: matched by id where both have ids."""
+    check_is_fitted(model)
+    observations = as_observations(X, like_at=getattr(model, "like_at", None))
+    rows, columns = model._positions(*_pairs(model, observations))
+    return Entries(rows, columns, observations.labels)
+
+
+def resolve_target(target: Any, propensity: Missingness | None) -> Target:
+    """Return the target: by default every cell alike with a model of the mask, else cells like the observed."""
+    if propensity is not None and not isinstance(propensity, Missingness):
+        raise InvalidTypeError(
+            f"propensity must be a model of the mask with rho_at, such as tribit.propensity.low_rank(observations); "
+            f"got {type(propensity).__name__}."
+        )
+    if target is None:
+        return "observed" if propensity is None else "all"
+    if target not in TARGETS:
+        raise InvalidInputError(f"target must be one of {', '.join(TARGETS)}; got {target!r}.")
+    if target != "observed" and propensity is None:
+        raise InvalidInputError(
+            f"target={target!r} needs to know why entries were observed: pass propensity, a model of the mask such as "
+            "tribit.propensity.low_rank(observations)."
+        )
+    chosen: Target = target
+    return chosen
+
+
+def target_weights(
+    target: Target, propensity: Missingness | None, rows: Places, columns: Places
+) -> Floats:
+    """Return how much likelier a target cell is than an observed one, up to a factor.
+
+    Observed entries come with probability ``q``. So the weight is 1 for cells like them, ``1 / q`` for all cells
+    alike and ``(1 - q) / q`` for the cells that were not observed.
+    """
+    if target == "observed" or propensity is None:
+        return np.ones(rows.size)
+    if isinstance(propensity, Propensity):  # not through 1 - q, which would round a small q
+        q = propensity.probability_at(rows, columns)
+    else:
+        q = 1.0 - np.asarray(propensity.rho_at(rows, columns), dtype=np.float64)
+    if (odd := first_true(~((q > 0.0) & (q <= 1.0)))) is not None:
+        raise InvalidInputError(
+            f"The propensity of row {rows[odd]}, column {columns[odd]} is {float(q[odd])!r}; every probability of "
+            "being observed must be above 0 and at most 1."
+        )
+    return np.asarray(1.0 / q if target == "all" else (1.0 - q) / q)
+
+
+def weigh(
+    model: FactorModel, entries: Entries, target: Any, propensity: Missingness | None
+) -> tuple[Target, Floats]:
+    """Return the target and the weights of held-out entries for it, or say what does not go together."""
+    aim = resolve_target(target, propensity)
+    if isinstance(propensity, Propensity) and propensity.shape != shape_of(model):
+        mask, own = propensity.shape, shape_of(model)
+        raise InvalidInputError(
+            f"The model of the mask is {mask[0]} x {mask[1]} and the fitted model {own[0]} x {own[1]}: fit both on "
+            "observations of the same shape."
+        )
+    weights = target_weights(aim, propensity, entries.rows, entries.columns)
+    if not weights.any():
+        raise InvalidInputError(
+            "Every held-out entry was observed for sure (q = 1), so none tells of those that were not: use "
+            "target='observed'."
+        )
+    return aim, weights
+
+
+def check_level(level: Any) -> float:
+    """Return a coverage inside (0, 1) as a float, or say that it is not one."""
+    if isinstance(level, bool | np.bool_) or not isinstance(level, int | float | np.number):
+        raise InvalidTypeError(f"level must be a number between 0 and 1; got {level!r}.")
+    if not 0.0 < level < 1.0:
+        raise InvalidInputError(
+            f"level, the share to be covered, must be above 0 and below 1; got {level!r}."
+        )
+    return float(level)

@@ -1,0 +1,226 @@
+"""How sure a fitted model is of an entry: a normal approximation around the row and column solutions.
+
+With the columns fixed, row ``i`` has a normal posterior around its solution (Laplace's approximation; MacKay 1992, "A
+practical Bayesian framework for backpropagation networks"), and so has each column with the rows fixed. Taking the two
+as independent, the entry ``x_ij = u_i' v_j + b + a_i + c_j`` has exactly the variance
+
+    [v_j; 1]' S_i [v_j; 1]  +  [u_i; 1]' T_j [u_i; 1]  +  tr(S_i T_j)
+
+with ``S_i``, ``T_j`` the covariances of the row and the column (the trace over the factors alone). The trace matters
+where the penalty has switched a factor off: there ``u`` and ``v`` are 0, and the first two terms would be too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.kernels.common import single_threaded_blas
+from tribit.observations import Observations
+from tribit.uncertainty.adjustment import Adjustment, adjust
+from tribit.uncertainty.fitted import objective_of, unfitted
+from tribit.uncertainty.held_out import check_level, entries_of, shape_of, weigh
+from tribit.uncertainty.intervals import Intervals
+from tribit.uncertainty.moderation import moderated
+from tribit.uncertainty.side import BLOCK, Side, normal_side
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
+    from tribit.randomness import RandomState
+    from tribit.risks import Missingness
+    from tribit.uncertainty.held_out import Target
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What a fitted model says of an entry, and how sure it is; made by :func:`laplace`.
+
+    Parameters
+    ----------
+    model : FactorModel
+        The fitted model.
+    observations : Observations
+        What it was fitted on, by the model's positions.
+    rows, columns : Side
+        Its rows and columns with their covariances.
+    adjustment : Adjustment
+        A change of centre and width (:meth:`adjusted`); by default none.
+    """
+
+    model: FactorModel = field(repr=False)
+    observations: Observations
+    rows: Side = field(repr=False)
+    columns: Side = field(repr=False)
+    adjustment: Adjustment = field(default=Adjustment())
+
+    def deviation(self, rows: Any, columns: Any) -> Array:
+        """Return the standard deviation of ``x`` for pairs of rows and columns, given as to ``predict``."""
+        return self.centre_and_deviation(*self.model._positions(rows, columns))[1]
+
+    def interval(
+        self,
+        rows: Any,
+        columns: Any,
+        *,
+        level: float = 0.9,
+        what: Literal["probability", "decision"] = "probability",
+    ) -> Intervals:
+        """Return the central interval of ``P(like) = f(x)``, or of ``x``, for pairs of rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : array-like of equal length, or single values
+            Ids where the model was fitted on ids, else positions from 0.
+        level : float, default=0.9
+            Posterior probability of the interval.
+        what : {"probability", "decision"}, default="probability"
+            Whether the interval is one of ``P(like)`` or of ``x``: the link maps one's ends to the other's.
+        """
+        if what not in ("probability", "decision"):
+            raise InvalidInputError(f"what must be one of probability, decision; got {what!r}.")
+        z = self.adjustment.multiplier(check_level(level))
+        x, deviation = self.centre_and_deviation(*self.model._positions(rows, columns))
+        ends = x - z * deviation, x + z * deviation
+        if what == "probability":
+            link = self.model._link()
+            ends = link.probability(ends[0]), link.probability(ends[1])
+        return Intervals(*ends, float(level))
+
+    def predict_proba(self, rows: Any, columns: Any) -> Array:
+        """Return ``E f(x)`` over the posterior of ``x``: less extreme than ``f`` at its mean where little is known.
+
+        After :meth:`adjusted` it is ``f(slope x + offset)``, which held-out labels have moderated already.
+        """
+        x, deviation = self.centre_and_deviation(*self.model._positions(rows, columns))
+        if self.adjustment.pivots is not None:
+            return self.model._link().probability(x)
+        return moderated(self.model._link(), x, deviation)
+
+    def adjusted(
+        self,
+        held_out: Any,
+        *,
+        propensity: Missingness | None = None,
+        target: Target | None = None,
+        n_refits: int = 3,
+        random_state: RandomState = None,
+    ) -> Posterior:
+        """Return the posterior with its centre set by held-out labels and its width by refits to simulated ones.
+
+        See :func:`~tribit.uncertainty.adjustment.adjust`. It costs ``n_refits`` fits of the model.
+
+        Parameters
+        ----------
+        held_out : Observations, sparse matrix or array
+            Entries that the model was not fitted on.
+        propensity, target
+            Which cells the intervals should be right for, as in :func:`~tribit.uncertainty.calibrate`.
+        n_refits : int, default=3
+            How often the whole is simulated. More make the width less a matter of chance.
+        random_state : int, Generator, RandomState or None
+            Draws the simulated labels.
+        """
+        entries = entries_of(self.model, held_out)
+        aim, weights = weigh(self.model, entries, target, propensity)
+        adjustment = adjust(
+            self,
+            entries,
+            weights,
+            everywhere=aim != "observed",
+            n_refits=n_refits,
+            random_state=random_state,
+        )
+        return replace(self, adjustment=adjustment)
+
+    def draw(self, draws: np.random.Generator) -> Factors:
+        """Return factors drawn from the posterior, rows and columns independently."""
+        factors = self.model._factors().astype("float64")
+        k, free = factors.rank, self.rows.vectors.shape[1]
+        sides = []
+        for side, own, intercepts in (
+            (self.rows, factors.row_factors, factors.row_intercepts),
+            (self.columns, factors.column_factors, factors.column_intercepts),
+        ):
+            drawn = side.draw(np.column_stack([own, intercepts])[:, :free], draws)
+            sides.append((drawn[:, :k], drawn[:, k] if free > k else intercepts))
+        (U, a), (V, c) = sides
+        return Factors(U, V, factors.intercept, a, c)
+
+    def refitted(self, labels: NDArray[np.int8], random_state: int) -> Posterior:
+        """Return the posterior of the same model, fitted to other labels of the same observed entries."""
+        seen = self.observations
+        relabelled = Observations.from_pairs(seen.rows, seen.columns, labels, shape=seen.shape)
+        return laplace(unfitted(self.model, random_state).fit(relabelled), relabelled)
+
+    def centre_and_deviation(
+        self, i: NDArray[np.int64], j: NDArray[np.int64]
+    ) -> tuple[Array, Array]:
+        """Return the mean and the standard deviation of ``x`` at positions."""
+        variance = np.empty(i.size)
+        step = max(1, BLOCK // self.rows.vectors.shape[1] ** 2)
+        for start in range(0, i.size, step):
+            here = slice(start, start + step)
+            variance[here] = self._variance(i[here], j[here])
+        return self.adjustment.apply(self.model._factors().at(i, j), np.sqrt(variance))
+
+    def _variance(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> Array:
+        k = self.model.row_factors_.shape[1]
+        S, T = self.rows.covariances(i), self.columns.covariances(j)
+        p, q = self.rows.vectors[i], self.columns.vectors[j]
+        row = np.einsum("na,nab,nb->n", q, S, q)
+        column = np.einsum("na,nab,nb->n", p, T, p)
+        both = np.einsum("nab,nab->n", S[:, :k, :k], T[:, :k, :k])
+        return np.asarray(row + column + both)
+
+
+def laplace(model: FactorModel, X: Any) -> Posterior:
+    """Return a normal approximation of every entry around a fitted model.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion
+        A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
+        nothing was observed. The one intercept ``b``, and what mask features add to the factors, are taken as known.
+    X : Observations, sparse matrix or array
+        The entries it was fitted on. Matched by id where both have ids.
+
+    Returns
+    -------
+    Posterior
+        With ``(n_rows + n_columns) (rank + 1) (rank + 2) / 2`` numbers of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = BinaryMatrixCompletion(rank=1, l2=0.5, random_state=0).fit(A)
+    >>> found = laplace(model, A).interval([0, 3], [2, 3], level=0.5)
+    >>> bool(np.all(found.lower < model.predict_proba([0, 3], [2, 3])))
+    True
+    """
+    entries = entries_of(model, X)
+    observations = Observations.from_pairs(*entries, shape=shape_of(model))
+    objective, radius = objective_of(model, observations)
+    factors = model._factors().astype("float64")
+    plus, minus = objective.risk.observed_weights(
+        observations.labels, observations.rows, observations.columns
+    )
+    seen = observations.rows, observations.columns
+    with single_threaded_blas():
+        rows = normal_side(objective, objective.kernel, factors, (*seen, plus, minus), radius)
+        columns = normal_side(
+            objective,
+            objective.kernel.transposed,
+            factors.transposed,
+            (*seen[::-1], plus, minus),
+            radius,
+        )
+    return Posterior(model, observations, rows, columns)

@@ -1,0 +1,182 @@
+"""Normal approximations of the rows of one factor, the other factor fixed.
+
+The posterior of row ``i``, or what stands for it, is normal around the fitted ``(u_i, a_i)`` with covariance
+
+    H_i^-1                          where the risk is a likelihood (PN, every observed entry of weight 1)
+    H_i^-1 (L_i + J_i) H_i^-1       otherwise, as where unobserved entries count
+
+    H_i = L_i + sum_j w_ij [v_j; 1][v_j; 1]'        L_i the precision of the prior, w_ij the curvature of the risk
+    J_i = sum_j over observed g_ij^2 [v_j; 1][v_j; 1]'      g_ij the slope of what observed entries add to the risk
+
+A mixture is an estimate of the likelihood of the full table, so its curvature counts labels that nobody saw. How far
+the row would move with another draw of the observed entries is in ``J_i`` (Huber 1967, "The behavior of maximum
+likelihood estimates under nonstandard conditions"); under PN the two forms agree on average. ``J_i`` leaves
+out a term of relative size ``q`` that would lower it: the deviation is too large rather than too small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from tribit.factors import Factors
+from tribit.kernels import Kernel
+from tribit.kernels.common import ColumnProducts
+from tribit.objective import Objective
+
+Array = NDArray[np.floating[Any]]
+
+#: Numbers in a block of covariances that is unpacked at a time.
+BLOCK = 2**20
+#: A row at least this share of its ball's radius long is on the boundary.
+ON_BOUNDARY = 0.999
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The rows of one factor and the covariance of each, packed by upper triangles.
+
+    Attributes
+    ----------
+    vectors : array of shape (n, k) or (n, k + 1)
+        ``u_i``, with a 1 for the other side's intercept where there are intercepts.
+    packed : array of shape (n, width)
+        The covariances of ``(u_i, a_i)``.
+    """
+
+    vectors: Array
+    packed: Array
+
+    def covariances(self, who: NDArray[np.int64]) -> Array:
+        """Return the covariance matrices of some rows."""
+        return unpacked(self.packed[who], self.vectors.shape[1])
+
+    def draw(self, means: Array, draws: np.random.Generator) -> Array:
+        """Return a draw of ``(u_i, a_i)`` around its mean, for every row."""
+        drawn = np.array(means, dtype=np.float64)
+        step = max(1, BLOCK // means.shape[1] ** 2)
+        for start in range(0, means.shape[0], step):
+            here = np.arange(start, min(start + step, means.shape[0]))
+            root = np.linalg.cholesky(self.covariances(here))
+            noise = draws.standard_normal((here.size, means.shape[1]))
+            drawn[here] += np.einsum("nab,nb->na", root, noise)
+        return drawn
+
+
+def unpacked(packed: Array, size: int) -> Array:
+    """Return symmetric matrices from their upper triangles, by rows."""
+    left, right = np.triu_indices(size)
+    full = np.empty((packed.shape[0], size, size))
+    full[:, left, right] = packed
+    full[:, right, left] = packed
+    return full
+
+
+def normal_side(
+    objective: Objective, kernel: Kernel, factors: Factors, places: Any, radius: float | None
+) -> Side:
+    """Return the rows of ``factors`` with their covariances.
+
+    Parameters
+    ----------
+    objective, kernel : Objective, Kernel
+        What was minimised; the kernel is transposed for the columns.
+    factors : Factors
+        The solution, transposed for the columns.
+    places : tuple of arrays
+        Rows and columns of the observed entries, in the kernel's orientation, and the weights ``plus`` and ``minus``
+        that the risk gives them.
+    radius : float or None
+        Squared norm that no row of the factors may exceed, where there is such a ball.
+    """
+    k = factors.rank
+    free = k + 1 if objective.intercept else k
+    P, Q = (np.asarray(part, dtype=np.float64) for part in objective.product(factors))
+    models = [
+        panel.models(P[panel.rows], free, exact=True, value=False) for panel in kernel.panels(Q)
+    ]
+    curvature = np.concatenate([model.packed for model in models])
+    gradients = np.concatenate([model.gradients for model in models])
+    ridge = _precisions(objective, P[:, :free], gradients, k, radius)
+    spread = None if _is_likelihood(objective, places) else _spread(objective, P, Q, free, places)
+    packed = np.empty_like(curvature)
+    step = max(1, BLOCK // free**2)
+    for start in range(0, packed.shape[0], step):
+        here = slice(start, start + step)
+        packed[here] = _covariances(
+            curvature[here], ridge[here], None if spread is None else spread[here]
+        )
+    vectors = np.ones((P.shape[0], free))
+    vectors[:, :k] = P[:, :k]
+    return Side(vectors, packed)
+
+
+def _covariances(curvature: Array, ridge: Array, spread: Array | None) -> Array:
+    """Return packed ``H^-1``, or ``H^-1 (L + J) H^-1``, for a block of rows."""
+    size = ridge.shape[1]
+    diagonal = np.arange(size)
+    H = unpacked(curvature, size)
+    H[:, diagonal, diagonal] += ridge
+    # Scaled to a unit diagonal, which a column of large factors would spoil.
+    scale = 1.0 / np.sqrt(H[:, diagonal, diagonal])
+    inverse = np.linalg.inv(H * scale[:, :, None] * scale[:, None, :])
+    inverse *= scale[:, :, None] * scale[:, None, :]
+    if spread is not None:
+        middle = unpacked(spread, size)
+        middle[:, diagonal, diagonal] += ridge
+        inverse = inverse @ middle @ inverse
+    left, right = np.triu_indices(size)
+    return np.asarray((inverse[:, left, right] + inverse[:, right, left]) / 2)
+
+
+def _precisions(
+    objective: Objective, own: Array, gradients: Array, k: int, radius: float | None
+) -> Array:
+    """Return the diagonal of each row's prior precision.
+
+    A ridge is a normal prior whose precision is its weight. A ball counts as the normal prior with the covariance of
+    the uniform law in it, ``radius / (k + 2)``; where a row is held on the boundary by a larger force, as that force
+    (its Lagrange multiplier). A bound on intercepts counts alike: the uniform law in it has variance ``bound^2 / 3``.
+    """
+    l2 = objective.ridge.l2
+    ridge = np.full(own.shape, float(l2))
+    ridge[:, k:] = objective.intercept_ridge.l2
+    if radius is not None:
+        U = own[:, :k]
+        squares = np.einsum("ij,ij->i", U, U)
+        outward = -np.einsum("ij,ij->i", U, gradients[:, :k] + l2 * U)
+        held = np.sqrt(squares) >= ON_BOUNDARY * np.sqrt(radius)
+        force = np.where(held, outward / np.where(held, squares, 1.0), 0.0)
+        ridge[:, :k] += np.maximum(force, (k + 2) / radius)[:, None]
+    if objective.intercept and np.isfinite(objective.intercept_bound):
+        ridge[:, k:] += 3.0 / objective.intercept_bound**2
+    return ridge
+
+
+def _is_likelihood(objective: Objective, places: Any) -> bool:
+    """Return whether each observed entry adds the loss of its label, once, and no other entry adds anything."""
+    _, _, plus, minus = places
+    return objective.risk.unobserved == 0 and all(
+        bool(np.all((weights == 0.0) | (weights == 1.0))) for weights in (plus, minus)
+    )
+
+
+def _spread(objective: Objective, P: Array, Q: Array, free: int, places: Any) -> Array:
+    """Return packed ``sum_j g_ij^2 q_j q_j'`` over the observed entries of each row."""
+    rows, columns, plus, minus = places
+    x = np.einsum("ij,ij->i", P[rows], Q[columns])
+    slopes = plus * objective.link.first(x, 1) + minus * objective.link.first(x, -1)
+    squares = csr_array((slopes**2, (rows, columns)), shape=(P.shape[0], Q.shape[0]))
+    products = ColumnProducts(Q, free)
+    if products.kept is not None:
+        return np.asarray(squares @ products.kept)
+    packed = np.empty((P.shape[0], products.width))
+    for row in range(P.shape[0]):  # products that would not fit memory are made as they are needed
+        here = slice(squares.indptr[row], squares.indptr[row + 1])
+        V = products.Q[squares.indices[here]]
+        packed[row] = ((V.T * squares.data[here]) @ V)[products.pairs]
+    return packed
