@@ -279,3 +279,18 @@ def test_unknown_links_are_refused():
         as_link("cauchit")
     with pytest.raises(InvalidTypeError, match="or a Link object; got int"):
         as_link(3)
+
+
+@each_link
+@pytest.mark.parametrize("alpha", [0.3, 2.0])
+def test_curvature_is_the_largest_second_derivative(link, alpha):
+    x = np.linspace(-alpha, alpha, 20001)
+    largest = max(float(np.max(link.second(x, y))) for y in (1, -1))
+    assert largest <= link.curvature(alpha) * (1 + 1e-12)
+    assert link.curvature(alpha) == pytest.approx(largest, rel=1e-6)
+    with pytest.raises(InvalidInputError, match="alpha must be a positive"):
+        link.curvature(0.0)
+
+
+def test_curvature_of_the_logistic_link():
+    assert Logistic(3.0).curvature(0.1) == pytest.approx(9 / 4)

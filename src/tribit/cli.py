@@ -109,7 +109,7 @@ def fit(
         typer.Option(
             parser=number_or_word,
             metavar=VALUE,
-            help="Bound on the low-rank entries.",
+            help="Bound on the entries.",
             show_default="none",
         ),
     ] = None,
@@ -148,6 +148,12 @@ def fit(
         str, typer.Option(help="What to choose by: log_loss, error or auc.")
     ] = "log_loss",
     n_candidates: Annotated[int | None, typer.Option(help="Most settings to try.")] = None,
+    calibration: Annotated[
+        Any,
+        typer.Option(
+            parser=number_or_word, metavar="word", help="Calibrate: auto, platt, isotonic or none."
+        ),
+    ] = "auto",
     solver: Annotated[str, typer.Option(help="newton, lbfgs or projected_gradient.")] = "auto",
     max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
@@ -189,6 +195,7 @@ def fit(
         target=target,
         scoring=scoring,
         n_candidates=n_candidates,
+        calibration=calibration,
         solver=solver,
         max_iter=max_iter,
         max_time=max_time,

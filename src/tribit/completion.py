@@ -15,7 +15,7 @@ from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.risks import Missingness
-from tribit.selection import AUTO, begun, is_auto, settled, suited
+from tribit.selection import AUTO, begun, calibrated, is_auto, settled, suited
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
 
@@ -77,6 +77,9 @@ class BinaryMatrixCompletion(FactorModel):
         The measure of held-out entries by which to choose.
     n_candidates : int or None, default=None
         Most settings to try.
+    calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
+        How ``x`` becomes a probability: "platt" is ``f(slope x + offset)``, which is the link with its scale chosen
+        from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``. "auto" is "lbfgs"
         for mask features and for rank 0, else "newton".
@@ -118,6 +121,8 @@ class BinaryMatrixCompletion(FactorModel):
         Why the solver stopped.
     history_ : list of Iteration
         What was known after each iteration.
+    calibration_ : Calibrator or None
+        What turns ``x`` into probabilities; None for the link itself.
     search_ : Search or None
         Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, mask_features_, l2_mask_
@@ -159,6 +164,7 @@ class BinaryMatrixCompletion(FactorModel):
         target: str = "observed",
         scoring: str = "log_loss",
         n_candidates: int | None = None,
+        calibration: str | None = AUTO,
         solver: Any = AUTO,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -185,6 +191,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.target = target
         self.scoring = scoring
         self.n_candidates = n_candidates
+        self.calibration = calibration
         self.solver = solver
         self.max_iter = max_iter
         self.max_time = max_time
@@ -236,7 +243,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.objective_ = problem.objective.in_float64().value(
             result.factors.astype(self.dtype).astype("float64")
         )
-        self.search_ = search
+        self.search_, self.calibration_ = search, calibrated(self, search)
         for name, value in settings.parameters().items():
             setattr(self, f"{name}_", value)
         self.rho_, self.radius_ = problem.rho, problem.radius

@@ -51,7 +51,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, rows: Any, columns: Any) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`)."""
         x = self.decision_function(rows, columns)  # first: it is what says that nothing was fitted
-        return self._link().probability(x)
+        return self._probability(x)
 
     def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
         """Return +1 (like) or -1 (dislike) for pairs of rows and columns (see :meth:`decision_function`)."""
@@ -88,7 +88,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         X = P @ Q.T
         if what == "decision":
             return np.asarray(X)
-        likely = self._link().probability(X)
+        likely = self._probability(X)
         return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
 
     def recommend(
@@ -146,6 +146,11 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         from tribit.metrics import evaluate  # noqa: PLC0415 - metrics takes the estimator
 
         return evaluate(self, X).accuracy
+
+    def _probability(self, x: Array) -> Array:
+        """Return the probability of a like at ``x``: the link's, or that of a calibrator where the fit has one."""
+        calibrator = getattr(self, "calibration_", None)
+        return self._link().probability(x) if calibrator is None else calibrator(x)
 
     def _link(self) -> Link:
         """Return how an entry becomes the probability of a like."""

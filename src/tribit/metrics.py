@@ -60,10 +60,9 @@ def evaluate(model: FactorModel, X: Any) -> Evaluation:
     observations = as_observations(X, like_at=getattr(model, "like_at", None))
     rows, columns = _pairs(model, observations)
     x = model.decision_function(rows, columns)
-    link = model._link()
     likes = observations.labels > 0
-    losses = np.where(likes, link.loss(x, 1), link.loss(x, -1))
-    wrong = float(np.mean((link.probability(x) >= 0.5) != likes))
+    losses = _losses(model, x, likes)
+    wrong = float(np.mean((model._probability(x) >= 0.5) != likes))
     both = likes.any() and not likes.all()
     return Evaluation(
         n_entries=observations.n_observed,
@@ -72,6 +71,15 @@ def evaluate(model: FactorModel, X: Any) -> Evaluation:
         log_loss=float(np.mean(losses)),
         auc=float(roc_auc_score(likes, x)) if both else None,
     )
+
+
+def _losses(model: FactorModel, x: Any, likes: Any) -> Any:
+    """Return ``-log P(label)``: by the link, which is exact far out, unless the model is calibrated."""
+    if getattr(model, "calibration_", None) is None:
+        link = model._link()
+        return np.where(likes, link.loss(x, 1), link.loss(x, -1))
+    p = model._probability(x)
+    return -np.log(np.maximum(np.where(likes, p, 1.0 - p), np.finfo(np.float64).tiny))
 
 
 def _pairs(model: FactorModel, observations: Observations) -> tuple[Any, Any]:

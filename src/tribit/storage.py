@@ -18,9 +18,10 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.files import atomic_path
-from tribit.links import LINKS, as_link
+from tribit.links import LINKS, Link, as_link
 from tribit.selection import is_auto
 from tribit.solvers import SOLVERS, Iteration, as_solver
+from tribit.uncertainty.calibrators import Calibrator, calibrator_from
 
 FORMAT = 2
 #: Parameters that are not part of what was fitted, or are live objects.
@@ -46,6 +47,8 @@ FITTED = (
 ARRAYS = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
 #: Kinds of NumPy arrays whose values JSON gives back as they were.
 KINDS = "iufUb"
+#: Before the names of a calibrator's arrays.
+CALIBRATOR = "calibrator:"
 
 
 def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
@@ -65,6 +68,7 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         "version": __version__,
         "parameters": parameters,
         "fitted": {name: _plain(getattr(model, name)) for name in FITTED},
+        "calibrator": None if model.calibration_ is None else model.calibration_.name,
         "rho": model.rho_ if isinstance(model.rho_, float) else None,
     }
     tensors: dict[str, NDArray[Any]] = {
@@ -73,6 +77,9 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     tensors["history"] = np.array(
         [dataclasses.astuple(entry) for entry in model.history_], dtype=np.float64
     ).reshape(-1, 4)
+    if model.calibration_ is not None:
+        for name, array in model.calibration_.arrays().items():
+            tensors[CALIBRATOR + name] = array
     for name in ("row_ids_", "column_ids_"):
         ids = getattr(model, name)
         if ids is not None:
@@ -128,6 +135,7 @@ def _model(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> BinaryMa
     for name in FITTED:
         setattr(model, name, header["fitted"][name])
     model.rho_, model.search_ = header["rho"], None
+    model.calibration_ = _calibrator(header["calibrator"], tensors, as_link(model.link))
     model.gammas_ = tuple(model.gammas_)
     if model.names_ is not None:
         row, column, value = model.names_
@@ -152,6 +160,17 @@ def _model(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> BinaryMa
     model.row_ids_ = _unpacked_ids(tensors.get("row_ids_"), U.shape[0])
     model.column_ids_ = _unpacked_ids(tensors.get("column_ids_"), V.shape[0])
     return model
+
+
+def _calibrator(
+    name: str | None, tensors: dict[str, NDArray[Any]], link: Link
+) -> Calibrator | None:
+    if name is None:
+        return None
+    marked = (key for key in tensors if key.startswith(CALIBRATOR))
+    return calibrator_from(
+        name, {key.removeprefix(CALIBRATOR): tensors[key] for key in marked}, link
+    )
 
 
 def _encoded(name: str, value: Any) -> Any:

@@ -14,7 +14,6 @@ from tribit.errors import InvalidInputError
 from tribit.files import check_different
 from tribit.ids import Positions, Where
 from tribit.ingest import Duplicates, Entries, as_labels, merge_duplicates
-from tribit.links import as_link
 from tribit.metrics import Evaluation, evaluate
 from tribit.observations import Observations
 from tribit.storage import load
@@ -102,7 +101,7 @@ def predict_file(
     table = read_table(pairs, [row, column])
     i, j, kept = _positions(model, table, row, column, skip_unknown)
     x = model._factors().at(i, j)
-    probability = as_link(model.link).probability(x)
+    probability = model._probability(x)
     columns = {
         row: table.ids(row)[kept],
         column: table.ids(column)[kept],

@@ -17,9 +17,10 @@ from tribit.measurements import Measurements
 from tribit.objective import Objective
 from tribit.observations import Observations
 from tribit.risks import pn, pu
-from tribit.solvers import bounded
+from tribit.solvers import lagrangian as lagrangians
 from tribit.solvers.accelerated import into_sphere
-from tribit.solvers.bounded import AugmentedLagrangian, _Lagrangian, _inside
+from tribit.solvers.bounded import AugmentedLagrangian, _inside
+from tribit.solvers.lagrangian import Lagrangian
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
 
 SHAPE = (6, 8)
@@ -139,7 +140,7 @@ def test_keeps_alpha_without_a_ball(problem):
 def test_tiles_change_nothing(monkeypatch, tiles):
     objective, _ = likelihood_problem(0)
     whole = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
-    monkeypatch.setattr(bounded, "CELLS", tiles)
+    monkeypatch.setattr(lagrangians, "CELLS", tiles)
     pieces = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
     # the path may differ in rounding, the minimum not
     assert pieces.objective == pytest.approx(whole.objective, rel=1e-4)
@@ -160,7 +161,7 @@ def test_better_than_scaling_the_whole_matrix(constraints):
 @pytest.mark.parametrize("multiplied", [False, True])
 def test_gradient_of_the_augmented_objective(multiplied):
     objective, _ = squared_problem(0)
-    lagrangian = _Lagrangian(objective, 0.3, 2.0)
+    lagrangian = Lagrangian(objective, (-0.3, 0.3), 2.0)
     factors = random_factors(3, seed=1, size=0.8)
     plain = lagrangian.value(factors)
     assert plain == objective.value(factors)  # the first round has no penalties
@@ -186,7 +187,7 @@ def test_gradient_of_the_augmented_objective(multiplied):
 
 def test_multipliers_are_kept_for_the_entries_that_pass_alpha():
     objective, _ = squared_problem(0)
-    lagrangian = _Lagrangian(objective, 0.5, 2.0)
+    lagrangian = Lagrangian(objective, (-0.5, 0.5), 2.0)
     factors = random_factors(3, size=0.8)
     X = factors.row_factors @ factors.column_factors.T
     beyond = np.flatnonzero(np.abs(X) > 0.5)
@@ -206,7 +207,7 @@ def test_multipliers_are_kept_for_the_entries_that_pass_alpha():
 
 def test_an_entry_with_a_multiplier_is_kept_wherever_it_is():
     objective, _ = squared_problem(0)
-    lagrangian = _Lagrangian(objective, 0.5, 2.0)
+    lagrangian = Lagrangian(objective, (-0.5, 0.5), 2.0)
     large = random_factors(3, size=1.5)
     for _ in range(3):
         lagrangian.update(large)
@@ -219,9 +220,9 @@ def test_an_entry_with_a_multiplier_is_kept_wherever_it_is():
 
 @pytest.mark.parametrize("cells", [1, SHAPE[1], 1 << 18])
 def test_multipliers_have_limited_room(monkeypatch, cells):
-    monkeypatch.setattr(bounded, "CELLS", cells)
+    monkeypatch.setattr(lagrangians, "CELLS", cells)
     objective, _ = squared_problem(0)
-    lagrangian = _Lagrangian(objective, 0.5, 2.0)
+    lagrangian = Lagrangian(objective, (-0.5, 0.5), 2.0)
     lagrangian.room = 10
     factors = random_factors(3, size=1.5)
     lagrangian.update(factors)
@@ -245,8 +246,8 @@ def test_multipliers_have_limited_room(monkeypatch, cells):
 
 
 def test_minimum_is_reached_with_little_room(monkeypatch):
-    monkeypatch.setattr(bounded, "ROOM", 1)
-    monkeypatch.setattr(bounded, "SHARE", 1)
+    monkeypatch.setattr(lagrangians, "ROOM", 1)
+    monkeypatch.setattr(lagrangians, "SHARE", 1)
     test_equals_a_convex_solver(likelihood_problem, SETS[2], 0)
 
 
@@ -268,15 +269,82 @@ def test_needs_less_memory_than_the_matrix():
     assert 0.99 < np.max(np.abs(X)) <= 1.0
 
 
-def test_last_scaling_touches_only_rows_beyond_alpha():
-    factors = random_factors(3)
+def test_last_scaling_touches_only_rows_or_columns_beyond_alpha():
+    factors, (objective, _) = random_factors(3), squared_problem(0)
     X = factors.row_factors @ factors.column_factors.T
-    largest = np.max(np.abs(X), axis=1)
-    alpha = float(np.median(largest))
-    inside = _inside(factors, [EntryBound(alpha)], alpha)
+    alpha = float(np.median(np.max(np.abs(X), axis=1)))
+    inside, missed, value = _inside(factors, [EntryBound(alpha)], (-alpha, alpha), objective)
     Y = inside.row_factors @ inside.column_factors.T
+    assert missed == 0
+    assert value == objective.value(inside)
     assert alpha * (1 - 1e-9) <= np.max(np.abs(Y)) <= alpha
-    assert pytest.approx(X[largest < alpha], rel=1e-9) == Y[largest < alpha]
+    options = []
+    for axis in (1, 0):
+        scale = np.minimum(1, alpha / np.max(np.abs(X), axis=axis, keepdims=True))
+        assert (scale == 1).any()
+        assert (scale < 1).any()
+        options.append(X * scale)
+    costs = [np.nansum((option - values(0)) ** 2) for option in options]
+    assert pytest.approx(options[int(np.argmin(costs))], rel=1e-9) == Y
+
+
+def test_a_bound_of_0_is_missed_by_the_least_entry():
+    factors, (objective, _) = random_factors(3), squared_problem(0)
+    X = factors.row_factors @ factors.column_factors.T
+    inside, missed, _ = _inside(factors, [], (0.0, 0.5), objective)
+    assert missed == -X.min()
+    assert 0.499 < (inside.row_factors @ inside.column_factors.T).max() <= 0.5
+    assert _inside(factors, [], (-0.5, 0.0), objective)[1] == X.max()
+
+
+INTERVALS = [(0.0, 0.6), (-0.4, 0.0), (-0.3, 0.9), (-np.inf, 0.3), (0.0, np.inf)]
+
+
+@pytest.mark.parametrize("interval", INTERVALS, ids=str)
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("ball", [TraceNorm(6.0), MaxNorm(1.5)], ids=str)
+def test_an_interval_has_the_minimum_of_a_convex_solver(problem, interval, ball):
+    objective, loss = problem(0)
+    solver, start = AugmentedLagrangian(0.25, interval), random_factors(14, size=0.2)
+    stopping = Stopping(20000, 1e-5)
+    result = solver.minimise(objective, [ball], start, stopping, np.random.default_rng(0))
+    conditions = [(X := cp.Variable(SHAPE)) <= min(interval[1], 9), max(interval[0], -9) <= X]
+    if isinstance(ball, TraceNorm):
+        conditions.append(cp.normNuc(X) <= ball.radius)
+    else:
+        Z = cp.Variable((sum(SHAPE), sum(SHAPE)), PSD=True)
+        conditions += [Z[: SHAPE[0], SHAPE[0] :] == X, cp.diag(Z) <= ball.radius]
+    lowest = cp.Problem(cp.Minimize(loss(X)), conditions).solve(solver=cp.CLARABEL)
+    assert result.converged
+    assert result.objective == pytest.approx(lowest, rel=2e-4)
+    ours = result.factors.row_factors @ result.factors.column_factors.T
+    for bound, signed in zip((-interval[0], interval[1]), (-ours, ours), strict=True):
+        slack = 0.0 if bound != 0 else 1e-5 * min(interval[1] - interval[0], 1.5)
+        assert np.max(signed) <= bound + slack
+    assert ball.gauge(result.factors.row_factors, result.factors.column_factors) <= 1
+
+
+@pytest.mark.parametrize("interval", [(0.1, 1.0), (-2.0, -1.0), (0.0, 0.0), (1.0, 0.0)])
+def test_refuses_an_interval_without_0(interval):
+    with pytest.raises(InvalidInputError, match="must hold 0 and more than one number; got"):
+        AugmentedLagrangian(1.0, interval)
+
+
+def test_nothing_is_missed_where_multipliers_hold_entries_at_the_bound():
+    objective, _ = squared_problem(0)
+    lagrangian = Lagrangian(objective, (-0.5, 0.5), 2.0)
+    U = np.zeros((SHAPE[0], 1))
+    U[0] = 1.0
+    at_bound, beyond = (Factors.of(c * U, np.ones((SHAPE[1], 1))) for c in (0.5, 0.7))
+    lagrangian.update(beyond)
+    lagrangian.update(beyond)
+    assert lagrangian.keys.size == SHAPE[1]
+    held = lagrangian.multipliers.copy()
+    assert lagrangian.update(at_bound) == pytest.approx(0.0, abs=1e-12)
+    assert lagrangian.multipliers == pytest.approx(held)
+    # inside, each lets go of its multiplier by what is left to the bound
+    inside = Factors.of(0.45 * U, np.ones((SHAPE[1], 1)))
+    assert lagrangian.update(inside) == pytest.approx(0.05 * np.sqrt(SHAPE[1]))
 
 
 def test_projection_in_unequal_scales():

@@ -1,4 +1,5 @@
 import itertools
+import tracemalloc
 
 import cvxpy
 import numpy as np
@@ -9,12 +10,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.baselines import positive_unlabelled
 from tribit.baselines.positive_unlabelled import PUMatrixCompletion
+from tribit.baselines.unlabelled import SquaredUnlabelled, closed_form, in_the_box, inside_box
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.factors import Factors
 from tribit.label_noise import LabelNoise
 from tribit.links import Logistic
 from tribit.metrics import evaluate
 from tribit.observations import Observations
 from tribit.risks import pu
+from tribit.solvers.loop import Stopping
 
 LOSSES = positive_unlabelled.LOSSES
 each_loss = pytest.mark.parametrize("loss", LOSSES)
@@ -68,6 +72,115 @@ def test_the_squared_loss_has_the_minimum_of_a_convex_solver(rho, l2, radius):
     best = problem.solve(solver="CLARABEL")
     assert model.objective_ == pytest.approx(best, abs=1e-5)
     np.testing.assert_allclose(completed(model), X.value, atol=2e-4)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.4, 0.8])
+@pytest.mark.parametrize(("l2", "radius"), [(None, 2.0), (None, 4.0), (0.5, None), (0.3, 3.0)])
+def test_the_box_has_the_minimum_of_a_convex_solver(rho, l2, radius):
+    A = (np.random.default_rng(1).random((6, 8)) < 0.4).astype(int)
+    options = {"rho": rho, "loss": "squared", "l2": l2, "radius": radius, "rank": 8}
+    model = model_of(box=True, tol=1e-7, **options).fit(A)
+    X, C = cvxpy.Variable(A.shape), A / (1 - rho)
+    risk = cvxpy.sum_squares(X) - 2 * cvxpy.sum(cvxpy.multiply(C, X)) + C.sum()
+    norm = cvxpy.normNuc(X)
+    inside = [X >= 0, X <= 1] + ([] if radius is None else [norm <= radius])
+    best = cvxpy.Problem(cvxpy.Minimize(risk + (l2 or 0.0) * norm), inside).solve(solver="CLARABEL")
+    assert model.converged_
+    assert model.objective_ == pytest.approx(best, abs=2e-5 * C.sum())
+    found = completed(model)
+    np.testing.assert_allclose(found, X.value, atol=0.01)
+    assert found.max() <= 1
+    assert found.min() >= -1e-5
+    if radius is not None:
+        assert np.linalg.norm(found, "nuc") <= radius
+    U, V = model.row_factors_, model.column_factors_
+    ridge = 0.5 * model.l2_ * (np.sum(U**2) + np.sum(V**2))
+    assert model.objective_ == pytest.approx(pu_risk(found, A, Squared(), rho) + ridge, rel=1e-9)
+    plain = model_of(**options).fit(A)
+    assert completed(plain).min() < -1e-3 or completed(plain).max() > 1  # the box matters here
+    assert plain.objective_ <= best
+
+
+def test_the_box_keeps_its_bounds_at_the_default_tol():
+    M, A = draw(60, 0.3)
+    radius = float(np.linalg.norm(M, "nuc"))
+    model = model_of(rho=0.3, loss="squared", box=True, radius=radius, rank=20).fit(A)
+    found = completed(model)
+    assert model.converged_
+    assert model.n_iter_ > 1
+    assert -1e-3 <= found.min() <= 0
+    assert 0.9 < found.max() <= 1
+    plain = completed(model_of(rho=0.3, loss="squared", radius=radius, rank=20).fit(A))
+    assert np.mean((found - M) ** 2) < np.mean((plain - M) ** 2)
+
+
+@pytest.mark.parametrize("options", [{"l2": 0.5}, {"radius": 1.0}])
+def test_a_closed_form_inside_the_box_is_the_answer(options):
+    A = np.ones((6, 5), dtype=int)
+    plain, boxed = (
+        model_of(rho=0.0, loss="squared", rank=2, box=box, **options).fit(A)
+        for box in (False, True)
+    )
+    np.testing.assert_array_equal(completed(plain), completed(boxed))
+    assert boxed.objective_ == plain.objective_
+    assert (boxed.n_iter_, boxed.converged_) == (1, True)
+
+
+def test_the_search_in_the_box_ends_at_the_closed_form_where_that_is_inside():
+    A = np.ones((6, 5), dtype=int)
+    A[0, 0] = 0
+    objective = SquaredUnlabelled.of(Observations.from_matrix(A), 0.0, 1.5)
+    draws = np.random.default_rng(0)
+    best = closed_form(objective, 5, np.inf, draws)
+    start = Factors.of(0.5 * best.row_factors, 0.9 * best.column_factors)
+    assert inside_box(best)
+    found = in_the_box(objective, start, np.inf, Stopping(5000, 1e-7), draws)
+    assert found.converged
+    assert found.objective == pytest.approx(objective.value(best), rel=1e-6)
+
+
+@pytest.mark.parametrize("entry", [-1e-6, 1 + 1e-6])
+def test_one_entry_outside_is_outside(entry):
+    def factors(x):
+        return Factors.of(np.array([[0.5], [x]]), np.ones((3, 1)))
+
+    assert inside_box(factors(0.0))
+    assert inside_box(factors(1.0))
+    assert not inside_box(factors(entry))
+
+
+def test_gradient_of_the_squared_risk():
+    _, A = draw(7, 0.3)
+    objective = SquaredUnlabelled.of(Observations.from_matrix(A), 0.3, 0.8)
+    U, V = np.random.default_rng(0).standard_normal((2, 7, 3))
+    value, gradient = objective.gradient(Factors.of(U, V))
+    ridge = 0.4 * (np.sum(U**2) + np.sum(V**2))
+    assert value == pytest.approx(pu_risk(U @ V.T, A, Squared(), 0.3) + ridge)
+    assert objective.size == pytest.approx(pu_risk(np.zeros((7, 7)), A, Squared(), 0.3))
+    for side, given in enumerate((gradient.row_factors, gradient.column_factors)):
+        for place in np.ndindex(given.shape):
+            ends = []
+            for sign in (1, -1):
+                pair = [U.copy(), V.copy()]
+                pair[side][place] += sign * 1e-5
+                ends.append(objective.value(Factors.of(*pair)))
+            assert given[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-5)
+
+
+def test_the_box_needs_less_memory_than_the_matrix():
+    shape, count = (1500, 1200), 12000
+    draws = np.random.default_rng(0)
+    rows, columns = np.divmod(draws.choice(shape[0] * shape[1], count, replace=False), shape[1])
+    A = sp.csr_array((np.ones(count, dtype=int), (rows, columns)), shape=shape)
+    model = model_of(rho=0.5, loss="squared", box=True, rank=3, l2=1.0, max_iter=30)
+    tracemalloc.start()
+    try:
+        with pytest.warns(ConvergenceWarning):
+            model.fit(A)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * shape[0] * shape[1]
 
 
 @pytest.mark.parametrize("radius", [0.5, 2.0])
@@ -417,10 +530,37 @@ def test_a_trace_norm_ball_refuses_wrong_options(options, message):
 
 
 def test_the_squared_loss_takes_no_bound_on_entries():
-    with pytest.raises(InvalidInputError, match="keeps no bound on entries: leave alpha out"):
+    with pytest.raises(InvalidInputError, match="has no alpha: pass box=True to keep 0 <= X <= 1"):
         model_of(loss="squared", alpha=1.0).fit(TINY)
 
 
 def test_the_weights_are_those_of_the_pu_risk():
     # The closed form rests on it: the weights of an entry sum to 1.
     np.testing.assert_allclose(pu(0.37).table().sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("box", [1, "yes", None])
+def test_box_is_true_or_false(box):
+    with pytest.raises(InvalidTypeError, match="box must be True or False; got"):
+        model_of(loss="squared", box=box).fit(TINY)
+
+
+def test_the_likelihood_has_no_box():
+    with pytest.raises(InvalidInputError, match="pass loss='squared', or alpha instead of box"):
+        model_of(box=True).fit(TINY)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"radius": 0.0}, "radius must be a positive"),
+        ({"l2": -1.0}, "l2 must be a finite number, at least 0"),
+        ({"tol": -1.0}, "tol must be a finite number, at least 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number"),
+        ({"rank": 5}, "rank must be a whole number from 1 to 4"),
+        ({"rho": 1.0}, "rho, .* must be in"),
+    ],
+)
+def test_the_box_refuses_wrong_options(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        model_of(loss="squared", box=True, **options).fit(TINY)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tribit.factors import Factors
 from tribit.selection.settings import Settings
+
+HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Search:
     stop_reason: str
     #: Where the last fit of each family ended, on the entries of the first fold.
     ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
+    #: ``x``, labels and weights of the held-out entries under the best candidate.
+    held_out: HeldOut | None = field(default=None, repr=False, compare=False)
 
     def families(self) -> dict[str, Candidate]:
         """Return the best candidate of each family of models, in the order in which they were first tried."""

@@ -96,9 +96,10 @@ def choose(
         reason = "; ".join([reason, *stages.notes])
     except SearchEndedError as ended:
         reason = str(ended)
+    best = trials.best
     return Search(
         tuple(trials.candidates),
-        trials.best,
+        best,
         scoring,
         target,
         sum(fold.held_out.n_observed for fold in folds),
@@ -106,6 +107,7 @@ def choose(
         time.perf_counter() - began,
         reason,
         folds[0].ends,
+        None if best is None else trials.held_out[best],
     )
 
 
@@ -286,8 +288,8 @@ class _Stages:
         """Return what the rule says of the best model so far, from its probabilities of held-out entries."""
         if best is None or best not in self.trials.held_out:
             return 0.0
-        probabilities, labels, weights = self.trials.held_out[best]
-        return imputed_share(probabilities, labels, weights)
+        x, labels, weights = self.trials.held_out[best]
+        return imputed_share(self.trials.options.link.probability(x), labels, weights)
 
     def _refined(self, best: Candidate, name: str, step: float) -> Candidate:
         """Move one value up or down by a factor, as long as that helps."""

@@ -21,6 +21,9 @@ from tribit.selection.search import ABOVE_0, choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
 from tribit.selection.trials import SCORINGS, Options, start_of
 from tribit.solvers import LBFGS, Newton
+from tribit.uncertainty.calibrate import calibration_losses
+from tribit.uncertainty.calibrators import Calibrator, Identity
+from tribit.uncertainty.fitting import CALIBRATORS
 
 TARGETS = ("observed", "all")
 
@@ -53,7 +56,7 @@ def settled(
         fixed["rank"] = min(Settings.rank, *observations.shape)
     base = Settings(**fixed)
     free = _that_matter(base, free - {"rho"}, estimator.intercept)
-    if not free:
+    if not free and not calibrates(estimator):
         return base, None
     options = Options(
         as_link(estimator.link),
@@ -92,8 +95,12 @@ def is_auto(value: Any) -> bool:
 
 
 def _check_words(estimator: Any) -> None:
-    for name, known in (("target", TARGETS), ("scoring", tuple(SCORINGS))):
+    calibrations = (*CALIBRATORS, AUTO)
+    words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
+    for name, known in words:
         value = getattr(estimator, name)
+        if name == "calibration" and value is None:
+            continue
         if not isinstance(value, str) or value not in known:
             raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
     most = estimator.n_candidates
@@ -159,6 +166,24 @@ def _weights(
     if not isinstance(rho, Missingness):
         return None
     return np.asarray(1.0 / (1.0 - rho.rho_at(observations.rows, observations.columns)))
+
+
+def calibrates(estimator: Any) -> bool:
+    """Return whether a calibrator was asked for by name: that takes held-out entries, whatever else is fixed."""
+    return estimator.calibration not in (None, AUTO)
+
+
+def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
+    """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
+    if estimator.calibration is None or search is None or search.held_out is None:
+        return None
+    x, labels, weights = search.held_out
+    link = as_link(estimator.link)
+    name = estimator.calibration
+    if name == AUTO:
+        losses = calibration_losses(x, labels, weights, link=link, random_state=0)
+        name = min(losses, key=losses.__getitem__)
+    return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
 
 
 def begun(problem: Problem, settings: Settings, search: Search | None) -> Factors:

@@ -135,7 +135,7 @@ class Trials:
         self.eligible = eligible
         self.scoring, self.most, self.deadline = scoring, most, deadline
         self.candidates: list[Candidate] = []
-        #: Probabilities, labels and weights of the held-out entries, for each candidate.
+        #: ``x``, labels and weights of the held-out entries, for each candidate.
         self.held_out: dict[Candidate, tuple[Array, Labels, Array]] = {}
 
     @property
@@ -158,7 +158,7 @@ class Trials:
         if self.most is not None and len(self.candidates) >= self.most:
             raise SearchEndedError(f"n_candidates = {self.most} were tried")
         began = time.perf_counter()
-        scores, iterations, weights, probabilities = [], 0, [], []
+        scores, iterations, weights, entries = [], 0, [], []
         for fold in self.folds:
             if self.deadline is not None and self.candidates and began > self.deadline:
                 raise SearchEndedError("max_time was reached")
@@ -176,14 +176,14 @@ class Trials:
             measure = SCORINGS[self.scoring]
             scores.append(measure(self.options.link, x, fold.held_out.labels, fold.weights))
             weights.append(float(np.sum(fold.weights)))
-            probabilities.append(self.options.link.probability(x))
+            entries.append(x)
             iterations += result.n_iter
         total = float(np.average(scores, weights=weights))
         seconds = time.perf_counter() - began
         candidate = Candidate(settings, total, tuple(scores), seconds, iterations)
         self.candidates.append(candidate)
         self.held_out[candidate] = (
-            np.concatenate(probabilities),
+            np.concatenate(entries),
             np.concatenate([fold.held_out.labels for fold in self.folds]),
             np.concatenate([fold.weights for fold in self.folds]),
         )
