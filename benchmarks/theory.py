@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, Probit, UnboundedRiskWarning
+from tribit.baselines import PUMatrixCompletion
 from tribit.plots import check_picture
 from tribit.simulate import (
     all_at_once,
@@ -93,7 +94,10 @@ def over_rhos() -> tuple[list[Curve], list[Curve]]:
 
     def squared(rho: float, seed: int) -> float:
         P, seen = likes(rho, seed)
-        return relative_error(nearest(seen.to_sparse().toarray() / (1 - rho), nuclear_norm(P)), P)
+        model = PUMatrixCompletion(
+            rho=rho, loss="squared", box=True, radius=nuclear_norm(P), rank=20, random_state=0
+        )
+        return relative_error(model.fit(seen).complete("decision"), P)
 
     def logistic(rho: float, seed: int) -> float:
         P, seen = likes(rho, seed)
@@ -125,30 +129,6 @@ def fitted(
         warnings.simplefilter("ignore", UnboundedRiskWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(seen)
-
-
-def nearest(B: np.ndarray, t: float, rounds: int = 40) -> np.ndarray:
-    """Return the nearest matrix to B with ``|X|_* <= t`` and entries in [0, 1], by Dykstra's projections.
-
-    With the squared loss the PU risk is ``|X - A / (1 - rho)|_F^2`` up to a number, so this minimises it.
-    """
-    X, box, ball = B, np.zeros_like(B), np.zeros_like(B)
-    for _ in range(rounds):
-        inside = trace_ball(X + ball, t)
-        ball = X + ball - inside
-        X = np.clip(inside + box, 0.0, 1.0)
-        box = inside + box - X
-    return X
-
-
-def trace_ball(X: np.ndarray, t: float) -> np.ndarray:
-    """Return the nearest matrix with ``|X|_* <= t``: singular values lowered by one number, and cut at 0."""
-    left, values, right = np.linalg.svd(X, full_matrices=False)
-    if values.sum() <= t:
-        return X
-    levels = (np.cumsum(values) - t) / np.arange(1, values.size + 1)
-    level = levels[np.flatnonzero(values > levels)[-1]]
-    return (left * np.maximum(values - level, 0.0)) @ right
 
 
 def _bounds(

@@ -306,7 +306,7 @@ def test_ids_on_one_side_only_are_refused():
 
 
 def test_a_finder_must_be_a_fitted_model_that_knows_every_row_and_column():
-    with pytest.raises(InvalidTypeError, match="finder is of type str; pass another fitted model"):
+    with pytest.raises(InvalidTypeError, match="finder is of type str; pass a fitted LikeFinder"):
         fitted().recommend([0], finder="popular")
     with pytest.raises(NotFittedError):
         fitted().recommend([0], finder=BinaryMatrixCompletion())

@@ -104,8 +104,9 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
         Without a finder, by the probability of a like. With a :class:`~tribit.finders.LikeFinder`, by the likes less
         ``avoid_dislikes`` times the dislikes to be expected, ``q (p - avoid_dislikes (1 - p))``: q says how likely the
-        row is to come to a column, and p, on which model and finder are asked alike, that it will like it there. With
-        another model as finder, by ``log P_finder + avoid_dislikes log P(like)``.
+        row is to come to a column, and p, on which model and finder are asked alike, that it will like it there. What
+        is not worth showing by that comes last, by p alone. With another model as finder, by
+        ``log P_finder + avoid_dislikes log P(like)``.
 
         Parameters
         ----------

@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tribit.axes import Axes
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.finders.protocol import Finder
-from tribit.finders.scores import Score, is_finder, model_score
+from tribit.finders.scores import Score, check_ready, is_finder, model_score
 from tribit.ids import Positions, first_true
 from tribit.metrics import evaluate
 from tribit.observations import as_observations
@@ -105,7 +104,7 @@ def ranking_report(
     like_at = getattr(scores, "like_at", None)
     seen, hidden = as_observations(train, like_at), as_observations(held_out, like_at)
     if isinstance(scores, FactorModel) or is_finder(scores):
-        check_is_fitted(scores)
+        check_ready(scores)
         axes = Axes.of_model(scores)
         score = model_score(scores, finder, avoid_dislikes)
     else:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tribit.axes import Axes
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel, _listed
 from tribit.finders.protocol import Finder
-from tribit.finders.scores import Score, is_finder, log_likely, model_score
+from tribit.finders.scores import Score, check_ready, is_finder, log_likely, model_score
 from tribit.ids import AnyArray, Positions, first_true, lookup
 from tribit.observations import as_observations
 
@@ -76,7 +75,7 @@ def recommend(
     finder: FactorModel | Finder | None = None,
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
-    check_is_fitted(model)
+    check_ready(model)
     n = check_length(n)
     axes = Axes.of_model(model)
     places = lookup(_listed(rows), axes.row_ids, axes.shape[0], "row")

@@ -164,7 +164,7 @@ class LikeFinder(BaseEstimator):  # type: ignore[misc]
         exclude_seen: Any = None,
         avoid_dislikes: float = 1.0,
     ) -> Recommendations:
-        """Return the ``n`` best columns for each row, by the rate of likes less ``avoid_dislikes`` that of dislikes.
+        """Return the ``n`` best columns for each row: the rate of likes less ``avoid_dislikes`` times that of dislikes.
 
         A model of the signs tells likes from dislikes better: see
         :meth:`tribit.factor_model.FactorModel.recommend`, which takes this finder and the same arguments.
@@ -223,11 +223,7 @@ def _coefficients(
     """Return the coefficients of the log-rates of likes and of dislikes."""
     n_observed = labels[rows].nnz
     n_unobserved = rows.size * labels.shape[1] - n_observed
-    if n_unobserved == 0:
-        raise InvalidInputError(
-            "Every entry of X was observed, so there is nothing to find; pass a matrix with unobserved entries."
-        )
-    share = min(1.0, max(n_observed, AT_RISK) / n_unobserved)
+    share = min(1.0, max(n_observed, AT_RISK) / max(n_unobserved, 1))
     kept, kinds = [], []
     for block in row_blocks(rows, labels.shape[1]):
         kind = labels[block].toarray()
@@ -238,7 +234,8 @@ def _coefficients(
     centre, scale = x.mean(axis=0), x.std(axis=0)
     scale[scale == 0] = 1.0  # a feature that is the same everywhere has no effect
     x = np.column_stack([np.ones(len(x)), (x - centre) / scale])
-    at_risk = x[kind == 0]
+    # A full matrix has nothing to find; its rates are shares of all entries, and finite.
+    at_risk = x[kind == 0] if n_unobserved else x
     found = []
     for label in (1, -1):
         events = x[kind == label].sum(axis=0)

@@ -1,14 +1,16 @@
 """What orders the columns of a list: a model that judges, a finder, or both.
 
-    x_ij                                                        a model alone
-    log P_finder(i, j) + w log P(like)_ij                       a model and another model as finder
-    l_ij - w d_ij                                               a finder of rates alone
-    q_ij (p_ij - w (1 - p_ij))                                  a model and a finder of rates
+    x_ij                                            a model alone
+    log P_finder(i, j) + w log P(like)_ij           a model and another model as finder
+    q_ij v_ij if v_ij > 0 else v_ij                 a finder of rates, with a model or alone
 
-with l and d the rates of likes and dislikes, ``q = l + d``, and ``logit p`` the mean of the log-odds of the model and
-of ``log(l / d)``: two opinions of the same thing, neither of which has seen all. The last two are expected likes less w
-times expected dislikes, so that the best n by score are the best list of length n for one who gives up w likes to
-avoid a dislike; w is the multiplier of a bound on dislikes (the lemma of Neyman and Pearson 1933).
+where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w (1 - p)``. For a finder alone
+``p = l / q``; beside a model ``logit p`` is the mean of the log-odds of the two, of which neither has seen all.
+``q v`` is the likes less w times the dislikes to be expected, so that the best n are the best list of length n for one
+who gives up w likes to avoid a dislike; w is the multiplier of a bound on dislikes (as in Neyman and Pearson 1933, "On
+the problem of the most efficient tests of statistical hypotheses"). Where v < 0 a column is not worth its place, and by
+q v the ones to fill up the list would be those that nobody comes to: there p alone decides, as it does for all columns
+when w is large.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from tribit.factor_model import FactorModel
 from tribit.finders.protocol import Finder
 from tribit.ids import Positions
 
-__all__ = ["Score", "is_finder", "log_likely", "model_score"]
+__all__ = ["Score", "check_ready", "is_finder", "log_likely", "model_score"]
 
 Array = NDArray[np.floating[Any]]
 #: What says how good each column is for some rows: an array of shape (n_rows, n_columns).
@@ -38,6 +40,12 @@ Score: TypeAlias = Callable[[Positions], Array]
 def is_finder(model: Any) -> TypeGuard[Finder]:
     """Return whether something, fitted or not, is a finder of rates."""
     return callable(getattr(model, "log_rates", None))
+
+
+def check_ready(model: Any) -> None:
+    """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
+    if hasattr(model, "fit"):  # a finder need not be an estimator
+        check_is_fitted(model)
 
 
 def model_score(
@@ -70,7 +78,7 @@ def model_score(
 def _rates_alone(finder: Finder, weight: float) -> Score:
     def score(places: Positions) -> Array:
         log_likes, log_dislikes = finder.log_rates(places)
-        return np.exp(log_likes) - weight * np.exp(log_dislikes)
+        return _worth(log_likes, log_dislikes, log_likes - log_dislikes, weight)
 
     return score
 
@@ -93,10 +101,16 @@ def _judged_rates(
         known = log_dislikes > -np.inf  # where it knows of no dislike the finder has no opinion
         np.add(odds, log_likes - log_dislikes, out=odds, where=known)
         odds[known] /= 2
-        rate = np.exp(log_likes) + np.exp(log_dislikes)
-        return np.asarray(rate * (expit(odds) - weight * expit(-odds)))
+        return _worth(log_likes, log_dislikes, odds, weight)
 
     return score
+
+
+def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) -> Array:
+    """Return ``q v`` where ``v > 0``, else ``v``."""
+    value = expit(odds) - weight * expit(-odds)
+    rate = np.exp(log_likes) + np.exp(log_dislikes)
+    return np.asarray(np.where(value > 0, rate * value, value))
 
 
 def _finder_places(model: Any, finder: Any) -> tuple[Positions, Positions]:
@@ -105,7 +119,7 @@ def _finder_places(model: Any, finder: Any) -> tuple[Positions, Positions]:
         raise InvalidTypeError(
             f"finder is of type {type(finder).__name__}; pass a fitted LikeFinder or model, or None."
         )
-    check_is_fitted(finder)
+    check_ready(finder)
     return Axes.of_model(model).within(Axes.of_model(finder), "finder")
 
 

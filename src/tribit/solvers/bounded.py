@@ -56,6 +56,7 @@ ENOUGH = 0.5  #: share of the violation that a round may leave before the penalt
 INSIDE = 1e-12
 #: Where a bound is 0 no scaling moves an entry across it: it may be missed by this share of the interval.
 SLACK = 1e-3
+LOOSE_ENOUGH = 1e-4  #: least ``tol`` that single precision serves
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class AugmentedLagrangian:
         A typical second derivative of one entry's loss: the first weight of the penalty. Only speed depends on it.
     interval : (float, float)
         Where every entry must be, besides what an ``EntryBound`` asks for; 0 must be in it. A bound that is 0 is kept
-        to a thousandth of the interval, others exactly.
+        to the share ``tol`` of the interval, at most a thousandth, others exactly.
     """
 
     curvature: float = 1.0
@@ -97,14 +98,16 @@ class AugmentedLagrangian:
         below, and F at the factors shrunk to the interval one from above: the solver stops when they differ by at most
         ``tol`` times the size of the objective, and a step's first-order decrease is a ten-thousandth of that.
         """
-        ball, interval = _divide(constraints, self.interval)
+        ball, interval, width = _divide(constraints, self.interval)
         if getattr(objective, "intercept", False):
             raise InvalidInputError(
                 "The bounded solver has no place for intercepts: build the objective with intercept=False."
             )
         with single_threaded_blas():
-            lagrangian = Lagrangian(objective, interval, self.curvature)
-            return _rounds(lagrangian, constraints, ball, start, stopping)
+            dtype = "float32" if stopping.tol >= LOOSE_ENOUGH else "float64"
+            lagrangian = Lagrangian(objective, interval, self.curvature, dtype)
+            slack = min(SLACK, stopping.tol) * width
+            return _rounds(lagrangian, constraints, ball, start, stopping, slack)
 
 
 def _rounds(
@@ -113,12 +116,12 @@ def _rounds(
     ball: Constraint,
     start: Factors,
     stopping: Stopping,
+    slack: float,
 ) -> SolverResult:
     """Minimise and update multipliers by turns until bounds from below and above meet; return the best inside."""
     objective, bounded = lagrangian.objective, lagrangian.bounded
     # A search in float32 finds its way, and the numbers that decide and that are reported are float64.
     exact = objective.in_float64() if hasattr(objective, "in_float64") else objective
-    slack = min(SLACK, stopping.tol) * (lagrangian.high - lagrangian.low) if bounded else 0.0
     search = Accelerated(lagrangian, projection_of(ball), start)
     best, missed, value = _inside(start, constraints, lagrangian.interval, exact)
     factors, worth = start, (max(missed, slack), value)
@@ -149,8 +152,10 @@ def _rounds(
         before = violation
 
 
-def _divide(constraints: list[Constraint], interval: Interval) -> tuple[Constraint, Interval]:
-    """Return the one ball and the interval of entries, infinite where the ball implies it."""
+def _divide(
+    constraints: list[Constraint], interval: Interval
+) -> tuple[Constraint, Interval, float]:
+    """Return the one ball, the interval of entries, infinite where the ball implies it, and how wide both leave it."""
     balls: list[Constraint] = [
         c for c in constraints if not isinstance(c, EntryBound | Unconstrained)
     ]
@@ -166,7 +171,9 @@ def _divide(constraints: list[Constraint], interval: Interval) -> tuple[Constrai
     low, high = max(interval[0], -alpha), min(interval[1], alpha)
     # |x_ij| <= |u_i| |v_j| <= radius
     reach = ball.radius if isinstance(ball, MaxNorm | TraceNorm) else np.inf
-    return ball, (-np.inf if -reach >= low else low, np.inf if reach <= high else high)
+    width = min(reach, high) - max(-reach, low)
+    implied = (-np.inf if -reach >= low else low, np.inf if reach <= high else high)
+    return ball, implied, width if np.isfinite(width) else 1.0
 
 
 def _inside(

@@ -38,10 +38,16 @@ def row_blocks(shape: tuple[int, int]) -> list[slice]:
 
 
 class Lagrangian:
-    """F plus the penalties of all entries, of which only the multipliers are kept."""
+    """F plus the penalties of all entries, of which only the multipliers are kept.
 
-    def __init__(self, objective: Smooth, interval: Interval, curvature: float) -> None:
-        self.objective, self.interval = objective, interval
+    Tiles are formed in ``dtype``: float32 takes half the time, and its rounding is far below what ``tol`` asks for
+    unless that is very small. Sums over rows and tiles are float64 always.
+    """
+
+    def __init__(
+        self, objective: Smooth, interval: Interval, curvature: float, dtype: str = "float64"
+    ) -> None:
+        self.objective, self.interval, self.dtype = objective, interval, np.dtype(dtype)
         self.low, self.high = interval
         self.bounded = bool(np.isfinite(interval).any())
         self.weight, self.curvature = FIRST * curvature, curvature
@@ -56,20 +62,19 @@ class Lagrangian:
         total = self.objective.value(factors)
         if not self.penalised:
             return total
-        squares = sum(float(np.vdot(tile.over, tile.over)) for tile in self._tiles(factors))
-        return total + self._penalty(squares)
+        return total + self._penalty(sum(tile.squares() for tile in self._tiles(factors)))
 
     def gradient(self, factors: Factors) -> tuple[float, Array, Array]:
         """Return F plus the penalties, and the gradients in U and V."""
         total, gradient = self.objective.gradient(factors)
         if not self.penalised:
             return total, gradient.row_factors, gradient.column_factors
-        U, V, squares = factors.row_factors, factors.column_factors, 0.0
+        U, V, squares = *self._pair(factors), 0.0
         in_U, in_V = gradient.row_factors.copy(), np.zeros(V.shape)
         for tile in self._tiles(factors):
             in_U[tile.rows] += self.weight * (tile.over @ V)
             in_V += tile.over.T @ U[tile.rows]
-            squares += float(np.vdot(tile.over, tile.over))
+            squares += tile.squares()
         return total + self._penalty(squares), in_U, gradient.column_factors + self.weight * in_V
 
     def scales(self, factors: Factors) -> Pair:
@@ -98,10 +103,10 @@ class Lagrangian:
                     kept, lowest = _largest(kept, self.room)
                     held = kept[0][0].size
             over[tile.kept] -= tile.shifts
-            missed += float(np.vdot(over, over))
+            missed += tile.squares()
         if kept:
             keys, shifts = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-            self._keep(keys, self.weight * shifts)
+            self._keep(keys, self.weight * shifts.astype(np.float64))
         self.penalised = True
         return float(np.sqrt(missed))
 
@@ -120,7 +125,7 @@ class Lagrangian:
 
     def _tiles(self, factors: Factors) -> Iterator[_Tile]:
         """Form ``x + y / weight`` tile by tile, and yield by how much it is outside the interval."""
-        U, V = factors.row_factors, factors.column_factors
+        U, V = self._pair(factors)
         for rows, (a, b) in zip(self.blocks, pairwise(self.offsets), strict=True):
             z = U[rows] @ V.T
             kept = self.keys[a:b] - rows.start * V.shape[0]
@@ -128,6 +133,9 @@ class Lagrangian:
             z.reshape(-1)[kept] += shifts
             z -= np.clip(z, self.low, self.high)
             yield _Tile(rows, z, kept, shifts)
+
+    def _pair(self, factors: Factors) -> Pair:
+        return factors.row_factors.astype(self.dtype), factors.column_factors.astype(self.dtype)
 
     def _penalty(self, squares: float) -> float:
         """Return the sum of penalties, 0 where every entry is where its multiplier wants it."""
@@ -142,6 +150,10 @@ class _Tile:
     over: Array  #: how far ``x + y / weight`` is outside: negative below, 0 inside
     kept: NDArray[np.int64]  #: positions with multipliers
     shifts: Array  #: y / weight there
+
+    def squares(self) -> float:
+        """Return the sum of squares of what is outside."""
+        return float(np.sum(np.einsum("ij,ij->i", self.over, self.over), dtype=np.float64))
 
 
 def _largest(kept: list[Places], room: int) -> tuple[list[Places], float]:
