@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tribit.metrics import Evaluation, evaluate
     from tribit.objective import Objective
     from tribit.observations import Observations
-    from tribit.risks import Missingness, Risk, nu, pn, pnu, pu, punu, tri
-    from tribit.solvers import Iteration, Newton, ProjectedGradient, SolverResult
+    from tribit.risks import Missingness, Risk, doubly_robust, nu, pn, pnu, pu, punu, tri
+    from tribit.solvers import LBFGS, Iteration, Newton, ProjectedGradient, SolverResult
     from tribit.storage import load, save
 
 # Where each public name lives. They are imported when first used: scikit-learn alone takes most of a second.
@@ -44,13 +44,14 @@ _HOMES = {
     "metrics": ("Evaluation", "evaluate"),
     "objective": ("Objective",),
     "observations": ("Observations",),
-    "risks": ("Missingness", "Risk", "nu", "pn", "pnu", "pu", "punu", "tri"),
-    "solvers": ("Iteration", "Newton", "ProjectedGradient", "SolverResult"),
+    "risks": ("Missingness", "Risk", "doubly_robust", "nu", "pn", "pnu", "pu", "punu", "tri"),
+    "solvers": ("LBFGS", "Iteration", "Newton", "ProjectedGradient", "SolverResult"),
     "storage": ("load", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "LBFGS",
     "BinaryMatrixCompletion",
     "EntryBound",
     "Evaluation",
@@ -76,6 +77,7 @@ __all__ = [
     "UnboundedRiskWarning",
     "Unconstrained",
     "UnknownRhoWarning",
+    "doubly_robust",
     "evaluate",
     "load",
     "nu",

@@ -138,6 +138,9 @@ def fit(
         ),
     ] = "auto",
     intercept: Annotated[bool, typer.Option(help="Fit intercepts.")] = True,
+    inverse_power: Annotated[
+        float, typer.Option(help="Weigh PN by this power of 1 / P(observed), 0 to 1.")
+    ] = 0.0,
     target: Annotated[
         str,
         typer.Option(
@@ -192,6 +195,7 @@ def fit(
         mask_features=mask_features,
         l2_mask=l2_mask,
         intercept=intercept,
+        inverse_power=inverse_power,
         target=target,
         scoring=scoring,
         n_candidates=n_candidates,

@@ -15,7 +15,7 @@ from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.risks import Missingness
-from tribit.selection import AUTO, begun, calibrated, is_auto, settled, suited
+from tribit.selection import AUTO, begun, calibrated, is_auto, options_of, settled, suited
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
 
@@ -69,6 +69,12 @@ class BinaryMatrixCompletion(FactorModel):
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
         g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
         radius (or alpha): the risk has no minimum in them otherwise.
+    inverse_power : float, default=0.0
+        PN gives an observed entry the weight ``(1 / q)^inverse_power``, 1 on average, with ``q = 1 - rho``: 0 for all
+        alike, 1 for the unbiased risk of every entry of the matrix.
+    imputed : FactorModel or None, default=None
+        A fitted model, whose probabilities take the place of the labels that were not seen: the doubly robust risk in
+        the place of PU and NU, with their weight.
     target : {"observed", "all"}, default="observed"
         The entries that predictions are for, which decides what is chosen: those that are observed in the same way as
         the given ones, or all entries alike (held-out entries then weigh ``1 / q``, q the probability of being
@@ -127,6 +133,8 @@ class BinaryMatrixCompletion(FactorModel):
         Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, mask_features_, l2_mask_
         The values that were used.
+    risk_ : Risk
+        How much each kind of entry counted; not in a model read from a file.
     rho_ : float or Missingness
         The ``rho`` that was used. A file does not keep a fitted model of it: then None in what was loaded.
     n_features_in_ : int
@@ -161,6 +169,8 @@ class BinaryMatrixCompletion(FactorModel):
         mask_features: Any = AUTO,
         l2_mask: Any = AUTO,
         intercept: bool = True,
+        inverse_power: float = 0.0,
+        imputed: FactorModel | None = None,
         target: str = "observed",
         scoring: str = "log_loss",
         n_candidates: int | None = None,
@@ -188,6 +198,8 @@ class BinaryMatrixCompletion(FactorModel):
         self.mask_features = mask_features
         self.l2_mask = l2_mask
         self.intercept = intercept
+        self.inverse_power = inverse_power
+        self.imputed = imputed
         self.target = target
         self.scoring = scoring
         self.n_candidates = n_candidates
@@ -225,11 +237,7 @@ class BinaryMatrixCompletion(FactorModel):
         problem = make_problem(
             observations,
             **settings.parameters(),
-            link=self.link,
-            norm=self.norm,
-            intercept=self.intercept,
-            dtype=self.dtype,
-            n_jobs=self.n_jobs,
+            **options_of(self).parameters(),
             generator=draws,
         )
         most = solver.max_iter if self.max_iter is None else self.max_iter
@@ -246,7 +254,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.search_, self.calibration_ = search, calibrated(self, search)
         for name, value in settings.parameters().items():
             setattr(self, f"{name}_", value)
-        self.rho_, self.radius_ = problem.rho, problem.radius
+        self.rho_, self.radius_, self.risk_ = problem.rho, problem.radius, problem.risk
         self.names_: tuple[str, str, str | None] | None = None
         if result.stop_reason in (DIVERGED, NO_DESCENT) and not result.converged:
             warnings.warn(

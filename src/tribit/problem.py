@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
 from tribit.constraints import (
@@ -33,8 +34,10 @@ from tribit.errors import (
     UnboundedRiskWarning,
     UnknownRhoWarning,
 )
+from tribit.factor_model import FactorModel
 from tribit.factors import Factors
 from tribit.features import FeaturedObjective, MaskFeatures
+from tribit.imputation import Imputation
 from tribit.links import Link, as_link
 from tribit.objective import Objective
 from tribit.observations import Observations
@@ -60,6 +63,12 @@ class Problem:
     rho: float | Missingness
     radius: float | None
 
+    @property
+    def risk(self) -> Risk:
+        """How much each kind of entry counts."""
+        objective = self.objective
+        return (objective.objective if isinstance(objective, FeaturedObjective) else objective).risk
+
     def factors(self, unknowns: Factors) -> Factors:
         """Return the factors of the matrix, which mask features add to the unknowns."""
         if isinstance(self.objective, FeaturedObjective):
@@ -82,6 +91,8 @@ def make_problem(
     mask_features: Any = False,
     l2_mask: Any = None,
     intercept: Any,
+    inverse_power: Any = 0.0,
+    imputed: Any = None,
     dtype: Any,
     n_jobs: Any,
     generator: np.random.Generator,
@@ -103,7 +114,12 @@ def make_problem(
         raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
     intercept = bool(intercept)
     # After the checks: a model of the mask may take seconds to fit.
-    risk = Risk(*weights, _rho(rho, observations, n_jobs, generator))
+    risk = Risk(
+        *weights,
+        _rho(rho, observations, n_jobs, generator),
+        inverse_power=inverse_power,
+        imputed=_imputation(imputed, observations),
+    )
     mixed = risk.unobserved > 0
     if mixed and radius is None and alpha is None:
         if norm != "max":
@@ -158,9 +174,23 @@ def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random
         return 1.0 - observations.density
     if isinstance(rho, str):
         return propensity.fitted(rho, observations, n_jobs=n_jobs, random_state=generator)
-    if isinstance(rho, propensity.Propensity):
+    if isinstance(rho, propensity.Propensity | propensity.CrossFittedPropensity):
         rho.check_shape(observations)
     return rho
+
+
+def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
+    """Return what a fitted model says of every entry."""
+    if imputed is None:
+        return None
+    if not isinstance(imputed, FactorModel):
+        raise InvalidTypeError(
+            f"imputed must be a fitted model or None; got {type(imputed).__name__}."
+        )
+    check_is_fitted(imputed)
+    found = Imputation(imputed._factors(), imputed._link())
+    found.check_shape(observations.shape)
+    return found
 
 
 def _check_switch(name: str, value: Any) -> None:

@@ -25,7 +25,7 @@ from tribit.uncertainty.calibrators import Calibrator, calibrator_from
 
 FORMAT = 2
 #: Parameters that are not part of what was fitted, or are live objects.
-NOT_KEPT = ("callback", "random_state", "verbose", "n_jobs")
+NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 FITTED = (
     "n_iter_",
@@ -55,7 +55,7 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, all of it or nothing.
 
     Kept: the factors, intercepts and ids, what the fit reported, and every parameter but ``callback``,
-    ``random_state``, ``verbose`` and ``n_jobs``.
+    ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
     """
     check_is_fitted(model)
     parameters = {

@@ -37,7 +37,7 @@ COLUMN_LIMIT = 10_000
 #: Cells from which l2 and the coefficients are learned; of a larger matrix as many of its rows as make that.
 CELLS = 2**26
 #: At least so many unobserved cells stand for all, if there are as many; else as many as there are observed ones.
-AT_RISK = 2**14
+AT_RISK = 2**17
 #: A score this share of the average or less is as good as none: the average of a column's scores is its density.
 FLOOR = 0.1
 #: Ridge on coefficients of standardised features: it only matters where there are a handful of likes.
@@ -117,7 +117,8 @@ class LikeFinder(BaseEstimator):  # type: ignore[misc]
         observations = as_observations(X, like_at=self.like_at)
         l2 = None if isinstance(self.l2, str) and self.l2 == "auto" else _check_l2(self.l2)
         _check(observations)
-        draws = generator(self.random_state)
+        # A stream of its own: a mask drawn with the same seed must not decide which cells are taken.
+        draws = generator(int(generator(self.random_state).integers(2**62)))
         labels = observations.to_sparse()
         rows = _some_rows(labels.shape, draws)
         with single_threaded_blas():
@@ -232,7 +233,7 @@ def _coefficients(
         kinds.append(kind[chosen])
     x, kind = np.concatenate(kept), np.concatenate(kinds)
     centre, scale = x.mean(axis=0), x.std(axis=0)
-    scale[scale == 0] = 1.0  # a feature that is the same everywhere has no effect
+    scale[scale < 1e-6] = 1.0  # what is the same everywhere, but for rounding, has no effect
     x = np.column_stack([np.ones(len(x)), (x - centre) / scale])
     # A full matrix has nothing to find; its rates are shares of all entries, and finite.
     at_risk = x[kind == 0] if n_unobserved else x

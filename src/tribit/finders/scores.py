@@ -87,7 +87,6 @@ def _judged_rates(
     model: FactorModel, finder: Finder, places: tuple[Positions, Positions], weight: float
 ) -> Score:
     judge = _entries(model)
-    link = model._link()
     # The finder's columns in their own order need no copy.
     rows, columns = places
     same = bool(np.array_equal(columns, np.arange(finder.shape_[1])))
@@ -97,7 +96,7 @@ def _judged_rates(
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
         x = judge(positions)
-        odds = link.loss(x, -1) - link.loss(x, 1)
+        odds = log_likely(model, x) - log_likely(model, x, -1)
         known = log_dislikes > -np.inf  # where it knows of no dislike the finder has no opinion
         np.add(odds, log_likes - log_dislikes, out=odds, where=known)
         odds[known] /= 2
@@ -139,6 +138,12 @@ def _entries(model: FactorModel, columns: Positions | None = None) -> Score:
     return x
 
 
-def log_likely(model: Any, x: Array) -> Array:
-    """Return ``log P(like)`` at the entries of a model."""
-    return np.asarray(-model._link().loss(x, 1))
+def log_likely(model: Any, x: Array, label: int = 1) -> Array:
+    """Return ``log P(like)`` at the entries of a model, or for -1 ``log P(dislike)``: as ``predict_proba`` has it."""
+    if getattr(model, "calibration_", None) is None:
+        return np.asarray(
+            -model._link().loss(x, label)
+        )  # exact far out, where the probability rounds to 0 or 1
+    p = model._probability(x)
+    with np.errstate(divide="ignore"):  # a calibrator may be sure
+        return np.asarray(np.log(p) if label > 0 else np.log1p(-p))

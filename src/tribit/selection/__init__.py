@@ -9,7 +9,7 @@ from __future__ import annotations
 from tribit.selection.record import Candidate, Search
 from tribit.selection.search import choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
-from tribit.selection.settle import begun, calibrated, is_auto, settled
+from tribit.selection.settle import begun, calibrated, is_auto, options_of, settled
 from tribit.selection.trials import SCORINGS, Options, suited
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "calibrated",
     "choose",
     "is_auto",
+    "options_of",
     "settled",
     "suited",
 ]

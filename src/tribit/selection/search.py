@@ -250,6 +250,8 @@ class _Stages:
             l2_mask=self.base.l2_mask,
             rho=self.base.rho,
         )
+        if best is None and "l2_intercept" in self.free:
+            settings = replace(settings, l2_intercept=self.unit)
         found = self._balls(settings)
         if share is None or best is None:
             return

@@ -50,21 +50,20 @@ def settled(
     fixed = {name: value for name, value in given.items() if name not in free}
     if "gammas" in fixed:
         fixed["gammas"] = check_gammas(fixed["gammas"])
+    elif estimator.imputed is not None:
+        raise InvalidInputError(
+            "imputed stands in the place of PU and NU: say in gammas how much weight these have."
+        )
     if "rho" in free:
-        fixed["rho"] = "low-rank" if estimator.target == "all" else None
+        weighted = estimator.target == "all" or bool(estimator.inverse_power)
+        fixed["rho"] = "low-rank" if weighted else None
     if "rank" in free:
         fixed["rank"] = min(Settings.rank, *observations.shape)
     base = Settings(**fixed)
     free = _that_matter(base, free - {"rho"}, estimator.intercept)
     if not free and not calibrates(estimator):
         return base, None
-    options = Options(
-        as_link(estimator.link),
-        estimator.norm,
-        estimator.intercept,
-        estimator.dtype,
-        estimator.n_jobs,
-    )
+    options = options_of(estimator)
     refused = _beyond_the_search(base, free, options)
     if refused is not None:
         search = Search((), None, estimator.scoring, estimator.target, 0, 0, 0.0, refused)
@@ -87,6 +86,19 @@ def settled(
             told=told,
         )
     return (base if search.best is None else search.best.settings), search
+
+
+def options_of(estimator: Any) -> Options:
+    """Return what every candidate has in common."""
+    return Options(
+        as_link(estimator.link),
+        estimator.norm,
+        estimator.intercept,
+        estimator.dtype,
+        estimator.n_jobs,
+        estimator.inverse_power,
+        estimator.imputed,
+    )
 
 
 def is_auto(value: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,12 @@ class Options:
     intercept: bool = True
     dtype: str = "float32"
     n_jobs: int | None = None
+    inverse_power: float = 0.0
+    imputed: Any = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the values by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass
@@ -237,11 +243,7 @@ def _problem(
     return make_problem(
         observations,
         **settings.parameters(),
-        link=options.link,
-        norm=options.norm,
-        intercept=options.intercept,
-        dtype=options.dtype,
-        n_jobs=options.n_jobs,
+        **options.parameters(),
         generator=draws,
     )
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
 from tribit.constraints import Constraint, Unconstrained
 from tribit.errors import InvalidInputError
@@ -152,11 +153,12 @@ class _Memory:
 
     def _times_inverse_curvature(self, gradient: Vector) -> Vector:
         """Return the two-loop product of the remembered inverse curvature with the gradient."""
+        # daxpy adds in place: no vector of the size of all unknowns is made and thrown away for each pair.
         d = gradient.copy()
         shares = []
         for moved, turned, product in reversed(self.pairs):
             share = float(moved @ d) / product
-            d -= share * turned
+            daxpy(turned, d, a=-share)
             shares.append(share)
         if self.pairs:
             _, turned, product = self.pairs[-1]
@@ -164,7 +166,7 @@ class _Memory:
         else:
             d *= self.inverse
         for (moved, turned, product), share in zip(self.pairs, reversed(shares), strict=True):
-            d += (share - float(turned @ d) / product) * moved
+            daxpy(moved, d, a=share - float(turned @ d) / product)
         return d
 
 

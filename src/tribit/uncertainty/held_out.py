@@ -12,7 +12,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.ids import first_true
 from tribit.metrics import _pairs
 from tribit.observations import as_observations
-from tribit.propensity import Propensity
+from tribit.propensity import CrossFittedPropensity, Propensity
 from tribit.risks import Missingness
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ def target_weights(
     """
     if target == "observed" or propensity is None:
         return np.ones(rows.size)
-    if isinstance(propensity, Propensity):  # not through 1 - q, which would round a small q
+    if isinstance(
+        propensity, Propensity | CrossFittedPropensity
+    ):  # not through 1 - q, which would round a small q
         q = propensity.probability_at(rows, columns)
     else:
         q = 1.0 - np.asarray(propensity.rho_at(rows, columns), dtype=np.float64)
@@ -94,7 +96,9 @@ def weigh(
 ) -> tuple[Target, Floats]:
     """Return the target and the weights of held-out entries for it, or say what does not go together."""
     aim = resolve_target(target, propensity)
-    if isinstance(propensity, Propensity) and propensity.shape != shape_of(model):
+    if isinstance(propensity, Propensity | CrossFittedPropensity) and propensity.shape != shape_of(
+        model
+    ):
         mask, own = propensity.shape, shape_of(model)
         raise InvalidInputError(
             f"The model of the mask is {mask[0]} x {mask[1]} and the fitted model {own[0]} x {own[1]}: fit both on "
