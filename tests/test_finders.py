@@ -172,6 +172,15 @@ def test_events_that_a_feature_tells_apart_have_finite_coefficients():
     np.testing.assert_allclose(gradient, 0, atol=1e-4)
 
 
+def test_a_step_that_is_too_long_is_halved():
+    # One cell of a thousand looks like the events: the first Newton step is far too long.
+    at_risk = np.column_stack([np.ones(1000), np.r_[np.zeros(999), 30.0]])
+    events, weights = np.array([100.0, 3000.0]), np.ones(1000)
+    t = log_linear(events, at_risk, weights, 1.0)
+    gradient = events - at_risk.T @ np.exp(at_risk @ t) - [0.0, t[1]]
+    np.testing.assert_allclose(gradient, 0, atol=1e-3)
+
+
 # The finder
 
 
@@ -350,6 +359,23 @@ def test_what_is_not_worth_its_place_comes_by_the_chance_of_a_like():
     lists = judge.recommend([0], 3, finder=finder, avoid_dislikes=3.0)
     assert lists.positions.tolist() == [[2, 0, 1]]
     assert lists.scores[0, 0] > 0 > lists.scores[0, 1]
+
+
+def test_a_calibrated_model_may_be_sure():
+    A = table((12, 9))
+    finder = Given(np.full(A.shape, 2.0), np.full(A.shape, 1.0))
+    judge = judge_of(A)
+    judge.calibration_ = lambda x: np.clip(x, 0.0, 1.0)
+    x = judge.decision_function(np.arange(12).repeat(9), np.tile(np.arange(9), 12)).reshape(A.shape)
+    assert ((x < 0).any(), (x > 1).any()) == (True, True)
+    p = expit((logit(np.clip(x, 0, 1)) + np.log(2)) / 2)
+    lists = judge.recommend(range(12), 9, finder=finder)
+    expected = np.take_along_axis(worth(2.0, 1.0, p, 1.0), lists.positions, 1)
+    np.testing.assert_allclose(lists.scores, expected, rtol=1e-9)
+    alone = judge.recommend(range(12), 9)
+    with np.errstate(divide="ignore"):
+        chances = np.log(np.take_along_axis(np.clip(x, 0, 1), alone.positions, 1))
+    np.testing.assert_allclose(alone.scores, chances)
 
 
 def test_a_finder_is_matched_by_id():

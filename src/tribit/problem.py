@@ -13,7 +13,9 @@ allows: they go with PN alone.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,9 +61,14 @@ class Problem:
 
     objective: Objective | FeaturedObjective
     constraints: list[Constraint]
-    start: Factors
+    begin: Callable[[], Factors] = field(repr=False)
     rho: float | Missingness
     radius: float | None
+
+    @cached_property
+    def start(self) -> Factors:
+        """Where to begin, if no better place is known: made when it is first asked for."""
+        return self.begin()
 
     @property
     def risk(self) -> Risk:
@@ -156,16 +163,18 @@ def make_problem(
         n_jobs=n_jobs,
     )
     level = _like_level(observations, curve, rho) if intercept else 0.0
-    start = spectral_start(objective, constraints, columns, level, generator)
-    if not mixed:
-        start = _quiet_unseen(start, observations)
+
+    def begin() -> Factors:
+        start = spectral_start(objective, constraints, columns, level, generator)
+        return start if mixed else _quiet_unseen(start, observations)
+
     if not mask_features:
-        return Problem(objective, constraints, start, risk.rho, radius)
+        return Problem(objective, constraints, begin, risk.rho, radius)
     features = MaskFeatures.of(observations)
     featured = FeaturedObjective(
         objective, features, MASK_SHARE * l2 if l2_mask is None else l2_mask
     )
-    return Problem(featured, constraints, features.begin(start), risk.rho, radius)
+    return Problem(featured, constraints, lambda: features.begin(begin()), risk.rho, radius)
 
 
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:

@@ -19,7 +19,7 @@ from tribit.observations import Observations
 from tribit.risks import pn, pu
 from tribit.solvers import lagrangian as lagrangians
 from tribit.solvers.accelerated import into_sphere
-from tribit.solvers.bounded import AugmentedLagrangian, _inside
+from tribit.solvers.bounded import AugmentedLagrangian, _divide, _inside
 from tribit.solvers.lagrangian import Lagrangian
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
 
@@ -330,19 +330,17 @@ def test_refuses_an_interval_without_0(interval):
         AugmentedLagrangian(1.0, interval)
 
 
-def test_single_precision_is_the_same_function():
-    objective, _ = squared_problem(0)
-    factors, other = random_factors(3, seed=1, size=0.8), random_factors(3, seed=2, size=0.8)
-    found = []
-    for dtype in ("float32", "float64"):
-        lagrangian = Lagrangian(objective, (-0.3, 0.4), 2.0, dtype)
-        missed = [lagrangian.update(each) for each in (factors, factors, other)]
-        value, in_U, in_V = lagrangian.gradient(factors)
-        assert value == pytest.approx(lagrangian.value(factors))
-        assert {in_U.dtype, in_V.dtype, lagrangian.multipliers.dtype} == {np.dtype("float64")}
-        found.append([*missed, value, *in_U.flat, *in_V.flat, *lagrangian.multipliers])
-    assert found[0] == pytest.approx(found[1], rel=1e-5, abs=1e-5)
-    assert found[0] != found[1]
+@pytest.mark.parametrize(
+    ("constraints", "interval", "width"),
+    [
+        ([], (0.0, np.inf), 1.0),
+        ([TraceNorm(3.0)], (0.0, np.inf), 3.0),
+        ([EntryBound(0.5)], (0.0, 1.0), 0.5),
+        ([MaxNorm(0.7)], (0.0, 1.0), 0.7),
+    ],
+)
+def test_the_width_of_what_is_left_is_finite(constraints, interval, width):
+    assert _divide(constraints, interval)[2] == width
 
 
 def test_nothing_is_missed_where_multipliers_hold_entries_at_the_bound():

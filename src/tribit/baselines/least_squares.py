@@ -154,7 +154,7 @@ class MaxNormLeastSquares(FactorModel):
         Most gradient steps.
     tol : float, default=5e-3
         Stop when the bounds of the minimum from above and below differ by at most this share of the loss at
-        ``X = 0`` and a step gains a thousandth of that.
+        ``X = 0`` and a step gains a ten-thousandth of that.
     random_state : int, Generator, RandomState or None, default=None
         Draws a small part of the first factors.
 
@@ -252,9 +252,8 @@ def _start_inside(
     found = leading(measured, min(rank, *measured.shape), draws)
     sides = []
     for side in found:
-        size = float(
-            np.sqrt(np.mean(side**2))
-        )  # 0 where every value is, and then X = 0 is the minimum
+        # 0 where every value is 0: then X = 0 is the minimum.
+        size = float(np.sqrt(np.mean(side**2)))
         whole = NOISE * size * draws.standard_normal((side.shape[0], rank))
         whole[:, : side.shape[1]] += side
         sides.append(whole)

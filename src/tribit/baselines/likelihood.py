@@ -72,7 +72,7 @@ class TraceNormLikelihood(_BoundedLikelihood):
         Most gradient steps.
     tol : float, default=5e-3
         Stop when the bounds of the minimum from above and below differ by at most this share of the likelihood at
-        ``X = 0`` and a step gains a thousandth of that.
+        ``X = 0`` and a step gains a ten-thousandth of that.
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like, below a dislike.
     random_state : int, Generator, RandomState or None, default=None

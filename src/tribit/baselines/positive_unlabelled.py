@@ -83,7 +83,7 @@ class PUMatrixCompletion(FactorModel):
         What the radius bounds under "likelihood"; "squared" has the trace norm always.
     alpha : float or None, default=None
         Bound on the entries, "likelihood" only. Where the max-norm ball does not imply it, and with any trace-norm
-        ball, the solver is :class:`tribit.solvers.bounded.AugmentedLagrangian`, in float64.
+        ball, the solver is :class:`tribit.solvers.bounded.AugmentedLagrangian`, whose factors are float64.
     box : bool, default=False
         Keep every entry in [0, 1] under "squared": above exactly, below to 0.001. Without it probabilities are clipped.
         Where the closed form is not in the box already, the solver is the same as for alpha.
@@ -98,7 +98,7 @@ class PUMatrixCompletion(FactorModel):
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the arithmetic of "likelihood" and of its factors, where Newton's method is used.
+        Type of the arithmetic of "likelihood", and of its factors where Newton's method is used.
     n_jobs : int or None, default=None
         Threads of "likelihood"; None or -1 for every core. The result has the same bits for any number.
     random_state : int, Generator, RandomState or None, default=None

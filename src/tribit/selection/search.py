@@ -11,6 +11,7 @@ A path stops soon after the score has turned. The whole costs a few times a fit,
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from tribit.selection.record import Candidate, Search
 from tribit.selection.rule import imputed_share, mixture
 from tribit.selection.settings import Settings
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
+from tribit.solvers.loop import INTERRUPTED
 
 #: Ridge weights of intercepts, from none left to nearly free, as multiples of four times the link's curvature at 0
 #: (1 for the logistic link): in such units they do not depend on the scale of X.
@@ -41,8 +43,9 @@ MASK_STARTS = ((1.0, 5.0), (1.5, 2.5))
 MASK_STEP, FACTOR_STEP = 1.8, 1.4
 #: A value moves on while that lowers the score by this share.
 WORTH = 5e-4
-#: Probabilities that a ball of the first mixtures lets an entry reach.
-BALLS = (0.75, 0.9, 0.97, 0.997)
+#: Probabilities that a ball of the first mixtures lets an entry reach, and of a smaller one should the first be best.
+SMALLER_BALL = 0.75
+BALLS = (0.9, 0.99)
 #: Mixtures are tried where the matrix has at most so many entries for each observed one: each pass visits them all.
 MOST_UNOBSERVED = 100.0
 #: Nor are they where mask features, which no mixture has, lower the score by this share.
@@ -52,7 +55,7 @@ IMPUTED = (0.05, 0.5)
 #: Mixtures near the rule's are tried where that is within this share of the best score.
 NEAR = 0.01
 #: A path ends when the score is worse by this share, or the second time it is worse at all.
-FAR = 0.01
+FAR = 0.005
 #: Fewer entries than this, or than the second number of either label, are not split.
 LEAST, LEAST_OF_EACH = 100, 20
 #: Said among what is free where a model without factors is not allowed.
@@ -96,6 +99,15 @@ def choose(
         reason = "; ".join([reason, *stages.notes])
     except SearchEndedError as ended:
         reason = str(ended)
+    except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
+        if trials.best is None:
+            raise
+        reason = INTERRUPTED
+        warnings.warn(
+            f"Interrupted after {len(trials.candidates)} candidates; the best so far is kept.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     best = trials.best
     return Search(
         tuple(trials.candidates),
@@ -123,10 +135,10 @@ def _too_few(observations: Observations) -> str | None:
 
 def _keeps(settings: Settings, base: Settings, free: frozenset[str]) -> bool:
     """Return whether settings differ from the user's own only where they are free."""
-    ours, theirs = settings.parameters(), base.parameters()
     if ABOVE_0 in free and not settings.rank:
         return False
-    return all(ours[name] == value for name, value in theirs.items() if name not in free)
+    fixed = {name: value for name, value in base.parameters().items() if name not in free}
+    return replace(settings, **fixed) == settings
 
 
 class _Stages:
@@ -177,7 +189,9 @@ class _Stages:
             )
         else:
             best = self.trials.score(settings)
-        return self._columns(best) if "rank" in self.free else best
+        # Where factors bring next to nothing, more of them bring no more.
+        helps = best.score < start.score * (1.0 - COLUMNS_MARGIN)
+        return self._columns(best) if "rank" in self.free and helps else best
 
     def _columns(self, best: Candidate) -> Candidate:
         """Double the number of columns while all of them are in use and more of them help."""
@@ -214,9 +228,10 @@ class _Stages:
                 return plain
         else:
             return plain
+        first = best
         best = self._refined(best, "l2_mask", MASK_STEP)
         best = self._refined(best, "l2", FACTOR_STEP)
-        return self._refined(best, "l2_mask", np.sqrt(MASK_STEP))
+        return best if best is first else self._refined(best, "l2_mask", np.sqrt(MASK_STEP))
 
     def _with_mask(self, settings: Settings, factors: float, features: float) -> Settings:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)
@@ -245,7 +260,7 @@ class _Stages:
         settings = replace(
             base,
             gammas=gammas,
-            rank=base.rank or RANK,
+            rank=base.rank or (RANK if "rank" in self.free else 0),
             mask_features=False,
             l2_mask=self.base.l2_mask,
             rho=self.base.rho,
@@ -276,6 +291,9 @@ class _Stages:
         else:
             radii = (link.level(probability) for probability in BALLS)
             found = self._path(radii, lambda radius: self._inside(settings, radius))
+            if found.settings.radius == link.level(BALLS[0]):
+                smaller = self.trials.score(self._inside(settings, link.level(SMALLER_BALL)))
+                found = min(found, smaller, key=lambda candidate: candidate.score)
         if self.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
             found = self._refined(found, "l2", 2.0)
             found = self._refined(found, "l2_intercept", 3.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 #: What ``"auto"`` may stand for, in the words of :class:`tribit.BinaryMatrixCompletion`.
@@ -25,7 +25,8 @@ class Settings:
     """Values of the parameters of the same names; the defaults are those of a fit with nothing to choose on."""
 
     gammas: tuple[float, float, float] = (1.0, 0.0, 0.0)
-    rho: Any = None
+    #: Not compared: it is the same for every candidate, and a model of it may hold arrays, which have no one truth.
+    rho: Any = field(default=None, compare=False)
     rank: int = 10
     radius: float | None = None
     alpha: float | None = None
@@ -50,15 +51,15 @@ class Settings:
 
     def parameters(self) -> dict[str, Any]:
         """Return the values by name."""
-        # Not asdict alone: it would copy a model of the mask.
-        return asdict(self) | {"rho": self.rho}
+        # Not asdict: it would copy a model of the mask.
+        return {name: getattr(self, name) for name in CHOOSABLE}
 
     def __str__(self) -> str:
         words = []
         if self.mixed:
             words.append("gammas " + " ".join(f"{weight:.3g}" for weight in self.gammas))
         words.append(f"rank {self.rank}")
-        named = [field.name for field in fields(self) if field.name.startswith("l2")]
+        named = [name for name in CHOOSABLE if name.startswith("l2")]
         for name in ["radius", "alpha", *named]:
             value = getattr(self, name)
             used = name != "l2_mask" or self.mask_features

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit import propensity
-from tribit.errors import InvalidInputError
+from tribit.constraints import check_positive
+from tribit.errors import InvalidInputError, TribitWarning
 from tribit.factors import Factors
 from tribit.links import as_link
 from tribit.observations import Observations
@@ -20,7 +22,7 @@ from tribit.selection.record import Search
 from tribit.selection.search import ABOVE_0, choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
 from tribit.selection.trials import SCORINGS, Options, start_of
-from tribit.solvers import LBFGS, Newton
+from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.uncertainty.calibrate import calibration_losses
 from tribit.uncertainty.calibrators import Calibrator, Identity
 from tribit.uncertainty.fitting import CALIBRATORS
@@ -60,6 +62,7 @@ def settled(
     if "rank" in free:
         fixed["rank"] = min(Settings.rank, *observations.shape)
     base = Settings(**fixed)
+    _check_solver(base, solver)
     free = _that_matter(base, free - {"rho"}, estimator.intercept)
     if not free and not calibrates(estimator):
         return base, None
@@ -121,6 +124,22 @@ def _check_words(estimator: Any) -> None:
         raise InvalidInputError(
             f"n_candidates must be a whole number, at least 1, or None; got {most!r}."
         )
+    for name in ("radius", "alpha"):
+        value = getattr(estimator, name)
+        if value is not None and not is_auto(value):
+            check_positive(name, value)
+    # Told before a search that may take minutes, not after it.
+    most = 1 if estimator.max_iter is None else estimator.max_iter
+    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
+
+
+def _check_solver(base: Settings, solver: Any) -> None:
+    if base.mask_features is True and isinstance(solver, Newton | ProjectedGradient):
+        name = next(name for name, kind in SOLVERS.items() if isinstance(solver, kind))
+        raise InvalidInputError(
+            f"mask_features=True makes rows share unknowns, and the {name} solver cannot move these: use "
+            "solver='lbfgs'."
+        )
 
 
 def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> frozenset[str]:
@@ -137,7 +156,11 @@ def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> froze
 
 
 def _beyond_the_search(base: Settings, free: frozenset[str], options: Options) -> str | None:
-    """Return why these settings cannot be searched by Newton's method; None where they can."""
+    """Return why these settings cannot be searched; None where they can."""
+    if base.mask_features is True and (
+        base.mixed or base.radius is not None or base.alpha is not None
+    ):
+        return "mask features go with no ball"
     if options.norm != "max" and base.radius is not None:
         return f"the search keeps no ball of the {options.norm} norm"
     if base.alpha is not None and (
@@ -182,12 +205,20 @@ def _weights(
 
 def calibrates(estimator: Any) -> bool:
     """Return whether a calibrator was asked for by name: that takes held-out entries, whatever else is fixed."""
-    return estimator.calibration not in (None, AUTO)
+    return estimator.calibration not in (None, AUTO, Identity.name)
 
 
 def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
-    if estimator.calibration is None or search is None or search.held_out is None:
+    if estimator.calibration is None or search is None:
+        return None
+    if search.held_out is None:
+        if calibrates(estimator):
+            warnings.warn(
+                f"calibration={estimator.calibration!r} was left out, since nothing was held out: {search.stop_reason}.",
+                TribitWarning,
+                stacklevel=3,
+            )
         return None
     x, labels, weights = search.held_out
     link = as_link(estimator.link)

@@ -25,14 +25,14 @@ from tribit.risks import Missingness
 from tribit.selection.record import Candidate
 from tribit.selection.settings import Settings
 from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
-from tribit.solvers.loop import INTERRUPTED
+from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[np.int8]
 
 #: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
 #: held out in turn as it takes to judge on ENOUGH.
-MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 4_000, 5, 3
+MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
 #: A difference between candidates shows long before the last digits of their fits.
 TOLERANCE, MOST_SWEEPS = 2e-4, 300
 #: Columns that are new in a start, as a share of what a start has.
@@ -164,10 +164,8 @@ class Trials:
         if self.most is not None and len(self.candidates) >= self.most:
             raise SearchEndedError(f"n_candidates = {self.most} were tried")
         began = time.perf_counter()
-        scores, iterations, weights, entries = [], 0, [], []
+        scores, iterations, weights, entries, interrupted = [], 0, [], [], False
         for fold in self.folds:
-            if self.deadline is not None and self.candidates and began > self.deadline:
-                raise SearchEndedError("max_time was reached")
             factors, result = fit_from(
                 fold.train,
                 replace(settings, rho=_thinned(settings.rho, fold.share)),
@@ -175,9 +173,12 @@ class Trials:
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
                 tol=TOLERANCE,
+                max_time=self._time_left(),
             )
-            if result.stop_reason == INTERRUPTED and self.candidates:
-                raise SearchEndedError(INTERRUPTED)
+            interrupted |= result.stop_reason == INTERRUPTED
+            # The first candidate is judged as it is: there is nothing else to choose.
+            if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
+                raise SearchEndedError(result.stop_reason)
             x = factors.at(fold.held_out.rows, fold.held_out.columns)
             measure = SCORINGS[self.scoring]
             scores.append(measure(self.options.link, x, fold.held_out.labels, fold.weights))
@@ -195,7 +196,18 @@ class Trials:
         )
         if self.told is not None:
             self.told(candidate)
+        if interrupted:
+            raise SearchEndedError(INTERRUPTED)
         return candidate
+
+    def _time_left(self) -> float | None:
+        """Return how long a fit may take: as long as it likes where nothing is known yet."""
+        if self.deadline is None or not self.candidates:
+            return None
+        left = self.deadline - time.perf_counter()
+        if left <= 0.0:
+            raise SearchEndedError(OUT_OF_TIME)
+        return left
 
 
 @dataclass(frozen=True)
@@ -225,11 +237,12 @@ def fit_from(
     draws: np.random.Generator,
     *,
     tol: float,
+    max_time: float | None = None,
 ) -> tuple[Factors, SolverResult]:
     """Fit from where a fit of the same kind, or of a simpler one, ended; keep where this one ends."""
     problem = _problem(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
-    stopping = Stopping(MOST_SWEEPS, tol)
+    stopping = Stopping(MOST_SWEEPS, tol, max_time)
     result = suited(settings).minimise(
         problem.objective, problem.constraints, start, stopping, draws
     )
@@ -249,26 +262,40 @@ def _problem(
 
 
 def suited(settings: Settings) -> Solver:
-    """Return the solver for such a model: rows may share unknowns, or not."""
-    return LBFGS() if settings.mask_features or not settings.rank else Newton()
+    """Return the solver for such a model: rows may share unknowns, or be inside balls."""
+    bounded = settings.mixed or settings.radius is not None or settings.alpha is not None
+    return LBFGS() if settings.mask_features or not (settings.rank or bounded) else Newton()
 
 
 def start_of(problem: Problem, settings: Settings, ends: dict[str, Factors]) -> Factors:
     """Return where to begin: the end of the last fit of this family, else of a simpler one, else the problem's own."""
-    fresh = problem.start
     if settings.mixed:
-        return ends.get("mixture", fresh) if _fits(ends.get("mixture"), fresh) else fresh
-    for family in (settings.family, "factors", "intercepts"):
+        families: tuple[str, ...] = ("mixture",)
+    else:
+        families = (settings.family, "factors", "intercepts")
+    for family in families:
         if (end := ends.get(family)) is None:
             continue
         if isinstance(problem.objective, FeaturedObjective) and family != "mask features":
             end = problem.objective.features.begin(end)
-        return _widened(end, fresh)
-    return fresh
+        wide = end if end.rank == settings.rank else _widened(end, problem.start)
+        return _inside(problem, wide)
+    return problem.start
 
 
-def _fits(end: Factors | None, fresh: Factors) -> bool:
-    return end is not None and end.row_factors.shape == fresh.row_factors.shape
+def _inside(problem: Problem, factors: Factors) -> Factors:
+    """Bring a start that was inside other constraints, such as a wider ball, inside the problem's own."""
+    U, V = factors.row_factors, factors.column_factors
+    for constraint in problem.constraints:
+        U, V = constraint.project(U, V)
+    factors = replace(factors, row_factors=U, column_factors=V)
+    objective = problem.objective
+    if isinstance(objective, FeaturedObjective) or not np.isfinite(objective.intercept_bound):
+        return factors
+    # Then the one intercept is no unknown: it is the level of these observations, not of those before.
+    seen = objective.observations
+    level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
+    return replace(factors, intercept=level).clipped_intercepts(objective.intercept_bound)
 
 
 def _widened(end: Factors, fresh: Factors) -> Factors:

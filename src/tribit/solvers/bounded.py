@@ -56,7 +56,6 @@ ENOUGH = 0.5  #: share of the violation that a round may leave before the penalt
 INSIDE = 1e-12
 #: Where a bound is 0 no scaling moves an entry across it: it may be missed by this share of the interval.
 SLACK = 1e-3
-LOOSE_ENOUGH = 1e-4  #: least ``tol`` that single precision serves
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,7 @@ class AugmentedLagrangian:
                 "The bounded solver has no place for intercepts: build the objective with intercept=False."
             )
         with single_threaded_blas():
-            dtype = "float32" if stopping.tol >= LOOSE_ENOUGH else "float64"
-            lagrangian = Lagrangian(objective, interval, self.curvature, dtype)
+            lagrangian = Lagrangian(objective, interval, self.curvature)
             slack = min(SLACK, stopping.tol) * width
             return _rounds(lagrangian, constraints, ball, start, stopping, slack)
 

@@ -38,16 +38,10 @@ def row_blocks(shape: tuple[int, int]) -> list[slice]:
 
 
 class Lagrangian:
-    """F plus the penalties of all entries, of which only the multipliers are kept.
+    """F plus the penalties of all entries, of which only the multipliers are kept."""
 
-    Tiles are formed in ``dtype``: float32 takes half the time, and its rounding is far below what ``tol`` asks for
-    unless that is very small. Sums over rows and tiles are float64 always.
-    """
-
-    def __init__(
-        self, objective: Smooth, interval: Interval, curvature: float, dtype: str = "float64"
-    ) -> None:
-        self.objective, self.interval, self.dtype = objective, interval, np.dtype(dtype)
+    def __init__(self, objective: Smooth, interval: Interval, curvature: float) -> None:
+        self.objective, self.interval = objective, interval
         self.low, self.high = interval
         self.bounded = bool(np.isfinite(interval).any())
         self.weight, self.curvature = FIRST * curvature, curvature
@@ -69,7 +63,7 @@ class Lagrangian:
         total, gradient = self.objective.gradient(factors)
         if not self.penalised:
             return total, gradient.row_factors, gradient.column_factors
-        U, V, squares = *self._pair(factors), 0.0
+        U, V, squares = factors.row_factors, factors.column_factors, 0.0
         in_U, in_V = gradient.row_factors.copy(), np.zeros(V.shape)
         for tile in self._tiles(factors):
             in_U[tile.rows] += self.weight * (tile.over @ V)
@@ -106,7 +100,7 @@ class Lagrangian:
             missed += tile.squares()
         if kept:
             keys, shifts = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-            self._keep(keys, self.weight * shifts.astype(np.float64))
+            self._keep(keys, self.weight * shifts)
         self.penalised = True
         return float(np.sqrt(missed))
 
@@ -125,7 +119,7 @@ class Lagrangian:
 
     def _tiles(self, factors: Factors) -> Iterator[_Tile]:
         """Form ``x + y / weight`` tile by tile, and yield by how much it is outside the interval."""
-        U, V = self._pair(factors)
+        U, V = factors.row_factors, factors.column_factors
         for rows, (a, b) in zip(self.blocks, pairwise(self.offsets), strict=True):
             z = U[rows] @ V.T
             kept = self.keys[a:b] - rows.start * V.shape[0]
@@ -133,9 +127,6 @@ class Lagrangian:
             z.reshape(-1)[kept] += shifts
             z -= np.clip(z, self.low, self.high)
             yield _Tile(rows, z, kept, shifts)
-
-    def _pair(self, factors: Factors) -> Pair:
-        return factors.row_factors.astype(self.dtype), factors.column_factors.astype(self.dtype)
 
     def _penalty(self, squares: float) -> float:
         """Return the sum of penalties, 0 where every entry is where its multiplier wants it."""
@@ -153,7 +144,7 @@ class _Tile:
 
     def squares(self) -> float:
         """Return the sum of squares of what is outside."""
-        return float(np.sum(np.einsum("ij,ij->i", self.over, self.over), dtype=np.float64))
+        return float(np.vdot(self.over, self.over))
 
 
 def _largest(kept: list[Places], room: int) -> tuple[list[Places], float]:
