@@ -19,7 +19,7 @@ RATINGS = "user,item,rating\n" + "".join(
     if (user * item) % 3 != 1
 )
 NAMES = ["--row", "user", "--column", "item", "--value", "rating", "--like-at", "4"]
-COMMANDS = ["fit", "predict", "evaluate", "demo", "reproduce", "compare"]
+COMMANDS = ["fit", "predict", "evaluate", "recommend", "demo", "reproduce", "compare"]
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_demo(run, monkeypatch, tmp_path):
 def test_the_options_cover_the_constructor():
     parameters = set(inspect.signature(BinaryMatrixCompletion).parameters)
     options = set(inspect.signature(fit).parameters)
-    expected = parameters - {"callback", "verbose"} | {"link_scale", "quiet"}
+    expected = parameters - {"callback", "imputed", "verbose"} | {"link_scale", "quiet"}
     assert options - {"file", "out", "row", "column", "value", "duplicates"} == expected
 
 
@@ -143,6 +143,9 @@ def test_the_defaults_are_those_of_the_constructor():
     ours, theirs = inspect.signature(fit).parameters, inspect.signature(BinaryMatrixCompletion)
     # A command is repeatable, uses the machine, and shows that it works: three stated differences.
     differ = {"random_state", "n_jobs", "verbose"}
+    # Three numbers or none of them: there is no option of three values that are one word.
+    assert (ours["gammas"].default, theirs.parameters["gammas"].default) == (None, "auto")
+    differ |= {"gammas"}
     for name, parameter in theirs.parameters.items():
         if name in ours and name not in differ:
             assert ours[name].default == parameter.default, name
@@ -161,7 +164,23 @@ SAVED = [
     (["--norm", "trace"], "norm", "trace"),
     (["--alpha", "2", "--radius", "1"], "alpha", 2.0),
     (["--l2", "0.5"], "l2", 0.5),
+    (["--l2-intercept", "0.25"], "l2_intercept", 0.25),
+    (["--l2-intercept", "none"], "l2_intercept", None),
+    (["--mask-features", "yes"], "mask_features", True),
+    (["--mask-features", "no"], "mask_features", False),
+    (["--l2-mask", "3"], "l2_mask", 3.0),
+    (["--l2-mask", "None"], "l2_mask", None),
     (["--no-intercept"], "intercept", False),
+    (["--inverse-power", "0.5", "--rho", "0.4"], "inverse_power", 0.5),
+    (["--rho", "constant"], "rho", "constant"),
+    (["--rho", "none"], "rho", None),
+    (["--radius", "none"], "radius", None),
+    (["--rank", "0"], "rank", 0),
+    (["--target", "all", "--rho", "constant"], "target", "all"),
+    (["--scoring", "auc"], "scoring", "auc"),
+    (["--n-candidates", "5"], "n_candidates", 5),
+    (["--calibration", "none"], "calibration", None),
+    (["--solver", "lbfgs"], "solver", "lbfgs"),
     (["--solver", "projected_gradient"], "solver", "projected_gradient"),
     (["--max-iter", "50"], "max_iter", 50),
     (["--max-time", "30"], "max_time", 30.0),
@@ -181,9 +200,20 @@ def test_an_option_reaches_the_saved_model(run, ratings, tmp_path, options, name
     assert getattr(load(path), name) == value
 
 
+@pytest.mark.parametrize("name", ["row-column", "low-rank"])
+def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratings, tmp_path, name):
+    path = tmp_path / "model.tribit"
+    code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", "--rho", name)
+    assert code == 0
+    assert err.startswith(f"Warning: The file keeps rho='{name}' but not the model")
+    assert err.count("\n") == 1
+    assert re.search(rf"rho +{name}\n", out)
+    assert load(path).rho == name
+
+
 def test_every_saved_parameter_has_an_option_above():
     kept = set(inspect.signature(BinaryMatrixCompletion).parameters)
-    kept -= {"callback", "random_state", "verbose", "n_jobs"}  # not part of a model file
+    kept -= {"callback", "imputed", "random_state", "verbose", "n_jobs"}  # not part of a model file
     assert {name for _, name, _ in SAVED} == kept
 
 
@@ -234,13 +264,26 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         (["--rho", "1.5"], "rho"),
         (["--link", "cauchy"], "no link 'cauchy'"),
         (["--link-scale", "-1"], "must be a positive finite number; got -1"),
-        (["--rank", "0"], "rank must be from 1 to 6"),
+        (["--rank", "0", "--no-intercept"], "rank must be from 1 to 6"),
+        (["--rank", "-1"], "rank must be from 1 to 6"),
         (["--rank", "99"], "rank must be from 1 to 6"),
         (["--radius", "0"], "radius must be a positive"),
         (["--norm", "nuclear"], "norm must be one of max, trace"),
         (["--norm", "trace", "--radius", "1"], "projected_gradient"),
         (["--alpha", "nan"], "alpha must be a positive"),
         (["--l2", "-1"], "l2 must be"),
+        (["--l2", "much"], "l2 must be .*; got 'much'"),
+        (["--l2-intercept", "-1"], "l2_intercept must be"),
+        (["--l2-mask", "-1"], "l2_mask must be"),
+        (["--radius", "wide"], "radius must be .*; got 'wide'"),
+        (["--rho", "columns"], "rho .* 'columns'"),
+        (["--inverse-power", "-1"], "inverse_power"),
+        (["--mask-features", "yes", "--radius", "1"], "mask_features=True does not go with a rad"),
+        (["--mask-features", "yes", "--solver", "newton"], "the newton solver cannot move these"),
+        (["--target", "some"], "target must be one of observed, all; got 'some'"),
+        (["--scoring", "r2"], "scoring must be one of log_loss, error, auc; got 'r2'"),
+        (["--n-candidates", "0"], "n_candidates must be a whole number, at least 1"),
+        (["--calibration", "magic"], "calibration must be one of identity, platt, isotonic, auto"),
         (["--solver", "adam"], "no solver 'adam'"),
         (["--max-iter", "0"], "max_iter must be"),
         (["--max-time", "0"], "max_time must be"),
@@ -324,6 +367,9 @@ def test_a_picture_that_cannot_be_written_is_told_before_the_demo(run, tmp_path,
     [
         ["fit"],
         ["fit", "ratings.csv", "-o", "m", "--row", "a", "--column", "b", "--rank", "many"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--mask-features", "maybe"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--rank", "2.5"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--n-candidates", "few"],
         ["fit", "ratings.csv", "-o", "m", "--row", "a", "--column", "b", "--duplicates", "all"],
         ["recommend"],
         ["predict", "--ranks", "3"],

@@ -177,6 +177,33 @@ def test_fitted_attributes():
     assert model.names_ is None
 
 
+@pytest.mark.parametrize(
+    ("solver", "parameters"),
+    [
+        ("lbfgs", {}),  # which keeps no ball, not even one around nothing
+        *(
+            (solver, parameters)
+            for solver in ("auto", "newton", "projected_gradient")
+            for parameters in ({}, {"radius": 1.0}, {"gammas": MIXTURE})
+        ),
+    ],
+    ids=str,
+)
+def test_rank_0_is_intercepts_alone(solver, parameters):
+    options = {"gammas": PN, "l2": 1.0, "l2_intercept": 0.5, "dtype": "float64", **parameters}
+    model = make(rank=0, solver=solver, tol=1e-9, max_iter=3000, **options).fit(A)
+    assert model.row_factors_.shape == (14, 0)
+    assert model.column_factors_.shape == (11, 0)
+    assert model.rank_ == 0
+    assert model.converged_
+    X = model.intercept_ + model.row_intercepts_[:, None] + model.column_intercepts_
+    np.testing.assert_allclose(model.complete("decision"), X, rtol=1e-12)
+    assert np.ptp(X) > 0.5
+    # The ridge on factors has nothing to weigh; a model with factors that it removes is the same.
+    other = make(rank=2, **{**options, "l2": 50.0}, tol=1e-9, max_iter=3000).fit(A)
+    np.testing.assert_allclose(other.complete("decision"), X, atol=2e-3)
+
+
 def test_without_intercepts_they_are_zero():
     model = make(intercept=False).fit(A)
     assert model.intercept_ == 0.0
@@ -619,7 +646,11 @@ WRONG = [
     ({"rho": NAN}, InvalidInputError, r"rho, the probability .* must be in \[0, 1\)"),
     ({"rho": "0.5"}, InvalidTypeError, r"rho must be a number in \[0, 1\) or a model"),
     ({"rho": True}, InvalidTypeError, r"rho must be a number in \[0, 1\) .*; got bool"),
-    ({"rank": 0}, InvalidInputError, "rank must be from 1 to 14, the larger side of the 14 x 11"),
+    (
+        {"rank": 0, "intercept": False},
+        InvalidInputError,
+        "rank must be from 1 to 14, the larger side of the 14 x 11",
+    ),
     ({"rank": 15}, InvalidInputError, "rank must be from 1 to 14.*; got 15"),
     ({"rank": -1}, InvalidInputError, "rank must be from 1 to 14.*; got -1"),
     ({"rank": 1.5}, InvalidTypeError, "rank must be a whole number; got 1.5"),
@@ -639,10 +670,38 @@ WRONG = [
     ({"l2": NAN}, InvalidInputError, "l2 must be a finite number, at least 0; got nan"),
     ({"l2": INF}, InvalidInputError, "l2 must be a finite number, at least 0; got inf"),
     ({"l2": None}, InvalidInputError, "l2 must be a finite number, at least 0; got None"),
+    ({"l2_intercept": -1.0}, InvalidInputError, "l2_intercept must be a finite number, at least 0"),
+    ({"l2_intercept": NAN}, InvalidInputError, "l2_intercept must be a finite number, at least 0"),
+    ({"l2_intercept": "x"}, InvalidInputError, "l2_intercept must be a finite .*; got 'x'"),
+    ({"l2_mask": -1.0}, InvalidInputError, "l2_mask must be a finite number, at least 0; got -1"),
+    ({"l2_mask": INF}, InvalidInputError, "l2_mask must be a finite number, at least 0; got inf"),
+    ({"mask_features": "yes"}, InvalidTypeError, "mask_features must be True or False; got 'yes'"),
+    ({"mask_features": None}, InvalidTypeError, "mask_features must be True or False; got None"),
+    ({"mask_features": 1}, InvalidTypeError, "mask_features must be True or False; got 1"),
+    ({"mask_features": True, "radius": 1.0}, InvalidInputError, "not go with a radius or an alpha"),
+    ({"mask_features": True, "alpha": 1.0}, InvalidInputError, "not go with a radius or an alpha"),
+    ({"mask_features": True, "gammas": MIXTURE}, InvalidInputError, "not go with weight on unobs"),
+    ({"mask_features": True, "solver": "newton"}, InvalidInputError, "newton solver cannot move"),
+    (
+        {"mask_features": True, "solver": ProjectedGradient(grow=True)},
+        InvalidInputError,
+        "the projected_gradient solver cannot move these: use solver='lbfgs'",
+    ),
+    ({"solver": "lbfgs", "radius": 1.0}, InvalidInputError, "lbfgs solver keeps no constraint"),
+    ({"solver": "lbfgs", "gammas": PU}, InvalidInputError, "lbfgs solver keeps no constraint"),
+    ({"target": "some"}, InvalidInputError, "target must be one of observed, all; got 'some'"),
+    ({"target": None}, InvalidInputError, "target must be one of observed, all; got None"),
+    ({"scoring": "r2"}, InvalidInputError, "scoring must be one of log_loss, error, auc; got 'r2'"),
+    ({"scoring": len}, InvalidInputError, "scoring must be one of log_loss, error, auc; got "),
+    ({"n_candidates": 0}, InvalidInputError, "n_candidates must be a whole number, at least 1, or"),
+    ({"n_candidates": 2.0}, InvalidInputError, "n_candidates must be a whole number, .*; got 2.0"),
+    ({"n_candidates": True}, InvalidInputError, "n_candidates must be a whole .*; got True"),
+    ({"calibration": "magic"}, InvalidInputError, "calibration must be one of .*auto; got 'magic'"),
+    ({"calibration": True}, InvalidInputError, "calibration must be one of .*; got True"),
     ({"link": "cauchy"}, InvalidInputError, "no link 'cauchy'; use one of logistic, probit"),
     ({"link": 3}, InvalidTypeError, "link must be one of logistic, probit or a Link.*; got int"),
     ({"link": Logistic}, InvalidTypeError, "link must be one of logistic, probit or a Link object"),
-    ({"solver": "adam"}, InvalidInputError, "no solver 'adam'; use one of newton, projected_grad"),
+    ({"solver": "adam"}, InvalidInputError, "no solver 'adam'; use one of newton, lbfgs, project"),
     ({"solver": 3}, InvalidTypeError, "solver must be one of newton, .* or a solver .*; got int"),
     ({"solver": None}, InvalidTypeError, "solver must be one of newton, .*; got NoneType"),
     ({"solver": Newton}, InvalidTypeError, "solver must be one of newton, .* or a solver object"),
@@ -675,6 +734,15 @@ def test_a_wrong_parameter_is_one_sentence(parameters, kind, match):
     with pytest.raises(kind, match=match) as caught:
         make(**parameters).fit(A)
     assert isinstance(caught.value, ValueError | TypeError)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(("parameters", "kind", "match"), WRONG, ids=lambda value: str(value)[:40])
+def test_a_wrong_parameter_is_one_sentence_where_others_are_chosen(parameters, kind, match):
+    enough = labels_of(observed=1.0)  # to hold some out: a search is what meets the parameter first
+    with pytest.raises(kind, match=match) as caught:
+        BinaryMatrixCompletion(**{"n_jobs": 1, "random_state": 0, **parameters}).fit(enough)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError
 from tribit.files import check_different
+from tribit.finders import LikeFinder
 from tribit.ids import Positions, Where
 from tribit.ingest import Duplicates, Entries, as_labels, merge_duplicates
 from tribit.metrics import Evaluation, evaluate
@@ -21,6 +23,8 @@ from tribit.tables import Table, observations_from_file, read_table, write_table
 
 #: Columns that predictions add to the two of ids.
 ANSWERS = ("probability", "label")
+#: Columns that lists add to them.
+PLACES = ("place", "score")
 PathLike = str | os.PathLike[str]
 
 
@@ -131,7 +135,119 @@ def evaluate_file(
     """
     model = load(model_path)
     row, column, value = _names(model, row, column, value)
-    table = read_table(test, [row, column] if value is None else [row, column, value])
+    seen, n_skipped = _entries(
+        model, test, row, column, value, like_at, duplicates, skip_unknown=skip_unknown
+    )
+    return replace(evaluate(model, seen), n_skipped=n_skipped)
+
+
+def recommend_file(
+    model_path: PathLike,
+    seen: PathLike,
+    out: PathLike,
+    *,
+    n: int = 10,
+    avoid_dislikes: float = 1.0,
+    only: Sequence[str] | None = None,
+    finder: bool = True,
+    row: str | None = None,
+    column: str | None = None,
+    value: str | None = None,
+    like_at: float | None = None,
+    duplicates: Duplicates = "error",
+    skip_unknown: bool = False,
+) -> Lists:
+    """Write the best columns for each row, best first, none of which it has seen.
+
+    Parameters
+    ----------
+    model_path : str or path-like
+        A saved model.
+    seen : str or path-like
+        A table of observed entries, such as the one the model was fitted on: they are left out of the lists, and tell
+        a :class:`tribit.finders.LikeFinder` what rows come to.
+    out : str or path-like
+        The table to write: row id, column id, ``place`` (from 1) and ``score``.
+    n : int, default=10
+        Length of a list.
+    avoid_dislikes : float, default=1.0
+        As in :meth:`tribit.factor_model.FactorModel.recommend`.
+    only : list of str, optional
+        Row ids to make lists for; every row by default.
+    finder : bool, default=True
+        Whether to rank by expected likes less expected dislikes; else by the probability of a like.
+    row, column, value, like_at, duplicates, skip_unknown
+        As in :func:`evaluate_file`.
+    """
+    check_different(seen, out)
+    model = load(model_path)
+    row, column, value = _names(model, row, column, value)
+    if clash := {row, column} & set(PLACES):
+        raise InvalidInputError(
+            f"The id column {clash.pop()!r} has the name of an answer ({', '.join(PLACES)}); rename it."
+        )
+    entries, n_skipped = _entries(
+        model, seen, row, column, value, like_at, duplicates, skip_unknown=skip_unknown
+    )
+    lists = model.recommend(
+        _asked(model, only),
+        n,
+        exclude_seen=entries,
+        avoid_dislikes=avoid_dislikes,
+        finder=LikeFinder(random_state=0).fit(entries) if finder else None,
+    )
+    rows, columns, scores = lists.pairs()
+    places = np.nonzero(lists.shown)[1] + 1
+    write_table(out, {row: rows, column: columns, "place": places, "score": scores})
+    return Lists(len(lists), int(rows.size), entries.n_observed, n_skipped)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How many pairs were written, and how many were left out because an id is unknown."""
+
+    n_pairs: int
+    n_skipped: int
+
+
+@dataclass(frozen=True)
+class Lists:
+    """How many rows have lists, the columns listed, the entries seen, and the records left out."""
+
+    n_rows: int
+    n_pairs: int
+    n_seen: int
+    n_skipped: int
+
+
+def _asked(model: BinaryMatrixCompletion, only: Sequence[str] | None) -> Any:
+    """Return the rows asked for as the model names them; ids on a command line are text."""
+    ids = model.row_ids_
+    known = range(model.row_factors_.shape[0]) if ids is None else ids.tolist()
+    if only is None:
+        return list(known)
+    by_text = {str(key): key for key in known}
+    for name in only:
+        if name not in by_text:
+            raise InvalidInputError(
+                f"The row id {name!r} is not one the model was fitted on; check --for."
+            )
+    return [by_text[name] for name in only]
+
+
+def _entries(
+    model: BinaryMatrixCompletion,
+    path: PathLike,
+    row: str,
+    column: str,
+    value: str | None,
+    like_at: float | None,
+    duplicates: Duplicates,
+    *,
+    skip_unknown: bool,
+) -> tuple[Observations, int]:
+    """Return a table's entries in the model's own rows and columns, and how many were left out."""
+    table = read_table(path, [row, column] if value is None else [row, column, value])
     i, j, kept = _positions(model, table, row, column, skip_unknown)
     if not kept.any():
         raise InvalidInputError(
@@ -150,16 +266,8 @@ def evaluate_file(
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     ids = model.row_ids_, model.column_ids_
     entries = Entries(i, j, labels.astype(np.int8), shape, *ids)
-    seen = Observations(*merge_duplicates(entries, duplicates, _kept_where(table, kept)))
-    return replace(evaluate(model, seen), n_skipped=int(np.sum(~kept)))
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """How many pairs were written, and how many were left out because an id is unknown."""
-
-    n_pairs: int
-    n_skipped: int
+    merged = merge_duplicates(entries, duplicates, _kept_where(table, kept))
+    return Observations(*merged), int(np.sum(~kept))
 
 
 def _names(

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from tribit import propensity
 from tribit.constraints import check_positive
-from tribit.errors import InvalidInputError, TribitWarning
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
 from tribit.factors import Factors
 from tribit.links import as_link
 from tribit.observations import Observations
 from tribit.problem import Problem
 from tribit.progress import candidates_bar
-from tribit.risks import Missingness, check_gammas
+from tribit.risks import Missingness, check_gammas, check_rho
 from tribit.selection.record import Search
 from tribit.selection.search import ABOVE_0, choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
@@ -49,10 +49,8 @@ def settled(
     _check_words(estimator)
     given = {name: getattr(estimator, name) for name in CHOOSABLE}
     free = frozenset(name for name, value in given.items() if is_auto(value))
-    fixed = {name: value for name, value in given.items() if name not in free}
-    if "gammas" in fixed:
-        fixed["gammas"] = check_gammas(fixed["gammas"])
-    elif estimator.imputed is not None:
+    fixed = {name: _checked(name, value) for name, value in given.items() if name not in free}
+    if "gammas" in free and estimator.imputed is not None:
         raise InvalidInputError(
             "imputed stands in the place of PU and NU: say in gammas how much weight these have."
         )
@@ -124,17 +122,26 @@ def _check_words(estimator: Any) -> None:
         raise InvalidInputError(
             f"n_candidates must be a whole number, at least 1, or None; got {most!r}."
         )
-    for name in ("radius", "alpha"):
-        value = getattr(estimator, name)
-        if value is not None and not is_auto(value):
-            check_positive(name, value)
     # Told before a search that may take minutes, not after it.
     most = 1 if estimator.max_iter is None else estimator.max_iter
     Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
 
 
+def _checked(name: str, value: Any) -> Any:
+    """Return a value that the user fixed, or say now what is wrong with it, not after a search."""
+    if name == "gammas":
+        return check_gammas(value)
+    if name == "mask_features" and not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"mask_features must be True or False; got {value!r}.")
+    if name in ("radius", "alpha") and value is not None:
+        check_positive(name, value)
+    if name == "rho" and not (value is None or isinstance(value, str | Missingness)):
+        check_rho(value)
+    return value
+
+
 def _check_solver(base: Settings, solver: Any) -> None:
-    if base.mask_features is True and isinstance(solver, Newton | ProjectedGradient):
+    if base.mask_features and isinstance(solver, Newton | ProjectedGradient):
         name = next(name for name, kind in SOLVERS.items() if isinstance(solver, kind))
         raise InvalidInputError(
             f"mask_features=True makes rows share unknowns, and the {name} solver cannot move these: use "
@@ -157,9 +164,7 @@ def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> froze
 
 def _beyond_the_search(base: Settings, free: frozenset[str], options: Options) -> str | None:
     """Return why these settings cannot be searched; None where they can."""
-    if base.mask_features is True and (
-        base.mixed or base.radius is not None or base.alpha is not None
-    ):
+    if base.mask_features and (base.mixed or base.radius is not None or base.alpha is not None):
         return "mask features go with no ball"
     if options.norm != "max" and base.radius is not None:
         return f"the search keeps no ball of the {options.norm} norm"
@@ -215,7 +220,7 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     if search.held_out is None:
         if calibrates(estimator):
             warnings.warn(
-                f"calibration={estimator.calibration!r} was left out, since nothing was held out: {search.stop_reason}.",
+                f"calibration={estimator.calibration!r} was left out, as nothing was held out: {search.stop_reason}.",
                 TribitWarning,
                 stacklevel=3,
             )

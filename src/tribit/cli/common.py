@@ -1,0 +1,47 @@
+"""What every command shares: the application, its console, options of tables of entries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    name="tribit",
+    help="Binary matrix completion from likes, dislikes and the unobserved entries.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+
+Duplicates = Literal["error", "first", "last", "majority"]
+RowName = Annotated[str | None, typer.Option("--row", help="Column of row ids [as in the fit].")]
+ColumnName = Annotated[
+    str | None, typer.Option("--column", help="Column of column ids [as in the fit].")
+]
+DuplicatesOption = Annotated[
+    Duplicates, typer.Option(help="What to do with a pair that is listed more than once.")
+]
+
+SkipUnknown = Annotated[
+    bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+ModelPath = Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")]
+
+
+def print_facts(facts: dict[str, str]) -> None:
+    """Print names and facts in two columns."""
+    width = max(map(len, facts))
+    for name, fact in facts.items():
+        typer.echo(f"{name:<{width}}  {fact}")
+
+
+def skipped(count: int) -> str:
+    """Say how many records were left out."""
+    return f" ({count} with unknown ids left out)" if count else ""

@@ -1,0 +1,132 @@
+"""What a fitted model is asked: ``tribit predict``, ``tribit evaluate``, ``tribit recommend``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tribit.cli.common import (
+    ColumnName,
+    DuplicatesOption,
+    ModelPath,
+    RowName,
+    SkipUnknown,
+    app,
+    print_facts,
+    skipped,
+)
+
+
+@app.command(epilog="Example: tribit predict model.tribit pairs.csv -o scores.csv")
+def predict(
+    model: ModelPath,
+    pairs: Annotated[Path, typer.Argument(help="Table with the model's row and column ids.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Table to write (.csv, .tsv, .gz, .parquet).")
+    ],
+    row: RowName = None,
+    column: ColumnName = None,
+    skip_unknown: SkipUnknown = False,
+) -> None:
+    """Write the probability of a like and the predicted sign for each pair of ids."""
+    from tribit.workflows import predict_file  # noqa: PLC0415
+
+    done = predict_file(model, pairs, out, row=row, column=column, skip_unknown=skip_unknown)
+    print_facts({"predictions": str(out), "pairs": f"{done.n_pairs}{skipped(done.n_skipped)}"})
+
+
+@app.command(epilog="Example: tribit evaluate model.tribit test.csv")
+def evaluate(
+    model: ModelPath,
+    test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
+    row: RowName = None,
+    column: ColumnName = None,
+    value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
+    like_at: Annotated[
+        float | None, typer.Option(help="Smallest rating that is a like [as in the fit].")
+    ] = None,
+    duplicates: DuplicatesOption = "error",
+    skip_unknown: SkipUnknown = False,
+) -> None:
+    """Compare a model with observed entries: sign error, log-loss, AUC."""
+    from tribit.workflows import evaluate_file  # noqa: PLC0415
+
+    result = evaluate_file(
+        model,
+        test,
+        row=row,
+        column=column,
+        value=value,
+        like_at=like_at,
+        duplicates=duplicates,
+        skip_unknown=skip_unknown,
+    )
+    print_facts(
+        {
+            "entries": f"{result.n_entries}{skipped(result.n_skipped)}",
+            "accuracy": f"{result.accuracy:.4f}",
+            "sign error": f"{result.sign_error:.4f}",
+            "log-loss": f"{result.log_loss:.4f}",
+            "AUC": "only one label" if result.auc is None else f"{result.auc:.4f}",
+        }
+    )
+
+
+@app.command(
+    epilog="Example: tribit recommend model.tribit ratings.csv -o lists.csv --avoid-dislikes 1.5"
+)
+def recommend(
+    model: ModelPath,
+    seen: Annotated[
+        Path, typer.Argument(help="Table of observed entries, such as the model was fitted on.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Table to write (.csv, .tsv, .gz, .parquet).")
+    ],
+    n: Annotated[int, typer.Option("-n", help="Length of each list.")] = 10,
+    avoid_dislikes: Annotated[
+        float, typer.Option(help="How many likes to give up to avoid a dislike.")
+    ] = 1.0,
+    only: Annotated[
+        list[str] | None, typer.Option("--for", help="A row id; may be repeated [every row].")
+    ] = None,
+    finder: Annotated[
+        bool, typer.Option(help="Also ask what a row is likely to come to, not only what it likes.")
+    ] = True,
+    row: RowName = None,
+    column: ColumnName = None,
+    value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
+    like_at: Annotated[
+        float | None, typer.Option(help="Smallest rating that is a like [as in the fit].")
+    ] = None,
+    duplicates: DuplicatesOption = "error",
+    skip_unknown: SkipUnknown = False,
+) -> None:
+    """Write the best columns for each row, none of which it has seen."""
+    from tribit.workflows import recommend_file  # noqa: PLC0415
+
+    done = recommend_file(
+        model,
+        seen,
+        out,
+        n=n,
+        avoid_dislikes=avoid_dislikes,
+        only=only or None,
+        finder=finder,
+        row=row,
+        column=column,
+        value=value,
+        like_at=like_at,
+        duplicates=duplicates,
+        skip_unknown=skip_unknown,
+    )
+    print_facts(
+        {
+            "lists": str(out),
+            "rows": str(done.n_rows),
+            "columns listed": str(done.n_pairs),
+            "entries seen": f"{done.n_seen}{skipped(done.n_skipped)}",
+        }
+    )

@@ -1,0 +1,146 @@
+"""``tribit demo``, ``tribit reproduce`` and ``tribit compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tribit.cli.common import Quiet, app, console
+
+
+@app.command(epilog="Example: tribit demo --picture demo.png")
+def demo(
+    picture: Annotated[
+        Path | None, typer.Option(help="Where to write a picture (needs tribit[plot]).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a matrix as the paper does, complete it with PN and with the mixture, and compare."""
+    from tribit.demo import run_demo  # noqa: PLC0415
+    from tribit.plots import check_picture, plot_demo  # noqa: PLC0415
+
+    if picture is not None:
+        check_picture(picture)
+    result = run_demo(random_state=seed, shown=not quiet)
+    console.print(result.summary())
+    table = Table("radius", "risk", "recovery error", "sign error, unseen", "seconds")
+    for entry in result.chosen:
+        table.add_row(
+            f"{entry.radius:.2f} ({entry.how})",
+            entry.risk,
+            f"{entry.recovery_error:.3f}",
+            f"{entry.sign_error:.3f}",
+            f"{entry.seconds:.2f}",
+        )
+    console.print(table)
+    if picture is not None:
+        plot_demo(result, picture)
+        console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
+
+
+@app.command(
+    epilog="Example: tribit reproduce fig1 --out reproduction. The same command continues a run that was stopped."
+)
+def reproduce(
+    which: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, table1 or all.")],
+    trials: Annotated[
+        int | None, typer.Option(help="Draws or splits [10; 2 with --quick].", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for results, pictures and summaries.")
+    ] = Path("reproduction"),
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for every core.")] = -1,
+    data: Annotated[
+        Path | None, typer.Option(help="Where MovieLens 100k is, for fig4 and table1 [download].")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="paper: as the paper does it; tuned: the radius chosen too.")
+    ] = "paper",
+    step: Annotated[
+        float | None, typer.Option(help="The paper's step tau [each experiment's own].")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first draw.")] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Coarse grids, two trials: to see every figure.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a figure or a table of the paper again, beside what the paper says of it."""
+    from tribit.datasets import MOVIELENS_LICENCE  # noqa: PLC0415
+    from tribit.experiments import Settings  # noqa: PLC0415
+    from tribit.experiments import reproduce as run  # noqa: PLC0415
+
+    settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
+    with continued():
+        made = run(which, out=out, settings=settings, data=data, n_jobs=jobs, shown=not quiet)
+    if {"fig4", "table1"} & {exhibit.name for exhibit in made}:
+        typer.echo(MOVIELENS_LICENCE, err=True)
+    for exhibit in made:
+        table = Table("the paper", "way", "measured", "verdict", title=exhibit.title)
+        for way, claims in exhibit.claims.items():
+            for claim in claims:
+                table.add_row(claim.paper, way, claim.measured, claim.verdict)
+        console.print(table)
+        console.print("Files:", ", ".join(map(str, exhibit.files)), soft_wrap=True, markup=False)
+
+
+@app.command(epilog="Example: tribit compare --data data --out comparison")
+def compare(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="Folder that holds ml-100k, senate and coat [drawn data only]."
+        ),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="Data sets, with commas [all that --data has].")
+    ] = None,
+    systems: Annotated[str | None, typer.Option(help="Systems, with commas [all].")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the table and its journal.")
+    ] = Path("comparison"),
+    jobs: Annotated[int, typer.Option(help="Processes; times are of one core each.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of draws, splits and starts.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare every system on the same data: accuracy and time."""
+    from tribit.comparison import compare_all  # noqa: PLC0415
+
+    with continued():
+        results, files = compare_all(
+            folder,
+            on=None if on is None else on.split(","),
+            systems=None if systems is None else systems.split(","),
+            out=out,
+            n_jobs=jobs,
+            seed=seed,
+            shown=not quiet,
+        )
+    table = Table("data", "system", "sign error", "log-loss", "AUC", "seconds", "chosen")
+    for result in results:
+        measures = (result.sign_error, result.log_loss, result.auc)
+        table.add_row(
+            result.data,
+            result.system,
+            *("-" if value is None else f"{value:.4f}" for value in measures),
+            f"{result.seconds:.2f}",
+            result.failure or result.parameters,
+        )
+    console.print(table)
+    console.print("Files:", ", ".join(map(str, files)), soft_wrap=True, markup=False)
+
+
+@contextmanager
+def continued() -> Iterator[None]:
+    """Say that a run which is interrupted can be continued."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Interrupted: the same command continues from here.", err=True)
+        raise typer.Exit(130) from None
