@@ -230,3 +230,22 @@ def test_the_upper_triangle_goes_by_rows():
         (1, 2),
         (2, 2),
     ]
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("norm", [0.3, 1.0, np.inf])
+@pytest.mark.parametrize("bound", [0.05, np.inf])
+def test_a_ridge_for_each_coordinate(extra, norm, bound):
+    g, H, p0 = problems(extra=extra, seed=11)
+    p0[:, :K] *= min(norm, 1.0)
+    p0[:, K:] = np.clip(p0[:, K:], -bound, bound)
+    ridge = np.linspace(0.0, 5.0, K + extra) ** 2
+    minima = solve(g, H, p0, calls=25, norm=norm, bound=bound, l2=ridge)
+    assert_optimal(g, H, p0, minima.minimisers, norm=norm, bound=bound, l2=ridge)
+    # The same as curvatures that have it already, and as one number where all are alike.
+    inside = solve(g, H + np.diag(ridge), p0, calls=25, norm=norm, bound=bound)
+    np.testing.assert_allclose(minima.minimisers, inside.minimisers, atol=1e-8)
+    np.testing.assert_allclose(minima.gains, inside.gains, rtol=1e-8, atol=1e-10)
+    alike = solve(g, H, p0, norm=norm, bound=bound, l2=np.full(K + extra, 0.7))
+    single = solve(g, H, p0, norm=norm, bound=bound, l2=0.7)
+    np.testing.assert_array_equal(alike.minimisers, single.minimisers)

@@ -45,10 +45,7 @@ HELD_OUT = 0.1
 
 #: The settings among which each system chooses.
 GRIDS: dict[str, list[dict[str, Any]]] = {
-    "tribit": [
-        *({"l2": l2} for l2 in (3.0, 6.0, 12.0)),
-        {"gammas": (0.8, 0.1, 0.1)},
-    ],
+    "tribit": [{}],  # it chooses by itself
     "alternating-least-squares": [
         {"rank": rank, "l2": l2} for rank in (3, 10) for l2 in (1.0, 4.0)
     ],
@@ -79,7 +76,8 @@ class Compared:
     auc : float or None
         Probability that a like is ranked above a dislike.
     seconds : float
-        Of the last fit alone, with the chosen parameters, on one core.
+        Of the last fit alone, with the chosen parameters, on one core; of search and fit for ``tribit``, which chooses
+        in its fit.
     failure : str
         Why there is no result, in one sentence; empty where there is one.
     """
@@ -160,6 +158,9 @@ def _compared(
     seconds = time.perf_counter() - began
     found = evaluate(model, test)
     words = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
+    search = getattr(model, "search_", None)
+    if search is not None and search.best is not None:
+        words = str(search.best.settings)
     return Compared(name, data, words, found.sign_error, found.log_loss, found.auc, seconds)
 
 

@@ -162,10 +162,10 @@ class _Stages:
 
     def _intercepts(self) -> Candidate:
         """Choose the ridge of intercepts, without factors."""
-        # Factors alone are inside a ball: a model without any needs none.
-        plain = replace(
-            self.base, gammas=(1.0, 0.0, 0.0), rank=0, mask_features=False, radius=None, alpha=None
-        )
+        plain = replace(self.base, gammas=(1.0, 0.0, 0.0), rank=0, mask_features=False)
+        if "rank" in self.free or self.base.rank:
+            # Factors alone are inside a ball: a model without any needs none.
+            plain = replace(plain, radius=None, alpha=None)
         if not self.trials.options.intercept:
             return Candidate(plain, np.inf, (), 0.0, 0)
         if "l2_intercept" not in self.free:
@@ -220,15 +220,17 @@ class _Stages:
             return plain
         if self.base.radius is not None or self.base.alpha is not None:
             return plain
+        asked = "mask_features" not in self.free
+        tried: list[Candidate] = []
         for start in MASK_STARTS:
-            best = self.trials.score(self._with_mask(plain.settings, *start))
-            if best.score < plain.score:
+            tried.append(self.trials.score(self._with_mask(plain.settings, *start)))
+            if tried[-1].score < plain.score:
                 break
-            if best.score > plain.score * (1.0 + NEAR):
+            if tried[-1].score > plain.score * (1.0 + NEAR) and not asked:
                 return plain
-        else:
+        best = first = min(tried, key=lambda candidate: candidate.score)
+        if first.score >= plain.score and not asked:
             return plain
-        first = best
         best = self._refined(best, "l2_mask", MASK_STEP)
         best = self._refined(best, "l2", FACTOR_STEP)
         return best if best is first else self._refined(best, "l2_mask", np.sqrt(MASK_STEP))
@@ -261,9 +263,10 @@ class _Stages:
             base,
             gammas=gammas,
             rank=base.rank or (RANK if "rank" in self.free else 0),
+            radius=self.base.radius,
+            alpha=self.base.alpha,
             mask_features=False,
             l2_mask=self.base.l2_mask,
-            rho=self.base.rho,
         )
         if best is None and "l2_intercept" in self.free:
             settings = replace(settings, l2_intercept=self.unit)

@@ -21,7 +21,8 @@ from tribit.risks import Missingness, check_gammas, check_rho
 from tribit.selection.record import Search
 from tribit.selection.search import ABOVE_0, choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
-from tribit.selection.trials import SCORINGS, Options, start_of
+from tribit.selection.starts import start_of
+from tribit.selection.trials import SCORINGS, Options
 from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.uncertainty.calibrate import calibration_losses
 from tribit.uncertainty.calibrators import Calibrator, Identity
@@ -153,6 +154,8 @@ def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> froze
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
         free -= {"mask_features", "l2_mask"} if base.mixed else {"radius", "alpha"}
+    if "mask_features" not in free and base.mask_features:
+        free -= {"gammas", "radius", "alpha"}
     if not intercept:
         free -= {"l2_intercept"}
     if "mask_features" not in free and not base.mask_features:

@@ -17,13 +17,13 @@ from sklearn.metrics import roc_auc_score
 
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.features import FeaturedObjective
 from tribit.links import Link
 from tribit.observations import Observations
 from tribit.problem import Problem, make_problem
 from tribit.risks import Missingness
 from tribit.selection.record import Candidate
 from tribit.selection.settings import Settings
+from tribit.selection.starts import start_of
 from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
@@ -35,8 +35,6 @@ Labels = NDArray[np.int8]
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
 #: A difference between candidates shows long before the last digits of their fits.
 TOLERANCE, MOST_SWEEPS = 2e-4, 300
-#: Columns that are new in a start, as a share of what a start has.
-NEW_COLUMNS = 0.3
 
 
 @dataclass(frozen=True)
@@ -265,48 +263,3 @@ def suited(settings: Settings) -> Solver:
     """Return the solver for such a model: rows may share unknowns, or be inside balls."""
     bounded = settings.mixed or settings.radius is not None or settings.alpha is not None
     return LBFGS() if settings.mask_features or not (settings.rank or bounded) else Newton()
-
-
-def start_of(problem: Problem, settings: Settings, ends: dict[str, Factors]) -> Factors:
-    """Return where to begin: the end of the last fit of this family, else of a simpler one, else the problem's own."""
-    if settings.mixed:
-        families: tuple[str, ...] = ("mixture",)
-    else:
-        families = (settings.family, "factors", "intercepts")
-    for family in families:
-        if (end := ends.get(family)) is None:
-            continue
-        if isinstance(problem.objective, FeaturedObjective) and family != "mask features":
-            end = problem.objective.features.begin(end)
-        wide = end if end.rank == settings.rank else _widened(end, problem.start)
-        return _inside(problem, wide)
-    return problem.start
-
-
-def _inside(problem: Problem, factors: Factors) -> Factors:
-    """Bring a start that was inside other constraints, such as a wider ball, inside the problem's own."""
-    U, V = factors.row_factors, factors.column_factors
-    for constraint in problem.constraints:
-        U, V = constraint.project(U, V)
-    factors = replace(factors, row_factors=U, column_factors=V)
-    objective = problem.objective
-    if isinstance(objective, FeaturedObjective) or not np.isfinite(objective.intercept_bound):
-        return factors
-    # Then the one intercept is no unknown: it is the level of these observations, not of those before.
-    seen = objective.observations
-    level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
-    return replace(factors, intercept=level).clipped_intercepts(objective.intercept_bound)
-
-
-def _widened(end: Factors, fresh: Factors) -> Factors:
-    """Return ``end`` with as many columns as ``fresh``, the new ones small."""
-    k = min(end.rank, fresh.rank)
-    share = NEW_COLUMNS if k else 1.0
-    sides = [
-        np.hstack([old[:, :k], share * new[:, k:]])
-        for old, new in (
-            (end.row_factors, fresh.row_factors),
-            (end.column_factors, fresh.column_factors),
-        )
-    ]
-    return replace(end, row_factors=sides[0], column_factors=sides[1])

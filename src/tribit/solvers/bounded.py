@@ -51,7 +51,7 @@ Array = NDArray[np.floating[Any]]
 #: A step may gain this share of ``tol`` at the end of the last round, and more at first: early multipliers are poor.
 STEP, LOOSE, TIGHTEN = 1e-4, 1e-3, 0.3
 ROUND = 20  #: most steps in a round: better multipliers are worth more than a better minimum for poor ones
-ENOUGH = 0.5  #: share of the violation that a round may leave before the penalty grows
+ENOUGH = 0.9  #: share of the violation that a round may leave before the penalty grows
 #: The last scaling leaves so much room that rounding cannot cross a bound.
 INSIDE = 1e-12
 #: Where a bound is 0 no scaling moves an entry across it: it may be missed by this share of the interval.

@@ -28,7 +28,7 @@ CELLS = 1 << 16  #: entries of X that are looked at together: a tile of rows, wh
 SHARE, ROOM = 4, 1 << 14
 #: The penalty's weight, in curvatures of an entry: the first, the largest, and how it grows. Faster growth ends at
 #: poorer minima; a smaller limit leaves entries outside where losses are steep, as those of rare likes.
-FIRST, HEAVIEST, GROWTH = 4.0, 4096.0, 1.5
+FIRST, HEAVIEST, GROWTH = 4.0, 4096.0, 1.25
 
 
 def row_blocks(shape: tuple[int, int]) -> list[slice]:

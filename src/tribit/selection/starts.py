@@ -1,0 +1,75 @@
+"""Where a fit begins: where one like it ended, which along a path of settings saves most of the work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tribit.factors import Factors
+from tribit.features import FeaturedObjective
+from tribit.problem import Problem
+from tribit.selection.settings import Settings
+
+#: Columns that are new in a start, as a share of what a start has.
+NEW_COLUMNS = 0.3
+#: Root mean square of ``U V'`` below which factors have vanished, as a share of what odds of three to one ask for.
+ASLEEP = 0.01
+
+
+def start_of(problem: Problem, settings: Settings, ends: dict[str, Factors]) -> Factors:
+    """Return where to begin: the end of the last fit of this family, else of a simpler one, else the problem's own."""
+    if settings.mixed:
+        families: tuple[str, ...] = ("mixture",)
+    else:
+        families = (settings.family, "factors", "intercepts")
+    plain = problem.objective
+    plain = plain.objective if isinstance(plain, FeaturedObjective) else plain
+    unit = plain.link.level(0.75)
+    for family in families:
+        if (end := ends.get(family)) is None:
+            continue
+        if isinstance(problem.objective, FeaturedObjective) and family != "mask features":
+            end = problem.objective.features.begin(end)
+        end = _awake(end, unit)
+        wide = end if end.rank == settings.rank else _widened(end, problem.start)
+        return _inside(problem, wide)
+    return problem.start
+
+
+def _awake(end: Factors, unit: float) -> Factors:
+    """Return the end without its factors where a large ridge made them vanish: near 0 hardly anything moves."""
+    U, V = end.row_factors, end.column_factors
+    square = float(np.sum((U.T @ U) * (V.T @ V))) / (U.shape[0] * V.shape[0])
+    if square >= (ASLEEP * unit) ** 2:
+        return end
+    return replace(end, row_factors=U[:, :0], column_factors=V[:, :0])
+
+
+def _inside(problem: Problem, factors: Factors) -> Factors:
+    """Bring a start that was inside other constraints, such as a wider ball, inside the problem's own."""
+    U, V = factors.row_factors, factors.column_factors
+    for constraint in problem.constraints:
+        U, V = constraint.project(U, V)
+    factors = replace(factors, row_factors=U, column_factors=V)
+    objective = problem.objective
+    if isinstance(objective, FeaturedObjective) or not np.isfinite(objective.intercept_bound):
+        return factors
+    # Then the one intercept is no unknown: it is the level of these observations, not of those before.
+    seen = objective.observations
+    level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
+    return replace(factors, intercept=level).clipped_intercepts(objective.intercept_bound)
+
+
+def _widened(end: Factors, fresh: Factors) -> Factors:
+    """Return ``end`` with as many columns as ``fresh``, the new ones small."""
+    k = min(end.rank, fresh.rank)
+    share = NEW_COLUMNS if k else 1.0
+    sides = [
+        np.hstack([old[:, :k], share * new[:, k:]])
+        for old, new in (
+            (end.row_factors, fresh.row_factors),
+            (end.column_factors, fresh.column_factors),
+        )
+    ]
+    return replace(end, row_factors=sides[0], column_factors=sides[1])
