@@ -69,7 +69,7 @@ def the_mask(found: dict[str, tuple[Search, float]]) -> None:
                 change = 100 * (best[family].score / best["factors"].score - 1)
                 label = family if place == 0 else None
                 bar = right.bar(place + shift, change, 0.36, color=colour, label=label)
-                right.bar_label(bar, fmt="%+.1f", fontsize=7)
+                right.bar_label(bar, fmt="%+.2f", fontsize=7)
         right.axhline(0, color="black", linewidth=0.6)
         words = [name.replace(", ", ",\n").replace("Experiment", "Exp.") for name in names]
         right.set_xticks(range(len(names)), words, fontsize=7)
@@ -93,7 +93,11 @@ def the_lists() -> None:
         for weight, x, y in zip(WEIGHTS, dislikes, ndcg, strict=True):
             axis.annotate(f"{weight:g}", (x, y), (0, 6), textcoords="offset points", ha="right")
         axis.plot(
-            [y for _, _, y in peers], [x for _, x, _ in peers], "s", color=RED, label="others"
+            [y for _, _, y in peers],
+            [x for _, x, _ in peers],
+            "s",
+            color=RED,
+            label="other software, published figures",
         )
         for name, x, y in peers:
             offset = (6, 2) if name == "iALS" else (6, -9) if name == "EASE" else (6, -4)
@@ -122,9 +126,10 @@ def the_path(found: dict[str, tuple[Search, float]]) -> None:
             axis.plot(l2, scores, "o", color=BLUE, label="tried, from right to left")
             best = int(np.argmin(scores))
             axis.plot(l2[best], scores[best], "*", color=RED, markersize=13, label="least")
-            axis.axhline(
-                search.families()["intercepts"].score, color="0.7", label="intercepts alone"
-            )
+            level = search.families()["intercepts"].score
+            axis.axhline(level, color="0.7", label="intercepts alone")
+            # What overfits worst is out of the frame: the turn is what matters.
+            axis.set_ylim(0.98 * scores[best], max(1.15 * scores[best], 1.03 * level))
             axis.set_xscale("log")
             axis.set_xlabel("l2")
             axis.set_title(name)
@@ -143,7 +148,7 @@ def full_path(train: Any, link: Any, search: Search, first: Candidate) -> np.nda
 
 
 def main() -> None:
-    """Draw every picture; with names of some as arguments, these alone."""
+    """Draw every picture."""
     missing = [x for x in ("ml-100k", "senate", "coat") if not (Path(FOLDER) / x).is_dir()]
     if not FOLDER or missing:
         sys.exit("make pictures DATA=folder: it must hold ml-100k, senate and coat.")

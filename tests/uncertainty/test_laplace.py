@@ -370,7 +370,8 @@ def test_bad_input_is_named():
     with pytest.raises(InvalidTypeError, match="BinaryMatrixCompletion"):
         laplace(SYSTEMS["singular-value-thresholding"]().fit(seen), seen)
     mixture = fitted(seen, gammas=(0.6, 0.2, 0.2), rho=0.5, radius=2.0)
-    mixture.rho_ = None
+    mixture.rho_ = None  # as in a model that was read from a file
+    del mixture.risk_
     with pytest.raises(InvalidInputError, match="rho_"):
         laplace(mixture, seen)
 
