@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint format bench reproduce compare docs clean
+.PHONY: demo test test-slow lint format bench bench-accuracy bench-search bench-unobserved pictures reproduce compare docs clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -33,6 +33,25 @@ format: .venv/.installed-test
 
 bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
 	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
+
+# Runs a benchmark, shows what it prints, and with DATA keeps it as a table of the manual: all of it, or the old one stays.
+measured = for name in $(if $(DATA),$(3)); do \
+	  test -d "$(DATA)/$$name" || { echo "$(DATA) has no folder $$name." >&2; exit 1; }; done; \
+	bash -o pipefail -c 'TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
+	  && $(if $(DATA),mv docs/measured/$(2).part docs/measured/$(2).md,rm docs/measured/$(2).part) \
+	  || { rm -f docs/measured/$(2).part; exit 1; }
+
+bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other software (DATA=folder with ml-100k, coat)
+	@$(call measured,accuracy,accuracy,ml-100k coat)
+
+bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
+	@$(call measured,grid,search,ml-100k senate coat)
+
+bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder with ml-100k, senate, coat)
+	@$(call measured,unobserved,unobserved,ml-100k senate coat)
+
+pictures: .venv/.installed-test  ## the pictures of the manual that need data (DATA=folder with ml-100k, senate, coat)
+	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.pictures
 
 reproduce: .venv/.installed-plot  ## every figure and table of the paper, and the pages of the manual (DATA=folder with ml-100k)
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/paper

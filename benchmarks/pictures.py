@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib import style
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks import lists
 from benchmarks.data import FOLDER
@@ -97,7 +98,7 @@ def the_lists() -> None:
             [x for _, x, _ in peers],
             "s",
             color=RED,
-            label="other software, published figures",
+            label="other software",
         )
         for name, x, y in peers:
             offset = (6, 2) if name == "iALS" else (6, -9) if name == "EASE" else (6, -4)
@@ -129,12 +130,17 @@ def the_path(found: dict[str, tuple[Search, float]]) -> None:
             level = search.families()["intercepts"].score
             axis.axhline(level, color="0.7", label="intercepts alone")
             # What overfits worst is out of the frame: the turn is what matters.
-            axis.set_ylim(0.98 * scores[best], max(1.15 * scores[best], 1.03 * level))
+            top = max(1.15 * scores[best], 1.03 * level)
+            axis.set_ylim(0.98 * scores[best], top)
+            axis.set_xlim(0.75 * np.min(whole[whole[:, 1] < top, 0]), 1.15 * np.max(whole[:, 0]))
+            axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_locator(NullLocator())
             axis.set_xscale("log")
             axis.set_xlabel("l2")
             axis.set_title(name)
         axes[0].set_ylabel("held-out log-loss")
-        axes[-1].legend(fontsize=7)
+        axes[0].legend(fontsize=7, loc="upper right")
 
 
 def full_path(train: Any, link: Any, search: Search, first: Candidate) -> np.ndarray:

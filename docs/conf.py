@@ -26,13 +26,26 @@ extensions = [
 ]
 
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "compared", "reproduced"]  # parts of other pages
+exclude_patterns = ["_build", "compared", "measured", "reproduced"]  # parts of other pages
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+# Classes with a function of the same name but for its case: some file systems know no case.
+autosummary_filename_map = {
+    f"tribit.{name}": f"tribit.{name}-class"
+    for name in (
+        "calibration.Reliability",
+        "datasets.Coat",
+        "propensity.Calibration",
+        "uncertainty.Conformal",
+        "uncertainty.Identity",
+        "uncertainty.Isotonic",
+        "uncertainty.Platt",
+    )
+}
 autodoc_typehints = "none"  # numpydoc gives the types in words
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
@@ -48,6 +61,9 @@ public_modules = [
     "tribit.datasets",
     "tribit.errors",
     "tribit.experiments",
+    "tribit.features",
+    "tribit.finders",
+    "tribit.imputation",
     "tribit.kernels",
     "tribit.label_noise",
     "tribit.links",
@@ -61,15 +77,20 @@ public_modules = [
     "tribit.recommendation",
     "tribit.risks",
     "tribit.sampling",
+    "tribit.selection.rule",
     "tribit.simulate",
     "tribit.solvers",
     "tribit.storage",
     "tribit.theory",
+    "tribit.uncertainty",
     "tribit.workflows",
 ]
 example_pages = [
     "quickstart.md",
     "command-line.md",
+    "unobserved.md",
+    "choosing.md",
+    "probabilities.md",
     "systems.md",
     "../README.md",
     "../CONTRIBUTING.md",

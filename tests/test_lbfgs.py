@@ -321,6 +321,34 @@ def test_a_step_to_where_the_risk_is_not_a_number_is_halved():
     assert values[-1] < values[0]
 
 
+# What it remembers
+
+
+def test_steps_along_which_the_gradient_did_not_turn_up_are_not_remembered():
+    memory = lbfgs._Memory(objective_of(), start_of(), 5)
+    moved = np.zeros(12 * RANK + 9 * RANK + 1 + 12 + 9)
+    moved[:2] = 1.0, 2.0
+    for turned in (-moved, np.roll(moved, 5), 0 * moved):
+        memory._learn(moved, turned)
+    assert not memory.pairs
+    memory._learn(moved, 3.0 * moved)
+    assert [product for _, _, product in memory.pairs] == [15.0]
+
+
+def test_a_memory_that_points_uphill_is_forgotten():
+    objective = objective_of()
+    memory = lbfgs._Memory(objective, start_of(), 5)
+    there = memory.advance(start_of()).factors
+    _, gradient = memory.known
+    memory.pairs.clear()
+    memory.pairs.append((gradient, gradient, -1e-6 * float(gradient @ gradient)))
+    step = memory.advance(there)
+    assert not step.stuck
+    assert objective.value(step.factors) < objective.value(there)
+    assert len(memory.pairs) == 1  # what this step taught, and nothing older
+    assert memory.pairs[0][2] > 0
+
+
 # Reproducibility
 
 

@@ -407,6 +407,23 @@ DAMAGE = {
     "no parameters": lambda header, _: header.pop("parameters"),
     "parameters of another kind": lambda header, _: header.update(parameters=[1]),
     "no rho": lambda header, _: header.pop("rho"),
+    "no calibrator": lambda header, _: header.pop("calibrator"),
+    "unknown calibrator": lambda header, _: header.update(calibrator="magic"),
+    "calibrator without its arrays": lambda header, _: header.update(calibrator="platt"),
+    "calibrator that is no number": lambda header, tensors: (
+        header.update(calibrator="platt"),
+        tensors.update({"calibrator:line": np.array([np.nan, 0.0])}),
+    ),
+    "calibrator that falls": lambda header, tensors: (
+        header.update(calibrator="isotonic"),
+        tensors.update(
+            {
+                "calibrator:places": np.array([0.0, 1.0]),
+                "calibrator:probabilities": np.array([0.6, 0.4]),
+            }
+        ),
+    ),
+    "no gammas": lambda header, _: header["fitted"].pop("gammas_"),
     "unknown parameter": parameter("ranks", 3),
     "unknown link": parameter("link", {"name": "cauchy"}),
     "unknown link by name": parameter("link", "cauchy"),

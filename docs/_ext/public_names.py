@@ -1,4 +1,4 @@
-"""Fails the build when a public name is missing from the reference.
+"""Fails the build when a public name is missing from the reference, or two pages differ in case alone.
 
 Public are the names in ``tribit.__all__``, and of the modules listed as ``public_modules`` in conf.py the classes and
 functions in ``__all__``, or without one those that are defined there and have no leading underscore.
@@ -6,6 +6,7 @@ functions in ``__all__``, or without one those that are defined there and have n
 
 import inspect
 import shutil
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -47,6 +48,9 @@ def check(app, env):
     for name, places in public_names(app.config.public_modules).items():
         if not places & documented:
             logger.warning("%s is public but not in the reference; add it to api.md.", name)
+    for name, times in Counter(page.lower() for page in env.found_docs).items():
+        if times > 1:
+            logger.warning("%s: pages differ in case alone; see autosummary_filename_map.", name)
 
 
 def setup(app):

@@ -118,7 +118,9 @@ def _fitted(observations: Observations, risk: str, radius: float) -> BinaryMatri
         rank=RANK,
         radius=radius,
         l2=0.0,
+        mask_features=False,
         intercept=False,
+        calibration=None,
         random_state=0,
     )
     with warnings.catch_warnings():

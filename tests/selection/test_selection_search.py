@@ -1,0 +1,452 @@
+"""The stages of a search, and what it says of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from selection_data import low_rank, observed, telling_mask
+
+from tribit.factors import Factors
+from tribit.links import Logistic, Probit
+from tribit.selection import Candidate, Options, Search, Settings, choose
+from tribit.selection import search as module
+from tribit.selection import trials as trials_module
+from tribit.selection.search import ABOVE_0, FAR, WORTH, _keeps, _Stages
+from tribit.selection.settings import CHOOSABLE
+from tribit.selection.trials import Trials, fit_from, make_folds
+from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
+
+EVERYTHING = frozenset(CHOOSABLE) - {"rho"}
+PN, MIXTURE = (1.0, 0.0, 0.0), (0.6, 0.2, 0.2)
+OPTIONS = Options(Logistic(), n_jobs=1)
+A = low_rank((40, 30), density=0.5)
+
+
+def chosen(labels=A, base=None, free=EVERYTHING, options=OPTIONS, seed=0, **rest):
+    rest = {
+        "target": "observed",
+        "scoring": "log_loss",
+        "weights": None,
+        "n_candidates": None,
+        "max_time": None,
+        **rest,
+    }
+    base = base or Settings(rank=10)
+    return choose(observed(labels), base, free, options, draws=np.random.default_rng(seed), **rest)
+
+
+@pytest.fixture(scope="module")
+def search():
+    return chosen()
+
+
+class Scripted:
+    """Trials whose scores are a function of one setting."""
+
+    def __init__(self, name, function, link=None):
+        self.name, self.function, self.tried = name, function, []
+        self.options = Options(link or Logistic())
+
+    def score(self, settings):
+        value = getattr(settings, self.name)
+        self.tried.append(value)
+        return Candidate(settings, self.function(value), (), 0.0, 0)
+
+
+def stages(name, function, free=EVERYTHING, base=None):
+    return _Stages(Scripted(name, function), base or Settings(), free)
+
+
+# Paths
+
+
+def walked(scores):
+    values = list(range(len(scores)))
+    steps = stages("l2", lambda value: scores[int(value)])
+    best = steps._path(values, lambda value: Settings(l2=float(value)))
+    return int(best.settings.l2), len(steps.trials.tried)
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "tried"),
+    [
+        ([5.0, 4.0, 3.0, 2.0], 3, 4),  # to the end
+        ([3.0, 2.0, 2.001, 1.9, 2.5, 9.0], 3, 5),  # one step up is forgiven, a far one not
+        ([3.0, 2.0, 2.001, 2.002, 1.0], 1, 4),  # two are not
+        ([3.0, 2.0, 2.0 * (1 + 2 * FAR), 1.0], 1, 3),
+        ([2.0, 2.0, 2.0, 1.0], 0, 3),  # no better is worse
+        ([1.0], 0, 1),
+    ],
+)
+def test_a_path_ends_soon_after_the_score_has_turned(scores, best, tried):
+    assert walked(scores) == (best, tried)
+
+
+def test_after_a_better_score_one_step_up_is_forgiven_again():
+    assert walked([5.0, 5.001, 4.0, 4.001, 3.0, 3.001, 3.002, 0.0]) == (4, 7)
+
+
+# Refining
+
+
+def refined(function, start, step=2.0, name="l2", free=EVERYTHING):
+    steps = stages(name, function, free)
+    settings = replace(Settings(), **{name: start})
+    best = Candidate(settings, function(start) if start else 1.0, (), 0.0, 0)
+    found = steps._refined(best, name, step)
+    return getattr(found.settings, name), steps.trials.tried
+
+
+def test_a_value_moves_as_long_as_that_helps():
+    def valley(value):
+        return 1.0 + (np.log2(value) - 4.0) ** 2
+
+    assert refined(valley, 1.0) == (16.0, [2.0, 4.0, 8.0, 16.0, 32.0])
+    assert refined(valley, 64.0) == (16.0, [128.0, 32.0, 16.0, 8.0])
+    assert refined(valley, 16.0) == (16.0, [32.0, 8.0])
+
+
+def test_a_gain_that_is_not_worth_a_step_is_left():
+    def flat(value):
+        return 1.0 - 0.9 * WORTH * np.log2(value)
+
+    assert refined(flat, 1.0) == (1.0, [2.0, 0.5])
+
+
+def test_what_is_fixed_or_nothing_is_not_refined():
+    assert refined(abs, 4.0, free=EVERYTHING - {"l2"}) == (4.0, [])
+    assert refined(abs, 0.0) == (0.0, [])
+    assert refined(abs, None, name="l2_intercept") == (None, [])
+
+
+# What the user fixed
+
+
+def test_settings_keep_what_is_not_free():
+    base = Settings(rank=3, l2=2.0, gammas=MIXTURE)
+    assert _keeps(replace(base, l2=7.0, radius=1.0), base, frozenset({"l2", "radius"}))
+    assert not _keeps(replace(base, l2=7.0, radius=1.0), base, frozenset({"l2"}))
+    assert not _keeps(replace(base, gammas=PN), base, EVERYTHING - {"gammas"})
+    assert _keeps(replace(base, rank=0), base, EVERYTHING)
+    assert not _keeps(replace(base, rank=0), base, EVERYTHING | {ABOVE_0})
+
+
+class Rho:
+    """A model of the mask that is neither compared nor copied."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __eq__(self, other):
+        raise AssertionError("a model of the mask is not compared")
+
+    __hash__ = None
+
+    def __deepcopy__(self, memo):
+        raise AssertionError("a model of the mask is not copied")
+
+    def rho_at(self, rows, _):
+        return self.values[rows]
+
+
+def test_a_model_of_the_mask_need_be_neither_comparable_nor_copied():
+    rho = Rho(np.full(40, 0.5))
+    base = Settings(gammas=MIXTURE, rho=rho, rank=2)
+    search = chosen(base=base, free=frozenset({"radius", "l2"}))
+    assert search.best.settings.rho is rho
+    assert search.best.settings.parameters()["rho"] is rho
+    assert len(search.candidates) > 3
+
+
+# The stages on drawn data
+
+
+def test_the_order_is_from_simple_to_rich(search):
+    families = [candidate.settings.family for candidate in search.candidates]
+    order = ["intercepts", "factors", "mask features", "mixture"]
+    assert list(search.families()) == order
+    assert families == sorted(families, key=order.index)
+    assert search.stop_reason == "every stage was done"
+    assert search.n_folds == 3
+    assert search.n_held_out == sum(
+        fold.held_out.n_observed for fold in make_folds(observed(A), None, np.random.default_rng(0))
+    )
+
+
+def test_the_best_has_the_smallest_score_of_all(search):
+    assert search.best.score == min(candidate.score for candidate in search.candidates)
+    assert any(candidate is search.best for candidate in search.candidates)
+    x, labels, weights = search.held_out
+    losses = np.logaddexp(0, -labels * x)
+    assert np.average(losses, weights=weights) == pytest.approx(search.best.score)
+
+
+def test_no_settings_are_tried_twice(search):
+    settings = [candidate.settings for candidate in search.candidates]
+    assert len(set(settings)) == len(settings)
+
+
+def test_a_search_repeats_itself_for_a_seed(search):
+    again, other = chosen(), chosen(seed=1)
+    pairs = [[(c.settings, c.score) for c in each.candidates] for each in (search, again, other)]
+    assert pairs[0] == pairs[1]
+    assert pairs[0] != pairs[2]
+
+
+def test_the_intercept_s_ridges_are_in_units_of_the_link():
+    plain = chosen(free=frozenset({"l2_intercept"}), base=Settings(rank=0))
+    steep = chosen(
+        free=frozenset({"l2_intercept"}),
+        base=Settings(rank=0),
+        options=Options(Logistic(3.0), n_jobs=1),
+    )
+    for ours, theirs in zip(plain.candidates, steep.candidates, strict=True):
+        # X / 3 and 9 times the ridge: the same model.
+        assert theirs.settings.l2_intercept == pytest.approx(9 * ours.settings.l2_intercept)
+        assert theirs.score == pytest.approx(ours.score, rel=1e-3)
+
+
+@pytest.mark.parametrize("link", [Logistic(), Logistic(4.0), Probit(0.5)])
+@pytest.mark.parametrize("shape", [(40, 30), (120, 2)])
+def test_the_largest_ridge_is_where_factors_vanish(link, shape):
+    seen = observed(low_rank(shape, density=0.7))
+    options = Options(link, intercept=False, dtype="float64", n_jobs=1)
+    folds = make_folds(seen, None, np.random.default_rng(0))
+    trials = Trials(folds, options, scoring="log_loss", most=None, deadline=None)
+    largest = _Stages(trials, Settings(), EVERYTHING)._largest_ridge(Settings(rank=0))
+    sizes = []
+    for share in (1.02, 0.9):
+        settings = Settings(rank=2, l2=share * largest)
+        factors, _ = fit_from(
+            folds[0].train, settings, options, {}, np.random.default_rng(0), tol=1e-9
+        )
+        sizes.append(np.linalg.norm(factors.row_factors @ factors.column_factors.T))
+    assert sizes[0] < 0.05 * sizes[1]
+    assert sizes[1] > 0.1 / largest
+
+
+def test_columns_in_use():
+    rng = np.random.default_rng(0)
+    U, V = np.linalg.qr(rng.normal(size=(9, 3)))[0], np.linalg.qr(rng.normal(size=(7, 3)))[0]
+    folds = make_folds(observed(A), None, rng)
+    trials = Trials(folds, OPTIONS, scoring="log_loss", most=None, deadline=None)
+    steps = _Stages(trials, Settings(), EVERYTHING)
+    for smallest, used in ((0.03, True), (0.01, False)):
+        folds[0].ends["factors"] = Factors.of(U * np.array([1.0, 0.5, smallest]), V)
+        assert steps._all_in_use() is used
+
+
+def test_more_columns_are_tried_where_all_are_in_use():
+    free = frozenset({"rank", "l2"})
+    rich = chosen(low_rank((80, 60), density=0.6, rank=6, size=3.0, seed=5), free=free)
+    assert next(c.settings.rank for c in rich.candidates if c.settings.rank > 10) == 20
+    poor = chosen(low_rank((80, 60), density=0.6, rank=1, size=3.0), free=free)
+    assert poor.best.settings.rank == 10
+    few = chosen(low_rank((60, 12), density=0.8, rank=6, size=3.0), free=free)
+    assert max(c.settings.rank for c in few.candidates) <= 12  # the smaller side
+
+
+@pytest.mark.parametrize(("gain", "rank"), [(0.5, 20), (2.0, 40)])
+def test_more_columns_must_be_worth_it(monkeypatch, gain, rank):
+    # Each doubling gains this many times the margin: half of it is not enough, and twice goes on to the smaller side.
+    worth = 1.0 - gain * module.COLUMNS_MARGIN
+    steps = stages("rank", lambda rank: worth ** np.log2(rank / 10))
+    steps.trials.folds = make_folds(
+        observed(np.tile(A, (2, 2))[:80, :40]), None, np.random.default_rng(0)
+    )
+    monkeypatch.setattr(steps, "_all_in_use", lambda: True)
+    steps._columns(Candidate(Settings(rank=10), 1.0, (), 0.0, 0))
+    assert max(steps.trials.tried) == rank
+
+
+def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
+    for seed in (0, 1):
+        search = chosen(telling_mask(seed=seed))
+        assert search.best.settings.mask_features
+        found = search.families()
+        assert found["mask features"].score < 0.95 * found["factors"].score
+        assert "mixture" not in found
+        assert "so far ahead are mask features" in search.stop_reason
+
+
+def test_a_mask_of_noise_is_not_taken():
+    for seed in (0, 1):
+        search = chosen(low_rank((120, 80), density=0.5, size=3.0, seed=seed))
+        assert "mask features" in search.families()
+        assert not search.best.settings.mask_features
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_intercepts_alone_are_kept_or_nothing_worse(seed):
+    labels = low_rank((60, 40), density=0.5, size=0.0, seed=seed)
+    search = chosen(labels)
+    found = search.families()
+    assert search.best.score <= found["intercepts"].score
+    assert search.best.score > 0.98 * found["intercepts"].score  # there is nothing to gain
+    # Where factors bring nothing, more columns are not even tried.
+    assert {c.settings.rank for c in search.candidates} == {0, 10}
+
+
+def test_a_sparse_matrix_is_spared_the_mixtures_unless_asked_for():
+    labels = low_rank((160, 150), density=0.009, size=0.0)
+    search = chosen(labels)
+    assert "mixture" not in search.families()
+    assert search.stop_reason.endswith("so sparse is the matrix: pass gammas to have one")
+    asked = chosen(labels, base=Settings(gammas=MIXTURE, rank=2), free=frozenset({"radius"}))
+    assert list(asked.families()) == ["mixture"]
+
+
+def test_mixtures_begin_at_the_rule_s_and_stay_in_balls(search):
+    tried = [c.settings for c in search.candidates if c.settings.mixed]
+    likes = np.mean(A[A != 0] > 0)
+    for settings in tried:
+        g_pn, g_pu, g_nu = settings.gammas
+        assert 0.0 < g_pn < 1.0
+        assert g_nu / (g_pu + g_nu) == pytest.approx(likes, abs=0.05)
+        assert settings.radius is not None
+        assert settings.radius == settings.alpha  # alpha is free here: that of the ball
+    levels = {Logistic().level(p) for p in (module.SMALLER_BALL, *module.BALLS)}
+    assert {settings.radius for settings in tried} <= levels
+
+
+def test_without_intercepts_there_is_no_model_without_factors():
+    search = chosen(options=Options(Logistic(), intercept=False, n_jobs=1))
+    assert "intercepts" not in search.families()
+    assert search.best is not None
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_n_candidates(most):
+    search = chosen(n_candidates=most)
+    assert len(search.candidates) == most
+    assert search.stop_reason == f"n_candidates = {most} were tried"
+    assert search.best.score == min(candidate.score for candidate in search.candidates)
+
+
+def test_max_time():
+    search = chosen(max_time=1e-9)
+    assert len(search.candidates) == 1
+    assert search.stop_reason == OUT_OF_TIME
+    assert search.best is search.candidates[0]
+
+
+def test_a_budget_that_ends_before_what_the_user_fixed_chooses_nothing():
+    search = chosen(n_candidates=1, base=Settings(rank=3), free=EVERYTHING - {"rank"})
+    assert len(search.candidates) == 1
+    assert search.best is None
+    assert search.held_out is None
+
+
+@pytest.mark.parametrize("when", [1, 5])
+def test_the_keyboard_between_fits_keeps_the_best(monkeypatch, when):
+    calls = 0
+
+    def interrupted(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls > 3 * when:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    original = trials_module._problem
+    monkeypatch.setattr(trials_module, "_problem", interrupted)
+    with pytest.warns(RuntimeWarning, match=f"after {when} candidates; the best so far is kept"):
+        search = chosen()
+    assert search.stop_reason == INTERRUPTED
+    assert len(search.candidates) == when
+    assert search.best is not None
+
+
+def test_the_keyboard_before_there_is_anything_ends_the_fit(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trials_module, "_problem", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        chosen()
+
+
+# Too little data
+
+
+@pytest.mark.parametrize(
+    ("likes", "dislikes", "enough"),
+    [(80, 20, True), (79, 20, False), (81, 19, False), (19, 200, False), (50, 50, True)],
+)
+def test_too_few_entries_are_not_split(likes, dislikes, enough):
+    labels = np.zeros(20 * 15)
+    labels[:likes], labels[likes : likes + dislikes] = 1, -1
+    labels = np.random.default_rng(0).permutation(labels).reshape(20, 15)
+    search = chosen(labels, n_candidates=1)
+    assert (search.best is not None) is enough
+    if not enough:
+        assert search.candidates == ()
+        assert search.n_held_out == search.n_folds == 0
+        assert f"{likes} likes and {dislikes} dislikes are too few" in search.stop_reason
+        assert str(search).startswith("Nothing was chosen from the data: ")
+
+
+# The record
+
+
+def test_the_table_has_a_row_for_each_candidate(search):
+    table = search.table()
+    assert len(table) == len(search.candidates)
+    assert [row["chosen"] for row in table].count(True) == 1
+    for row, candidate in zip(table, search.candidates, strict=True):
+        settings = candidate.settings
+        assert (row["g_pn"], row["g_pu"], row["g_nu"]) == settings.gammas
+        for name in ("rank", "radius", "alpha", "l2", "l2_intercept", "mask_features", "l2_mask"):
+            assert row[name] == getattr(settings, name)
+        assert row["family"] == settings.family
+        assert row["score"] == candidate.score
+        assert row["n_iter"] == candidate.n_iter
+        assert row["chosen"] is (candidate is search.best)
+    assert "gammas" not in table[0]
+
+
+def test_the_table_names_a_model_of_the_mask():
+    class Named:
+        name = "low-rank"
+
+    candidate = Candidate(Settings(rho=Named()), 0.5, (0.5,), 0.1, 3)
+    search = Search((candidate,), candidate, "log_loss", "all", 9, 1, 0.1, "done")
+    assert search.table()[0]["rho"] == "low-rank"
+
+
+def test_families_are_the_best_of_each(search):
+    for family, best in search.families().items():
+        own = [c.score for c in search.candidates if c.settings.family == family]
+        assert best.score == min(own)
+
+
+def test_the_text_says_what_was_chosen_and_why(search):
+    text = str(search)
+    assert text.startswith(f"Chose {search.best.settings}.\n")
+    assert f"log_loss on {search.n_held_out} held-out entries" in text
+    for family, candidate in search.families().items():
+        assert f"{family} {candidate.score:.4f}" in text
+    assert f"({len(search.candidates)} candidates, " in text
+    assert "array" not in repr(search)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (Settings(rank=0, l2_intercept=3.0), "intercepts: rank 0, l2_intercept 3"),
+        (Settings(l2=2.5, l2_mask=9.0), "factors: rank 10, l2 2.5"),
+        (
+            Settings(mask_features=True, l2=2.0, l2_intercept=1.0, l2_mask=9.0),
+            "mask features: rank 10, l2 2, l2_intercept 1, l2_mask 9",
+        ),
+        (
+            Settings(gammas=(0.9, 0.06, 0.04), radius=2.197, alpha=2.197, rank=4),
+            "mixture: gammas 0.9 0.06 0.04, rank 4, radius 2.2, alpha 2.2, l2 5",
+        ),
+    ],
+)
+def test_settings_in_words(settings, text):
+    assert str(settings) == text

@@ -1,0 +1,436 @@
+"""Folds, scores and starts of a search."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from selection_data import low_rank, observed
+from sklearn.metrics import log_loss as sklearn_log_loss
+from sklearn.metrics import roc_auc_score
+
+from tribit.constraints import MaxNorm
+from tribit.errors import InvalidInputError
+from tribit.factors import Factors
+from tribit.features import FeaturedObjective
+from tribit.links import Logistic, Probit
+from tribit.propensity import row_column
+from tribit.selection import trials as module
+from tribit.selection.settings import Settings
+from tribit.selection.starts import start_of
+from tribit.selection.trials import (
+    SCORINGS,
+    Options,
+    SearchEndedError,
+    Trials,
+    fit_from,
+    log_loss,
+    make_folds,
+    misorder,
+    sign_error,
+    suited,
+)
+from tribit.solvers import LBFGS, Newton
+from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
+
+A = low_rank((30, 20), density=0.5)
+SEEN = observed(A)
+MIXTURE = (0.6, 0.2, 0.2)
+OPTIONS = Options(Logistic(), dtype="float64", n_jobs=1)
+
+
+def folds_of(seen=SEEN, weights=None, seed=0):
+    return make_folds(seen, weights, np.random.default_rng(seed))
+
+
+def trials_of(*, scoring="log_loss", most=None, deadline=None, options=OPTIONS, **rest):
+    weights = rest.pop("weights", None)
+    return Trials(
+        folds_of(weights=weights),
+        options,
+        scoring=scoring,
+        most=most,
+        deadline=deadline,
+        **rest,
+    )
+
+
+# Folds
+
+
+def places(part):
+    return set(zip(part.rows.tolist(), part.columns.tolist(), strict=True))
+
+
+def test_folds_are_disjoint_and_each_is_the_rest_of_its_own():
+    folds = folds_of()
+    assert len(folds) == module.MOST_FOLDS
+    everything = places(SEEN)
+    held_out = [places(fold.held_out) for fold in folds]
+    for k, fold in enumerate(folds):
+        assert places(fold.train) | held_out[k] == everything
+        assert not places(fold.train) & held_out[k]
+        for other in held_out[:k]:
+            assert not held_out[k] & other
+        assert fold.train.shape == fold.held_out.shape == SEEN.shape
+        assert fold.share == pytest.approx(fold.train.n_observed / SEEN.n_observed)
+        assert fold.held_out.n_observed == pytest.approx(SEEN.n_observed / 5, abs=1)
+    assert len({fold.seed for fold in folds}) == len(folds)
+
+
+def test_labels_and_weights_follow_their_entries():
+    weights = 1.0 + SEEN.rows * 100 + SEEN.columns
+    for fold in folds_of(weights=weights):
+        part = fold.held_out
+        np.testing.assert_array_equal(fold.weights, 1.0 + part.rows * 100 + part.columns)
+        np.testing.assert_array_equal(part.labels, A[part.rows, part.columns])
+        np.testing.assert_array_equal(fold.train.labels, A[fold.train.rows, fold.train.columns])
+    for fold in folds_of():
+        np.testing.assert_array_equal(fold.weights, np.ones(fold.held_out.n_observed))
+
+
+def test_folds_depend_on_the_seed_alone():
+    first, again, other = folds_of(seed=1), folds_of(seed=1), folds_of(seed=2)
+    assert places(first[0].held_out) == places(again[0].held_out)
+    assert first[0].seed == again[0].seed
+    assert places(first[0].held_out) != places(other[0].held_out)
+
+
+@pytest.mark.parametrize("n", [500, 5_000, 39_999, 40_000])
+def test_more_entries_take_fewer_folds(n):
+    rng = np.random.default_rng(0)
+    labels = np.zeros(250 * 200, dtype=np.int8)
+    labels[rng.permutation(labels.size)[:n]] = rng.choice([-1, 1], n)
+    folds = folds_of(observed(labels.reshape(250, 200)))
+    judged = sum(fold.held_out.n_observed for fold in folds)
+    if n >= module.MANY:
+        assert len(folds) == 1
+        assert judged == pytest.approx(n / 10, abs=1)
+    else:
+        assert 1 <= len(folds) <= module.MOST_FOLDS
+        assert judged >= min(module.ENOUGH, module.MOST_FOLDS * (n // 5))
+        # One fold fewer would not have been enough.
+        assert len(folds) == 1 or judged - n / 5 < module.ENOUGH
+
+
+# Scores
+
+
+def scored(seed=0, n=300):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n)
+    labels = np.where(rng.random(n) < expit(2 * x), 1, -1).astype(np.int8)
+    return x, labels, rng.uniform(0.1, 4.0, n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_those_of_scikit_learn_with_weights(seed):
+    x, labels, w = scored(seed)
+    link = Logistic(2.0)
+    assert log_loss(link, x, labels, w) == pytest.approx(
+        sklearn_log_loss(labels > 0, expit(2 * x), sample_weight=w), rel=1e-9
+    )
+    assert sign_error(link, x, labels, w) == pytest.approx(
+        np.sum(w[(x >= 0) != (labels > 0)]) / np.sum(w)
+    )
+    assert misorder(link, x, labels, w) == pytest.approx(
+        1 - roc_auc_score(labels > 0, x, sample_weight=w)
+    )
+
+
+@pytest.mark.parametrize("name", SCORINGS)
+def test_a_weight_of_two_is_an_entry_twice_and_less_is_better(name):
+    x, labels, _ = scored()
+    measure, link = SCORINGS[name], Probit(0.7)
+    w = np.where(np.arange(x.size) % 3 == 0, 2.0, 1.0)
+    copied = np.concatenate([np.arange(x.size), np.flatnonzero(w == 2.0)])
+    assert measure(link, x, labels, w) == pytest.approx(
+        measure(link, x[copied], labels[copied], np.ones(copied.size)), rel=1e-9
+    )
+    assert measure(link, x, labels, w) != pytest.approx(measure(link, x, labels, np.ones(x.size)))
+    assert measure(link, labels * 3.0, labels, w) < measure(link, x, labels, w)
+
+
+def test_the_loss_far_out_is_finite():
+    labels = np.array([1, -1], dtype=np.int8)
+    assert log_loss(Logistic(), np.array([-1e4, 1e4]), labels, np.ones(2)) == pytest.approx(1e4)
+
+
+def test_the_area_under_one_label_is_one_sentence():
+    with pytest.raises(InvalidInputError, match="scoring='auc' needs likes and dislikes among"):
+        misorder(Logistic(), np.zeros(3), np.ones(3, dtype=np.int8), np.ones(3))
+
+
+# Trials
+
+
+INTERCEPTS = Settings(rank=0, l2_intercept=3.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scoring", ["log_loss", "error"])
+def test_a_score_is_the_measure_of_all_held_out_entries_together(weighted, scoring):
+    weights = np.random.default_rng(0).uniform(0.5, 9.0, SEEN.n_observed) if weighted else None
+    trials = trials_of(scoring=scoring, weights=weights)
+    candidate = trials.score(INTERCEPTS)
+    x, labels, w = trials.held_out[candidate]
+    assert x.size == labels.size == w.size == sum(f.held_out.n_observed for f in trials.folds)
+    assert candidate.score == pytest.approx(SCORINGS[scoring](Logistic(), x, labels, w))
+    assert len(candidate.scores) == len(trials.folds)
+    assert min(candidate.scores) <= candidate.score <= max(candidate.scores)
+    assert candidate.n_iter > 0
+    assert candidate.seconds > 0
+
+
+def test_held_out_entries_are_predicted_by_a_fit_without_them():
+    trials = trials_of()
+    candidate = trials.score(INTERCEPTS)
+    x = trials.held_out[candidate][0]
+    at = 0
+    for fold in trials.folds:
+        factors, _ = fit_from(
+            fold.train, INTERCEPTS, OPTIONS, {}, np.random.default_rng(0), tol=1e-10
+        )
+        part = fold.held_out
+        n = part.n_observed
+        np.testing.assert_allclose(x[at : at + n], factors.at(part.rows, part.columns), atol=0.05)
+        at += n
+
+
+def test_what_was_tried_is_not_tried_again():
+    trials = trials_of()
+    first = trials.score(INTERCEPTS)
+    assert trials.score(replace(INTERCEPTS)) is first
+    assert trials.candidates == [first]
+    assert trials.known(Settings()) is None
+
+
+def test_the_best_is_the_smallest_score_that_is_allowed():
+    trials = trials_of(eligible=lambda settings: settings.l2_intercept != 3.0)
+    scores = {
+        w: trials.score(replace(INTERCEPTS, l2_intercept=w)).score for w in (300.0, 3.0, 50.0)
+    }
+    assert min(scores, key=scores.__getitem__) == 3.0
+    assert trials.best.settings.l2_intercept == 50.0
+    assert trials_of().best is None
+
+
+def test_of_equal_scores_the_first_is_best():
+    trials = trials_of()
+    first = trials.score(INTERCEPTS)
+    trials.candidates.append(replace(first, settings=Settings()))
+    assert trials.best is first
+
+
+def test_most_candidates():
+    trials = trials_of(most=2)
+    for weight in (300.0, 30.0):
+        trials.score(replace(INTERCEPTS, l2_intercept=weight))
+    with pytest.raises(SearchEndedError, match="n_candidates = 2 were tried"):
+        trials.score(INTERCEPTS)
+    assert trials.score(replace(INTERCEPTS, l2_intercept=30.0)) is trials.candidates[1]
+
+
+def test_after_the_deadline_nothing_more_is_tried_but_a_first_candidate():
+    trials = trials_of(deadline=time.perf_counter() - 1.0)
+    first = trials.score(INTERCEPTS)
+    with pytest.raises(SearchEndedError, match=OUT_OF_TIME):
+        trials.score(Settings())
+    assert trials.candidates == [first]
+
+
+class Stopped:
+    """A solver whose fits, from one on, end for another reason."""
+
+    def __init__(self, reason, after):
+        self.reason, self.after, self.calls, self.limits = reason, after, 0, []
+
+    def __call__(self, settings):
+        self.inner = suited(settings)
+        return self
+
+    def minimise(self, objective, constraints, start, stopping, generator):
+        self.calls += 1
+        self.limits.append(stopping.max_time)
+        result = self.inner.minimise(objective, constraints, start, stopping, generator)
+        return replace(result, stop_reason=self.reason) if self.calls > self.after else result
+
+
+@pytest.mark.parametrize("reason", [INTERRUPTED, OUT_OF_TIME])
+def test_a_fit_that_is_cut_short_is_no_candidate(monkeypatch, reason):
+    monkeypatch.setattr(module, "suited", Stopped(reason, after=4))
+    trials = trials_of()
+    first = trials.score(INTERCEPTS)
+    with pytest.raises(SearchEndedError, match=reason):
+        trials.score(Settings())
+    assert trials.candidates == [first]
+
+
+def test_the_first_candidate_is_kept_though_interrupted_and_ends_the_search(monkeypatch):
+    monkeypatch.setattr(module, "suited", Stopped(INTERRUPTED, after=1))
+    trials = trials_of()
+    with pytest.raises(SearchEndedError, match=INTERRUPTED):
+        trials.score(INTERCEPTS)
+    assert trials.best is trials.candidates[0]
+    assert np.isfinite(trials.best.score)
+
+
+def test_fits_after_the_first_have_the_time_that_is_left(monkeypatch):
+    solver = Stopped("", after=1000)
+    monkeypatch.setattr(module, "suited", solver)
+    trials = trials_of(deadline=time.perf_counter() + 100.0)
+    trials.score(INTERCEPTS)
+    assert solver.limits == [None] * 3
+    trials.score(replace(INTERCEPTS, l2_intercept=1.0))
+    assert all(50.0 < limit < 100.0 for limit in solver.limits[3:])
+
+
+def test_a_listener_is_told_of_each_candidate():
+    told = []
+    trials = trials_of(told=told.append)
+    trials.score(INTERCEPTS)
+    trials.score(INTERCEPTS)
+    assert told == trials.candidates
+
+
+# The mask of a fold
+
+
+@pytest.mark.parametrize("rho", [0.5, None, "model"])
+def test_a_fold_has_fewer_entries_and_its_own_rho(monkeypatch, rho):
+    given = []
+
+    def spy(observations, settings, options, ends, draws, **rest):
+        given.append((observations, settings.rho))
+        return fit_from(observations, settings, options, ends, draws, **rest)
+
+    monkeypatch.setattr(module, "fit_from", spy)
+    model = row_column(SEEN)
+    trials = trials_of()
+    trials.score(Settings(gammas=MIXTURE, rho=model if rho == "model" else rho, rank=1, radius=1.0))
+    for fold, (train, used) in zip(trials.folds, given, strict=True):
+        assert train is fold.train
+        if rho is None:
+            assert used is None  # the fit counts for itself
+        elif rho == 0.5:
+            assert used == pytest.approx(1 - 0.5 * fold.share)
+        else:
+            rows, columns = SEEN.rows[:9], SEEN.columns[:9]
+            q = model.probability_at(rows, columns)
+            np.testing.assert_allclose(used.rho_at(rows, columns), 1 - fold.share * q)
+
+
+# Solvers and starts
+
+
+def test_each_model_has_a_solver_that_can_fit_it():
+    assert isinstance(suited(Settings()), Newton)
+    assert isinstance(suited(Settings(mask_features=True)), LBFGS)
+    assert isinstance(suited(Settings(rank=0)), LBFGS)
+    assert isinstance(suited(Settings(rank=0, radius=1.0)), Newton)
+    assert isinstance(suited(Settings(rank=0, gammas=MIXTURE)), Newton)
+
+
+def problem_of(settings, seen=SEEN):
+    return module._problem(seen, settings, OPTIONS, np.random.default_rng(0))
+
+
+def end_of(settings, seed=0):
+    """Return where a fit of these settings could have ended: anywhere."""
+    rng = np.random.default_rng(seed)
+    d1, d2 = A.shape
+    sizes = (d1 + d2, d1 + d2) if settings.mask_features else (d1, d2)
+    U, V = (rng.standard_normal((size, settings.rank)) for size in sizes)
+    return Factors(U, V, 0.7, rng.standard_normal(sizes[0]), rng.standard_normal(sizes[1]))
+
+
+def test_without_an_end_a_fit_begins_at_the_problem_s_own_start():
+    problem = problem_of(Settings())
+    assert start_of(problem, Settings(), {}) is problem.start
+    assert start_of(problem, Settings(), {"mixture": end_of(Settings())}) is problem.start
+
+
+def test_a_fit_begins_where_the_last_of_its_family_ended():
+    settings = Settings(rank=3)
+    end = end_of(settings)
+    ends = {"factors": end, "intercepts": end_of(Settings(rank=0), 1)}
+    start = start_of(problem_of(settings), settings, ends)
+    np.testing.assert_array_equal(start.row_factors, end.row_factors)
+    np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
+    assert start.intercept == end.intercept
+
+
+def test_new_columns_are_small_and_old_ones_stay():
+    settings = Settings(rank=5)
+    end, problem = end_of(Settings(rank=3)), problem_of(settings)
+    start = start_of(problem, settings, {"factors": end})
+    np.testing.assert_array_equal(start.row_factors[:, :3], end.row_factors)
+    np.testing.assert_allclose(
+        start.column_factors[:, 3:], 0.3 * problem.start.column_factors[:, 3:]
+    )
+    narrow = start_of(problem_of(Settings(rank=2)), Settings(rank=2), {"factors": end})
+    np.testing.assert_array_equal(narrow.row_factors, end.row_factors[:, :2])
+
+
+def test_factors_begin_beside_the_intercepts_of_a_simpler_model():
+    settings = Settings(rank=3)
+    end, problem = end_of(Settings(rank=0)), problem_of(settings)
+    start = start_of(problem, settings, {"intercepts": end})
+    np.testing.assert_array_equal(start.row_factors, problem.start.row_factors)
+    np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
+
+
+def test_mask_features_begin_from_plain_factors():
+    settings = Settings(rank=3, mask_features=True)
+    problem = problem_of(settings)
+    assert isinstance(problem.objective, FeaturedObjective)
+    end = end_of(Settings(rank=3))
+    start = start_of(problem, settings, {"factors": end})
+    np.testing.assert_array_equal(problem.factors(start).row_factors, end.row_factors)
+    own = end_of(settings)
+    start = start_of(problem, settings, {"factors": end, "mask features": own})
+    np.testing.assert_array_equal(start.row_factors, own.row_factors)
+
+
+@pytest.mark.parametrize("radius", [0.2, 5.0])
+def test_a_start_from_a_wider_ball_is_inside_its_own(radius):
+    settings = Settings(gammas=MIXTURE, rank=3, radius=radius)
+    problem, end = problem_of(settings), end_of(settings)
+    start = start_of(problem, settings, {"mixture": end})
+    assert MaxNorm(radius).gauge(start.row_factors, start.column_factors) <= 1 + 1e-12
+    assert np.abs(start.row_intercepts).max() <= radius
+    assert np.abs(start.column_intercepts).max() <= radius
+    # The one intercept is no unknown: it is that of the problem's observations, not of the fit before.
+    assert start.intercept == pytest.approx(problem.start.intercept)
+    assert end.intercept != start.intercept
+    directions = start.row_factors / np.linalg.norm(start.row_factors, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        directions, end.row_factors / np.linalg.norm(end.row_factors, axis=1, keepdims=True)
+    )
+
+
+def test_wider_factors_are_brought_into_a_ball_too():
+    settings = Settings(rank=6, radius=0.5)
+    start = start_of(problem_of(settings), settings, {"factors": end_of(Settings(rank=3))})
+    assert MaxNorm(0.5).gauge(start.row_factors, start.column_factors) <= 1 + 1e-12
+
+
+def test_factors_that_have_vanished_are_drawn_again():
+    settings = Settings(gammas=MIXTURE, rank=3, radius=1.0)
+    end = end_of(settings)
+    gone = replace(end, row_factors=1e-3 * end.row_factors, column_factors=end.column_factors)
+    problem = problem_of(settings)
+    start = start_of(problem, settings, {"mixture": gone})
+    np.testing.assert_array_equal(start.row_factors, problem.start.row_factors)
+    np.testing.assert_allclose(start.row_intercepts, np.clip(end.row_intercepts, -1.0, 1.0))
+
+
+def test_after_a_ridge_without_factors_a_smaller_one_finds_them_again():
+    ends, draws = {}, np.random.default_rng(0)
+    strong, weak = (Settings(gammas=MIXTURE, rank=3, radius=1.0, l2=l2) for l2 in (1e3, 1.0))
+    gone, _ = fit_from(SEEN, strong, OPTIONS, ends, draws, tol=1e-4)
+    assert np.abs(gone.row_factors @ gone.column_factors.T).max() < 1e-3
+    _, warm = fit_from(SEEN, weak, OPTIONS, ends, draws, tol=1e-6)
+    _, cold = fit_from(SEEN, weak, OPTIONS, {}, np.random.default_rng(0), tol=1e-6)
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-3)
