@@ -133,10 +133,10 @@ def the_path(found: dict[str, tuple[Search, float]]) -> None:
             top = max(1.15 * scores[best], 1.03 * level)
             axis.set_ylim(0.98 * scores[best], top)
             axis.set_xlim(0.75 * np.min(whole[whole[:, 1] < top, 0]), 1.15 * np.max(whole[:, 0]))
+            axis.set_xscale("log")
             axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.xaxis.set_major_formatter("{x:g}")
             axis.xaxis.set_minor_locator(NullLocator())
-            axis.set_xscale("log")
             axis.set_xlabel("l2")
             axis.set_title(name)
         axes[0].set_ylabel("held-out log-loss")
@@ -162,7 +162,7 @@ def main() -> None:
     the_mask(found)
     the_path(found)
     search, density = found["Coat"]
-    write(plots.search(search, density=density), "search.png")
+    write(plots.search(search), "search.png")
     the_lists()
 
 

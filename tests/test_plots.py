@@ -16,7 +16,7 @@ def candidate(score, **settings):
 
 
 def made(*candidates, best=0, scoring="log_loss"):
-    return Search(candidates, candidates[best], scoring, "observed", 500, 1, 1.0, "done")
+    return Search(candidates, candidates[best], scoring, "observed", 500, 1, 1.0, "done", DENSITY)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_mixture_is_shown_by_the_share_that_it_imputes():
 
 
 def test_every_candidate_is_drawn_in_order(found):
-    scores, _ = drawn(plots.search(found, density=DENSITY))
+    scores, _ = drawn(plots.search(found))
     lines = {line.get_label(): line for line in scores.lines if line.get_label()[0] != "_"}
     assert list(lines) == ["intercepts", "factors", "mask features", "mixture"]
     at = {name: list(zip(*line.get_data(), strict=True)) for name, line in lines.items()}
@@ -73,7 +73,7 @@ def test_every_candidate_is_drawn_in_order(found):
 
 
 def test_what_is_above_the_frame_has_an_arrow_on_its_edge(found):
-    scores, _ = drawn(plots.search(found, density=DENSITY))
+    scores, _ = drawn(plots.search(found))
     low, top = scores.get_ylim()
     assert low < 0.58 < 0.61 < top < 0.64
     arrows = {
@@ -84,17 +84,17 @@ def test_what_is_above_the_frame_has_an_arrow_on_its_edge(found):
 
 
 def test_the_chosen_one_has_a_star_in_both_panels(found):
-    scores, triangle = drawn(plots.search(found, density=DENSITY))
+    scores, triangle = drawn(plots.search(found))
     assert scores.collections[-1].get_offsets().tolist() == [[5, 0.58]]
     np.testing.assert_allclose(places(triangle.collections[-1]), [[1.0, 0.0, 0.0]], atol=1e-12)
     other = replace(found, best=found.candidates[5])
-    scores, triangle = drawn(plots.search(other, density=DENSITY))
+    scores, triangle = drawn(plots.search(other))
     assert scores.collections[-1].get_offsets().tolist() == [[6, 0.59]]
     np.testing.assert_allclose(places(triangle.collections[-1]), [[0.95, 0.02, 0.03]])
 
 
 def test_the_simplex_has_the_mixtures_and_the_best_without_imputation(found):
-    _, triangle = drawn(plots.search(found, density=DENSITY))
+    _, triangle = drawn(plots.search(found))
     dots = triangle.collections[0]
     order = np.argsort(places(dots)[:, 0])
     np.testing.assert_allclose(
@@ -106,12 +106,12 @@ def test_the_simplex_has_the_mixtures_and_the_best_without_imputation(found):
 @pytest.mark.parametrize(("share", "part"), [(0.04, 0.05), (0.045, 0.1), (0.16, 0.2), (0.9, 1.0)])
 def test_as_much_of_the_simplex_is_shown_as_holds_them(share, part):
     one = made(candidate(0.6), candidate(0.59, gammas=mixture(share, DENSITY, 0.6)))
-    _, triangle = drawn(plots.search(one, density=DENSITY))
+    _, triangle = drawn(plots.search(one))
     np.testing.assert_allclose(limits(triangle), (1 - part, 1, 0, part, 0, part), atol=1e-12)
 
 
 def test_without_mixtures_the_simplex_is_whole_and_says_so():
-    figure = plots.search(made(candidate(0.6), candidate(0.61, l2=1.0)), density=DENSITY)
+    figure = plots.search(made(candidate(0.6), candidate(0.61, l2=1.0)))
     assert [text.get_text() for text in figure.texts] == ["no mixture was tried"]
     np.testing.assert_allclose(limits(figure.axes[1]), (0, 1, 0, 1, 0, 1), atol=1e-12)
 
@@ -119,7 +119,7 @@ def test_without_mixtures_the_simplex_is_whole_and_says_so():
 def test_mixtures_alone_are_drawn():
     gammas = mixture(0.2, DENSITY, 0.5)
     one = made(candidate(0.6, gammas=gammas), candidate(0.61, gammas=gammas, radius=2.0))
-    _, triangle = drawn(plots.search(one, density=DENSITY))
+    _, triangle = drawn(plots.search(one))
     np.testing.assert_allclose(places(triangle.collections[0]), [(0.8, 0.1, 0.1)] * 2)
     # The better of the two is on top.
     assert np.asarray(triangle.collections[0].get_array()).tolist() == [0.61, 0.6]
@@ -129,22 +129,16 @@ def test_a_search_is_a_figure_of_its_own(found, tmp_path):
     from matplotlib import pyplot
 
     before, settings = pyplot.get_fignums(), dict(pyplot.rcParams)
-    plots.search(found, density=DENSITY).savefig(tmp_path / "search.png")
+    plots.search(found).savefig(tmp_path / "search.png")
     assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
     assert pyplot.get_fignums() == before
     assert dict(pyplot.rcParams) == settings
 
 
 def test_a_search_that_tried_nothing_is_one_sentence():
-    nothing = Search((), None, "log_loss", "observed", 0, 0, 0.0, "two likes are too few")
+    nothing = Search((), None, "log_loss", "observed", 0, 0, 0.0, "two likes are too few", DENSITY)
     with pytest.raises(InvalidInputError, match=r"no candidate to draw.*: two likes are too few\."):
-        plots.search(nothing, density=DENSITY)
-
-
-@pytest.mark.parametrize("density", [0.0, -0.1, 1.5, float("nan")])
-def test_an_impossible_density_is_one_sentence(found, density):
-    with pytest.raises(InvalidInputError, match="density, the share of entries"):
-        plots.search(found, density=density)
+        plots.search(nothing)
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "mpltern"])
@@ -158,7 +152,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(found, monkeypatc
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(InvalidInputError, match=r'mpltern.*pip install "tribit\[plot\]"'):
-        plots.search(found, density=DENSITY)
+        plots.search(found)
 
 
 def test_a_real_search_is_drawn():
@@ -170,6 +164,6 @@ def test_a_real_search_is_drawn():
     )
     seen = observe(signs, 0.5, random_state=2)
     search = BinaryMatrixCompletion(random_state=0, n_jobs=1).fit(seen).search_
-    scores, _ = drawn(plots.search(search, density=seen.density))
+    scores, _ = drawn(plots.search(search))
     shown = [line for line in scores.lines if line.get_label()[0] != "_"]
     assert sum(len(line.get_xdata()) for line in shown) == len(search.candidates)

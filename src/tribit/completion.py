@@ -15,7 +15,9 @@ from tribit.problem import make_problem
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.risks import Missingness
-from tribit.selection import AUTO, begun, calibrated, is_auto, options_of, settled, suited
+from tribit.selection.settings import AUTO
+from tribit.selection.settle import begun, calibrated, is_auto, options_of, settled
+from tribit.selection.trials import suited
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
 
@@ -277,7 +279,7 @@ class BinaryMatrixCompletion(FactorModel):
 
         save(self, path)
         # Here rho is a name: a model that was passed in is refused above.
-        if isinstance(self.rho_, Missingness):
+        if isinstance(self.rho_, Missingness) and not is_auto(self.rho):
             warnings.warn(
                 f"The file keeps rho={self.rho!r} but not the model fitted for it (rho_), which predictions do not "
                 "need; fit it again with tribit.propensity where you do.",

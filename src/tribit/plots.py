@@ -75,7 +75,7 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
         pyplot.close(figure)
 
 
-def search(found: Search, *, density: float) -> Any:
+def search(found: Search) -> Any:
     """Draw every candidate of a search: its score in the order of trying, and its mixture on the simplex.
 
     A mixture imputes the share ``t = h / (h + density (1 - h))`` of its labels, with ``h = g_PU + g_NU``
@@ -90,8 +90,6 @@ def search(found: Search, *, density: float) -> Any:
     ----------
     found : Search
         ``search_`` of a fitted model.
-    density : float
-        The share of entries that were observed: ``observations.density``.
 
     Returns
     -------
@@ -102,14 +100,10 @@ def search(found: Search, *, density: float) -> Any:
         raise InvalidInputError(
             f"There is no candidate to draw, as the search tried none: {found.stop_reason}."
         )
-    if not 0.0 < density <= 1.0:
-        raise InvalidInputError(
-            f"density, the share of entries that were observed, must be above 0 and at most 1; got {density!r}."
-        )
     figure, style = _canvas(*PAGE)
     with style:
         _draw_scores(figure.add_axes((0.085, 0.14, 0.42, 0.66)), found)
-        _draw_mixtures(figure, found, density)
+        _draw_mixtures(figure, found)
         figure.legend(loc="upper left", bbox_to_anchor=(0.08, 1.0), ncols=3)
     return figure
 
@@ -136,7 +130,7 @@ def _draw_scores(axis: Any, found: Search) -> None:
     axis.xaxis.get_major_locator().set_params(integer=True)
 
 
-def _draw_mixtures(figure: Any, found: Search, density: float) -> None:
+def _draw_mixtures(figure: Any, found: Search) -> None:
     """Draw what was imputed, on the part of the simplex that holds it."""
     unmixed = [c for c in found.candidates if not c.settings.mixed]
     shown = [c for c in found.candidates if c.settings.mixed]
@@ -144,7 +138,7 @@ def _draw_mixtures(figure: Any, found: Search, density: float) -> None:
         shown = [min(unmixed, key=lambda candidate: candidate.score), *shown]
     # The same mixture in other balls is the same point: the best is drawn last.
     shown.sort(key=lambda candidate: -candidate.score)
-    points = np.array([_imputed(candidate, density) for candidate in shown])
+    points = np.array([_imputed(candidate, found.density) for candidate in shown])
     most = float(np.max(1.0 - points[:, 0]))
     # Where nothing was imputed, all of the simplex is shown empty.
     part = next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if most else 1.0
@@ -157,7 +151,7 @@ def _draw_mixtures(figure: Any, found: Search, density: float) -> None:
     )
     dots.set_clip_on(False)
     assert found.best is not None
-    _star(axis.scatter, *([share] for share in _imputed(found.best, density)), clip_on=False)
+    _star(axis.scatter, *([share] for share in _imputed(found.best, found.density)), clip_on=False)
     axis.grid(color="0.85")
     for corner, side, name in zip(
         "tlr",

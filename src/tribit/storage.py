@@ -19,7 +19,7 @@ from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.files import atomic_path
 from tribit.links import LINKS, Link, as_link
-from tribit.selection import is_auto
+from tribit.selection.settle import is_auto
 from tribit.solvers import SOLVERS, Iteration, as_solver
 from tribit.uncertainty.calibrators import Calibrator, calibrator_from
 

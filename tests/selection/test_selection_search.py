@@ -11,6 +11,7 @@ from tribit.links import Logistic, Probit
 from tribit.selection import Candidate, Options, Search, Settings, choose
 from tribit.selection import search as module
 from tribit.selection import trials as trials_module
+from tribit.selection.rule import mixture
 from tribit.selection.search import ABOVE_0, FAR, WORTH, _keeps, _Stages
 from tribit.selection.settings import CHOOSABLE
 from tribit.selection.trials import Trials, fit_from, make_folds
@@ -168,13 +169,14 @@ def test_the_order_is_from_simple_to_rich(search):
     assert families == sorted(families, key=order.index)
     assert search.stop_reason == "every stage was done"
     assert search.n_folds == 3
+    assert search.density == np.mean(A != 0)
     assert search.n_held_out == sum(
         fold.held_out.n_observed for fold in make_folds(observed(A), None, np.random.default_rng(0))
     )
 
 
-def test_the_best_has_the_smallest_score_of_all(search):
-    assert search.best.score == min(candidate.score for candidate in search.candidates)
+def test_the_best_has_the_smallest_score_of_its_family(search):
+    assert search.families()[search.best.settings.family] is search.best
     assert any(candidate is search.best for candidate in search.candidates)
     x, labels, weights = search.held_out
     losses = np.logaddexp(0, -labels * x)
@@ -241,7 +243,7 @@ def test_more_columns_are_tried_where_all_are_in_use():
     rich = chosen(low_rank((80, 60), density=0.6, rank=6, size=3.0, seed=5), free=free)
     assert next(c.settings.rank for c in rich.candidates if c.settings.rank > 10) == 20
     poor = chosen(low_rank((80, 60), density=0.6, rank=1, size=3.0), free=free)
-    assert poor.best.settings.rank == 10
+    assert poor.best.settings.rank <= 10
     few = chosen(low_rank((60, 12), density=0.8, rank=6, size=3.0), free=free)
     assert max(c.settings.rank for c in few.candidates) <= 12  # the smaller side
 
@@ -255,8 +257,56 @@ def test_more_columns_must_be_worth_it(monkeypatch, gain, rank):
         observed(np.tile(A, (2, 2))[:80, :40]), None, np.random.default_rng(0)
     )
     monkeypatch.setattr(steps, "_all_in_use", lambda: True)
-    steps._columns(Candidate(Settings(rank=10), 1.0, (), 0.0, 0))
+    steps._more_columns(Candidate(Settings(rank=10), 1.0, (), 0.0, 0))
     assert max(steps.trials.tried) == rank
+
+
+class Surface(Scripted):
+    """Trials whose scores are a function of the number of columns and of the ridge."""
+
+    def __init__(self, function):
+        super().__init__(None, function)
+
+    def score(self, settings):
+        self.tried.append((settings.rank, settings.l2))
+        return Candidate(settings, self.function(settings.rank, settings.l2), (), 0.0, 0)
+
+
+def narrowed(function, free=EVERYTHING):
+    trials = Surface(function)
+    steps = _Stages(trials, Settings(), free)
+    best = Candidate(Settings(rank=10, l2=8.0), function(10, 8.0), (), 0.0, 0)
+    return steps._fewer_columns(best).settings, trials.tried
+
+
+def test_fewer_columns_are_shrunk_less_and_kept_where_they_do_as_well():
+    # Best with two columns and half the ridge.
+    def valley(rank, l2):
+        return 1.0 + 0.004 * abs(np.log2(rank / 2)) + 0.001 * abs(np.log2(l2 / 4))
+
+    settings, tried = narrowed(valley)
+    assert (settings.rank, settings.l2) == (2, 4.0)
+    assert [rank for rank, _ in tried][-1] == 1
+    assert tried[0] == (5, module.SHRUNK_LESS[0] * 8.0)
+    # Of equal ones the fewer columns.
+    assert narrowed(lambda *_: 1.0)[0].rank == 1
+
+
+def test_fewer_columns_that_are_far_worse_end_the_stage():
+    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * FAR)
+    assert settings == Settings(rank=10, l2=8.0)
+    assert len(tried) == 1
+
+
+def test_fewer_columns_beside_a_ridge_that_is_fixed_keep_it():
+    settings, tried = narrowed(lambda rank, _: 1.0 + 1e-3 * rank, EVERYTHING - {"l2"})
+    assert {l2 for _, l2 in tried} == {8.0}
+    assert settings.rank == 1
+
+
+def test_mask_features_are_tried_beside_the_wider_factors(search):
+    ranks = {c.settings.rank for c in search.candidates if c.settings.mask_features}
+    assert min(ranks) >= 10
 
 
 def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
@@ -307,6 +357,26 @@ def test_mixtures_begin_at_the_rule_s_and_stay_in_balls(search):
         assert settings.radius == settings.alpha  # alpha is free here: that of the ball
     levels = {Logistic().level(p) for p in (module.SMALLER_BALL, *module.BALLS)}
     assert {settings.radius for settings in tried} <= levels
+
+
+@pytest.mark.parametrize(("said", "used"), [(0.2, 0.2), (0.0, 0.05), (0.9, 0.5)])
+def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
+    asked = []
+
+    def rule(probabilities, labels, weights):
+        asked.append((probabilities, labels, weights))
+        return said
+
+    monkeypatch.setattr(module, "imputed_share", rule)
+    search = chosen()
+    ((probabilities, labels, weights),) = asked
+    assert probabilities.size == labels.size == weights.size == search.n_held_out
+    before = min(c.score for c in search.candidates if not c.settings.mixed)
+    losses = -np.log(np.where(labels > 0, probabilities, 1 - probabilities))
+    assert np.average(losses, weights=weights) == pytest.approx(before)  # of the best without one
+    first = next(c.settings for c in search.candidates if c.settings.mixed)
+    seen = make_folds(observed(A), None, np.random.default_rng(0))[0].train
+    assert first.gammas == mixture(used, seen.density, seen.n_likes / seen.n_observed)
 
 
 def test_without_intercepts_there_is_no_model_without_factors():
@@ -413,7 +483,7 @@ def test_the_table_names_a_model_of_the_mask():
         name = "low-rank"
 
     candidate = Candidate(Settings(rho=Named()), 0.5, (0.5,), 0.1, 3)
-    search = Search((candidate,), candidate, "log_loss", "all", 9, 1, 0.1, "done")
+    search = Search((candidate,), candidate, "log_loss", "all", 9, 1, 0.1, "done", 0.5)
     assert search.table()[0]["rho"] == "low-rank"
 
 

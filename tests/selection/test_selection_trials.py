@@ -216,6 +216,86 @@ def test_the_best_is_the_smallest_score_that_is_allowed():
     assert trials_of().best is None
 
 
+FAMILIES = {
+    "intercepts": Settings(rank=0),
+    "factors": Settings(),
+    "mask features": Settings(mask_features=True),
+    "mixture": Settings(gammas=MIXTURE, radius=1.0),
+}
+
+
+def choice_among(entries, *, scoring="log_loss", weights=None, eligible=lambda _: True):
+    """Return the family that is chosen, given ``x`` of the same held-out likes and dislikes in each."""
+    trials = trials_of(scoring=scoring, eligible=eligible)
+    labels = np.where(np.arange(next(iter(entries.values())).size) % 2, 1, -1).astype(np.int8)
+    weights = np.ones(labels.size) if weights is None else weights
+    for family, x in entries.items():
+        score = SCORINGS[scoring](Logistic(), x, labels, weights)
+        candidate = module.Candidate(FAMILIES[family], score, (score,), 0.0, 1)
+        trials.candidates.append(candidate)
+        trials.held_out[candidate] = x, labels, weights
+    return None if trials.chosen is None else trials.chosen.settings.family
+
+
+def gaining(mean, deviation, n=200):
+    """Return ``x`` of two models with odds for which the second loses less, by these gains."""
+    labels = np.where(np.arange(n) % 2, 1, -1)
+    gains = mean + deviation * np.where(np.arange(n) % 4 < 2, 1.0, -1.0)
+    losses = np.log(2) + 1.0, np.log(2) + 1.0 - gains
+    return [-labels * np.log(np.expm1(np.broadcast_to(loss, n))) for loss in losses]
+
+
+@pytest.mark.parametrize("weight", [1.0, 7.0])
+@pytest.mark.parametrize(("errors", "richer"), [(0.45, False), (0.55, True), (-2.0, False)])
+def test_a_richer_family_must_be_ahead_by_half_a_standard_error(errors, richer, weight):
+    # The standard error of a mean of n gains of this deviation is deviation / sqrt(n).
+    n, deviation = 200, 0.3
+    simple, rich = gaining(errors * deviation / np.sqrt(n), deviation, n)
+    found = choice_among({"intercepts": simple, "factors": rich}, weights=np.full(n, weight))
+    assert found == ("factors" if richer else "intercepts")
+
+
+def test_entries_that_weigh_more_count_more_in_what_is_clearly_ahead():
+    n = 200
+    simple, rich = gaining(0.02, 0.3, n)
+    assert choice_among({"intercepts": simple, "factors": rich}) == "factors"
+    losing = np.where(np.arange(n) % 4 < 2, 1.0, 3.0)  # what is lost weighs three times
+    assert choice_among({"intercepts": simple, "factors": rich}, weights=losing) == "intercepts"
+
+
+def test_each_family_is_compared_with_the_last_that_was_ahead():
+    simple, rich = gaining(0.2, 0.1)
+    luckier = gaining(0.201, 0.1)[1]
+    entries = {"intercepts": simple, "factors": rich, "mixture": luckier}
+    assert choice_among(entries) == "mixture"  # the difference is the same everywhere: no error
+    noise = 0.3 * np.where(np.arange(rich.size) % 8 < 4, 1.0, -1.0)
+    entries["mixture"] = luckier + noise
+    assert choice_among(entries) == "factors"
+    assert choice_among({"intercepts": simple, "mixture": rich}) == "mixture"
+
+
+def test_only_what_keeps_the_user_s_word_is_chosen():
+    simple, rich = gaining(0.2, 0.1)
+    entries = {"intercepts": rich, "factors": simple}
+    assert choice_among(entries) == "intercepts"
+    assert choice_among(entries, eligible=lambda settings: settings.rank > 0) == "factors"
+    assert choice_among(entries, eligible=lambda _: False) is None
+
+
+def test_where_entries_have_no_loss_the_smaller_score_is_taken():
+    n = 200
+    simple, rich = gaining(1e-4, 0.3, n)
+    scores = [
+        misorder(Logistic(), x, np.where(np.arange(n) % 2, 1, -1), np.ones(n))
+        for x in (simple, rich)
+    ]
+    expected = "factors" if scores[1] < scores[0] else "intercepts"
+    assert choice_among({"intercepts": simple, "factors": rich}, scoring="auc") == expected
+    assert choice_among({"intercepts": rich, "factors": simple}, scoring="auc") != expected or (
+        scores[0] == scores[1]
+    )
+
+
 def test_of_equal_scores_the_first_is_best():
     trials = trials_of()
     first = trials.score(INTERCEPTS)
@@ -369,8 +449,15 @@ def test_new_columns_are_small_and_old_ones_stay():
     np.testing.assert_allclose(
         start.column_factors[:, 3:], 0.3 * problem.start.column_factors[:, 3:]
     )
+
+
+def test_of_too_many_columns_the_leading_ones_stay():
+    end = end_of(Settings(rank=5))
     narrow = start_of(problem_of(Settings(rank=2)), Settings(rank=2), {"factors": end})
-    np.testing.assert_array_equal(narrow.row_factors, end.row_factors[:, :2])
+    a, values, b = np.linalg.svd(end.row_factors @ end.column_factors.T)
+    nearest = (a[:, :2] * values[:2]) @ b[:2]
+    np.testing.assert_allclose(narrow.row_factors @ narrow.column_factors.T, nearest, atol=1e-10)
+    np.testing.assert_array_equal(narrow.row_intercepts, end.row_intercepts)
 
 
 def test_factors_begin_beside_the_intercepts_of_a_simpler_model():

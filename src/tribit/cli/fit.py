@@ -170,13 +170,18 @@ def fit(
         {
             "model": str(out),
             "rows x columns": f"{shape[0]} x {shape[1]}",
-            "rho": f"{model.rho_:.4f}" if isinstance(model.rho_, float) else str(rho),
+            "rho": _named(model.rho_),
             **_chosen(model),
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )
+
+
+def _named(rho: Any) -> str:
+    """Return a number, or what kind of model it is."""
+    return f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho.name}"
 
 
 def _chosen(model: Any) -> dict[str, str]:

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from tribit.selection.record import Candidate, Search
 from tribit.selection.search import choose
-from tribit.selection.settings import AUTO, CHOOSABLE, Settings
-from tribit.selection.settle import begun, calibrated, is_auto, options_of, settled
-from tribit.selection.trials import SCORINGS, Options, suited
+from tribit.selection.settings import CHOOSABLE, Settings
+from tribit.selection.trials import SCORINGS, Options
 
 __all__ = [
-    "AUTO",
     "CHOOSABLE",
     "SCORINGS",
     "Candidate",
     "Options",
     "Search",
     "Settings",
-    "begun",
-    "calibrated",
     "choose",
-    "is_auto",
-    "options_of",
-    "settled",
-    "suited",
 ]

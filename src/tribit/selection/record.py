@@ -49,7 +49,8 @@ class Search:
     candidates : tuple of Candidate
         In the order in which they were tried.
     best : Candidate or None
-        The one with the smallest score; None where there was too little data to hold any out.
+        The one that was chosen: of the candidates with the smallest score in each family the simplest that no richer
+        one clearly beats; None where there was too little data to hold any out.
     scoring, target : str
         The measure, and the entries it is for.
     n_held_out, n_folds : int
@@ -58,6 +59,8 @@ class Search:
         How long the search took, without the last fit on all entries.
     stop_reason : str
         Why no more candidates were tried.
+    density : float
+        The share of the matrix that is observed.
     """
 
     candidates: tuple[Candidate, ...] = field(repr=False)
@@ -68,6 +71,7 @@ class Search:
     n_folds: int
     seconds: float
     stop_reason: str
+    density: float
     #: Where the last fit of each family ended, on the entries of the first fold.
     ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
     #: ``x``, labels and weights of the held-out entries under the best candidate.

@@ -36,7 +36,10 @@ SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018
 RANK, MOST_COLUMNS = 10, 80
 #: A column is in use when its singular value is above this share of the largest.
 IN_USE = 0.02
-COLUMNS_MARGIN = 3e-3  #: more columns must lower the score by this share
+COLUMNS_MARGIN = 3e-3  #: another number of columns must lower the score by this share
+#: Ridge weights beside fewer columns, as shares of that beside more.
+SHRUNK_LESS = (0.6, 0.4, 0.27, 0.18, 0.12)
+FEWER = (5, 2, 1)  #: such numbers of columns
 #: First ridge weights beside mask features, as multiples of the best without them: of the factors and of the features.
 MASK_STARTS = ((1.0, 5.0), (1.5, 2.5))
 #: Steps in which they are refined: of the features, of the factors.
@@ -80,7 +83,7 @@ def choose(
     began = time.perf_counter()
     too_few = _too_few(observations)
     if too_few is not None:
-        return Search((), None, scoring, target, 0, 0, 0.0, too_few)
+        return Search((), None, scoring, target, 0, 0, 0.0, too_few, observations.density)
     folds = make_folds(observations, weights, draws)
     deadline = None if max_time is None else began + max_time
     trials = Trials(
@@ -108,7 +111,7 @@ def choose(
             RuntimeWarning,
             stacklevel=2,
         )
-    best = trials.best
+    best = trials.chosen
     return Search(
         tuple(trials.candidates),
         best,
@@ -118,6 +121,7 @@ def choose(
         len(folds),
         time.perf_counter() - began,
         reason,
+        observations.density,
         folds[0].ends,
         None if best is None else trials.held_out[best],
     )
@@ -147,6 +151,8 @@ class _Stages:
     def __init__(self, trials: Trials, base: Settings, free: frozenset[str]) -> None:
         self.trials, self.base, self.free = trials, base, free
         self.notes: list[str] = []
+        #: The best factors with no fewer columns than the first had.
+        self.wide: Candidate | None = None
         zero = np.zeros(1)
         self.unit = 4.0 * float(trials.options.link.second(zero, 1)[0])
 
@@ -156,7 +162,10 @@ class _Stages:
         if "gammas" in self.free or not self.base.mixed:
             best = self._intercepts()
             best = self._factors(best)
-            best = self._mask_features(best)
+            # What the mask brings has room in more columns than the labels alone can fill.
+            featured = self._mask_features(self.wide or best)
+            if featured.score < best.score:
+                best = featured
         if "gammas" in self.free or self.base.mixed:
             self._mixtures(best)
 
@@ -191,9 +200,31 @@ class _Stages:
             best = self.trials.score(settings)
         # Where factors bring next to nothing, more of them bring no more.
         helps = best.score < start.score * (1.0 - COLUMNS_MARGIN)
-        return self._columns(best) if "rank" in self.free and helps else best
+        if "rank" not in self.free or not helps:
+            return best
+        self.wide = self._more_columns(best)
+        return self._fewer_columns(self.wide)
 
-    def _columns(self, best: Candidate) -> Candidate:
+    def _fewer_columns(self, best: Candidate) -> Candidate:
+        """Try far fewer columns, shrunk less: the ridge that keeps many quiet shrinks the few that count as well."""
+        l2 = best.settings.l2
+        shares = SHRUNK_LESS if "l2" in self.free else (1.0,)
+        firsts = [
+            self.trials.score(replace(best.settings, rank=rank, l2=shares[0] * l2))
+            for rank in FEWER
+            if rank < best.settings.rank
+        ]
+        if not firsts:
+            return best
+        narrow = min(firsts, key=lambda candidate: candidate.score)
+        if narrow.score > best.score * (1.0 + FAR):
+            return best
+        found = self._path(
+            [share * l2 for share in shares], lambda l2: replace(narrow.settings, l2=l2)
+        )
+        return found if found.score < best.score * (1.0 - COLUMNS_MARGIN) else best
+
+    def _more_columns(self, best: Candidate) -> Candidate:
         """Double the number of columns while all of them are in use and more of them help."""
         while True:
             rank = min(2 * best.settings.rank, MOST_COLUMNS, *self.trials.folds[0].train.shape)
@@ -233,7 +264,7 @@ class _Stages:
             return plain
         best = self._refined(best, "l2_mask", MASK_STEP)
         best = self._refined(best, "l2", FACTOR_STEP)
-        return best if best is first else self._refined(best, "l2_mask", np.sqrt(MASK_STEP))
+        return best if best is first else self._refined(best, "l2_mask", MASK_STEP**0.5)
 
     def _with_mask(self, settings: Settings, factors: float, features: float) -> Settings:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)

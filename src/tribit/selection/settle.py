@@ -63,12 +63,27 @@ def settled(
     base = Settings(**fixed)
     _check_solver(base, solver)
     free = _that_matter(base, free - {"rho"}, estimator.intercept)
+    if free and estimator.imputed is not None:
+        raise InvalidInputError(
+            "With imputed nothing can be left to choose, as that model may have seen what a search would hold out: pass "
+            f"{', '.join(name for name in CHOOSABLE if name in free)}."
+        )
     if not free and not calibrates(estimator):
         return base, None
     options = options_of(estimator)
     refused = _beyond_the_search(base, free, options)
     if refused is not None:
-        search = Search((), None, estimator.scoring, estimator.target, 0, 0, 0.0, refused)
+        search = Search(
+            (),
+            None,
+            estimator.scoring,
+            estimator.target,
+            0,
+            0,
+            0.0,
+            refused,
+            observations.density,
+        )
         return base, search
     if isinstance(base.rho, str):
         base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))

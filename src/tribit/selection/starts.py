@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tribit.constraints import Rank
 from tribit.factors import Factors
 from tribit.features import FeaturedObjective
 from tribit.problem import Problem
@@ -62,8 +63,10 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
 
 
 def _widened(end: Factors, fresh: Factors) -> Factors:
-    """Return ``end`` with as many columns as ``fresh``, the new ones small."""
-    k = min(end.rank, fresh.rank)
+    """Return ``end`` with as many columns as ``fresh``: new ones are small, of too many the leading ones stay."""
+    if end.rank > fresh.rank:
+        return _narrowed(end, fresh.rank)
+    k = end.rank
     share = NEW_COLUMNS if k else 1.0
     sides = [
         np.hstack([old[:, :k], share * new[:, k:]])
@@ -73,3 +76,9 @@ def _widened(end: Factors, fresh: Factors) -> Factors:
         )
     ]
     return replace(end, row_factors=sides[0], column_factors=sides[1])
+
+
+def _narrowed(end: Factors, rank: int) -> Factors:
+    """Return the end with the leading singular vectors of ``U V'`` alone."""
+    U, V = Rank(rank).project(end.row_factors, end.column_factors)
+    return replace(end, row_factors=U, column_factors=V)

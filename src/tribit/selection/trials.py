@@ -33,6 +33,8 @@ Labels = NDArray[np.int8]
 #: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
 #: held out in turn as it takes to judge on ENOUGH.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
+#: A richer family must be ahead by so many standard errors of the difference.
+CLEARLY = 0.5
 #: A difference between candidates shows long before the last digits of their fits.
 TOLERANCE, MOST_SWEEPS = 2e-4, 300
 
@@ -89,15 +91,22 @@ def make_folds(
     ]
 
 
+def _losses(link: Link, x: Array, labels: Labels) -> Array:
+    return np.where(labels > 0, link.loss(x, 1), link.loss(x, -1))
+
+
+def _errors(link: Link, x: Array, labels: Labels) -> Array:
+    return np.asarray((link.probability(x) >= 0.5) != (labels > 0), dtype=np.float64)
+
+
 def log_loss(link: Link, x: Array, labels: Labels, weights: Array) -> float:
     """Return the weighted mean of ``-log P(label)``."""
-    losses = np.where(labels > 0, link.loss(x, 1), link.loss(x, -1))
-    return float(np.average(losses, weights=weights))
+    return float(np.average(_losses(link, x, labels), weights=weights))
 
 
 def sign_error(link: Link, x: Array, labels: Labels, weights: Array) -> float:
     """Return the weighted share of the signs that are wrong."""
-    return float(np.average((link.probability(x) >= 0.5) != (labels > 0), weights=weights))
+    return float(np.average(_errors(link, x, labels), weights=weights))
 
 
 def misorder(link: Link, x: Array, labels: Labels, weights: Array) -> float:  # noqa: ARG001
@@ -114,6 +123,13 @@ SCORINGS: dict[str, Callable[[Link, Array, Labels, Array], float]] = {
     "log_loss": log_loss,
     "error": sign_error,
     "auc": misorder,
+}
+
+
+#: What single entries lose, where the measure is a mean of such losses.
+ENTRY_LOSSES: dict[str, Callable[[Link, Array, Labels], Array]] = {
+    "log_loss": _losses,
+    "error": _errors,
 }
 
 
@@ -150,6 +166,39 @@ class Trials:
         """
         allowed = (c for c in self.candidates if self.eligible(c.settings))
         return min(allowed, key=lambda candidate: candidate.score, default=None)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The best of the simplest family that no richer one clearly beats.
+
+        Richer is what was tried later. It must be ahead by half a standard error of the difference, entry by entry:
+        on little data the smallest of several scores is often the luckiest.
+        """
+        families: dict[str, Candidate] = {}
+        for candidate in self.candidates:
+            family = candidate.settings.family
+            if self.eligible(candidate.settings) and (
+                family not in families or candidate.score < families[family].score
+            ):
+                families[family] = candidate
+        chosen: Candidate | None = None
+        for candidate in families.values():
+            if chosen is None or self._ahead(candidate, chosen):
+                chosen = candidate
+        return chosen
+
+    def _ahead(self, rich: Candidate, simple: Candidate) -> bool:
+        """Return whether the held-out entries clearly prefer the first to the second."""
+        measure = ENTRY_LOSSES.get(self.scoring)
+        if measure is None:  # no loss of single entries
+            return rich.score < simple.score
+        link = self.options.link
+        (x, labels, weights), (other, _, _) = self.held_out[rich], self.held_out[simple]
+        gains = measure(link, other, labels) - measure(link, x, labels)
+        share = weights / np.sum(weights)
+        mean = float(share @ gains)
+        error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
+        return mean > CLEARLY * error
 
     def known(self, settings: Settings) -> Candidate | None:
         """Return the candidate with these settings, if it was tried."""
