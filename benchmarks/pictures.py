@@ -161,8 +161,7 @@ def main() -> None:
     found = searches()
     the_mask(found)
     the_path(found)
-    search, density = found["Coat"]
-    write(plots.search(search), "search.png")
+    write(plots.search(found["Coat"][0]), "search.png")
     the_lists()
 
 

@@ -65,7 +65,7 @@ def settled(
     free = _that_matter(base, free - {"rho"}, estimator.intercept)
     if free and estimator.imputed is not None:
         raise InvalidInputError(
-            "With imputed nothing can be left to choose, as that model may have seen what a search would hold out: pass "
+            "With imputed nothing can be left to choose, as that model may have seen what a search holds out: pass "
             f"{', '.join(name for name in CHOOSABLE if name in free)}."
         )
     if not free and not calibrates(estimator):
