@@ -207,7 +207,7 @@ def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratin
     assert code == 0
     assert err.startswith(f"Warning: The file keeps rho='{name}' but not the model")
     assert err.count("\n") == 1
-    assert re.search(rf"rho +{name}\n", out)
+    assert re.search(rf"rho +by entry, {name}\n", out)
     assert load(path).rho == name
 
 

@@ -16,13 +16,13 @@ def low_rank(shape=(60, 40), *, density=0.4, rank=2, size=2.0, intercepts=1.0, s
     return np.where(rng.random(shape) < density, labels, 0)
 
 
-def telling_mask(shape=(200, 60), *, seed=0):
+def telling_mask(shape=(400, 60), *, seed=0):
     """Return labels that depend on a row's group, which a row's labels hardly tell, and its mask does."""
     rng = np.random.default_rng([seed, 2])
     group, taste, place = (rng.choice([-1, 1], size) for size in (shape[0], shape[1], shape[1]))
     X = 2.0 * group[:, None] * taste
     labels = np.where(rng.random(shape) < expit(X), 1, -1)
-    seen = rng.random(shape) < np.where(group[:, None] * place > 0, 0.15, 0.02)
+    seen = rng.random(shape) < np.where(group[:, None] * place > 0, 0.1, 0.01)
     return np.where(seen, labels, 0)
 
 
