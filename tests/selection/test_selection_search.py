@@ -183,6 +183,14 @@ def test_the_best_has_the_smallest_score_of_its_family(search):
     assert np.average(losses, weights=weights) == pytest.approx(search.best.score)
 
 
+def test_what_is_chosen_is_not_always_the_smallest_score(monkeypatch):
+    monkeypatch.setattr(Trials, "chosen", property(lambda trials: trials.candidates[1]))
+    search = chosen(n_candidates=4)
+    assert search.best is search.candidates[1]
+    x, labels, _ = search.held_out
+    assert np.mean(np.logaddexp(0, -labels * x)) == pytest.approx(search.best.score)
+
+
 def test_no_settings_are_tried_twice(search):
     settings = [candidate.settings for candidate in search.candidates]
     assert len(set(settings)) == len(settings)

@@ -77,6 +77,11 @@ class Search:
     #: ``x``, labels and weights of the held-out entries under the best candidate.
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def measure(self) -> str:
+        """What the scores are, in words: of all of them less is better."""
+        return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
+
     def families(self) -> dict[str, Candidate]:
         """Return the best candidate of each family of models, in the order in which they were first tried."""
         found: dict[str, Candidate] = {}
@@ -111,7 +116,7 @@ class Search:
         )
         return (
             f"Chose {self.best.settings}.\n"
-            f"Best {self.scoring} on {self.n_held_out} held-out entries by kind of model: {measured} "
+            f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model: {measured} "
             f"({len(self.candidates)} candidates, {self.seconds:.1f} s)."
         )
 
