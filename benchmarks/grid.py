@@ -23,7 +23,8 @@ from tribit.datasets import coat, movielens100k, senate
 from tribit.experiments.settings import simplex
 from tribit.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options, Settings
-from tribit.selection.trials import Fold, fit_from, log_loss, make_folds
+from tribit.selection.scores import log_loss
+from tribit.selection.trials import Fold, fit_from, make_folds
 
 #: Probabilities an entry may reach: the six radii, in units of the link.
 REACHES = (0.55, 0.62, 0.75, 0.9, 0.97, 0.997)

@@ -24,7 +24,7 @@ from tribit import plots
 from tribit.experiments.canvas import STYLE
 from tribit.propensity import cross_fitted
 from tribit.selection import Candidate, Options, Search
-from tribit.selection.search import SHARES
+from tribit.selection.stages import SHARES
 from tribit.selection.trials import Trials, make_folds
 
 STATIC = Path(__file__).resolve().parent.parent / "docs" / "_static"

@@ -90,7 +90,7 @@ class BinaryMatrixCompletion(FactorModel):
         from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``. "auto" is "lbfgs"
-        for mask features and for rank 0, else "newton".
+        for mask features and for rank 0 without a ball, else "newton".
     max_iter : int or None, default=None
         Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps, projected_gradient
         2000).

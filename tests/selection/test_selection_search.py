@@ -9,11 +9,12 @@ from selection_data import low_rank, observed, telling_mask
 from tribit.factors import Factors
 from tribit.links import Logistic, Probit
 from tribit.selection import Candidate, Options, Search, Settings, choose
-from tribit.selection import search as module
+from tribit.selection import stages as module
 from tribit.selection import trials as trials_module
 from tribit.selection.rule import mixture
-from tribit.selection.search import ABOVE_0, FAR, WORTH, _keeps, _Stages
+from tribit.selection.search import ABOVE_0, _keeps
 from tribit.selection.settings import CHOOSABLE
+from tribit.selection.stages import FAR, WORTH, Stages
 from tribit.selection.trials import Trials, fit_from, make_folds
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
@@ -55,7 +56,7 @@ class Scripted:
 
 
 def stages(name, function, free=EVERYTHING, base=None):
-    return _Stages(Scripted(name, function), base or Settings(), free)
+    return Stages(Scripted(name, function), base or Settings(), free)
 
 
 # Paths
@@ -223,7 +224,7 @@ def test_the_largest_ridge_is_where_factors_vanish(link, shape):
     options = Options(link, intercept=False, dtype="float64", n_jobs=1)
     folds = make_folds(seen, None, np.random.default_rng(0))
     trials = Trials(folds, options, scoring="log_loss", most=None, deadline=None)
-    largest = _Stages(trials, Settings(), EVERYTHING)._largest_ridge(Settings(rank=0))
+    largest = Stages(trials, Settings(), EVERYTHING)._largest_ridge(Settings(rank=0))
     sizes = []
     for share in (1.02, 0.9):
         settings = Settings(rank=2, l2=share * largest)
@@ -240,7 +241,7 @@ def test_columns_in_use():
     U, V = np.linalg.qr(rng.normal(size=(9, 3)))[0], np.linalg.qr(rng.normal(size=(7, 3)))[0]
     folds = make_folds(observed(A), None, rng)
     trials = Trials(folds, OPTIONS, scoring="log_loss", most=None, deadline=None)
-    steps = _Stages(trials, Settings(), EVERYTHING)
+    steps = Stages(trials, Settings(), EVERYTHING)
     for smallest, used in ((0.03, True), (0.01, False)):
         folds[0].ends["factors"] = Factors.of(U * np.array([1.0, 0.5, smallest]), V)
         assert steps._all_in_use() is used
@@ -282,7 +283,7 @@ class Surface(Scripted):
 
 def narrowed(function, free=EVERYTHING):
     trials = Surface(function)
-    steps = _Stages(trials, Settings(), free)
+    steps = Stages(trials, Settings(), free)
     best = Candidate(Settings(rank=10, l2=8.0), function(10, 8.0), (), 0.0, 0)
     return steps._fewer_columns(best).settings, trials.tried
 

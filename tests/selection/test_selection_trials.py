@@ -17,18 +17,15 @@ from tribit.features import FeaturedObjective
 from tribit.links import Logistic, Probit
 from tribit.propensity import row_column
 from tribit.selection import trials as module
+from tribit.selection.scores import SCORINGS, log_loss, misorder, sign_error
 from tribit.selection.settings import Settings
 from tribit.selection.starts import start_of
 from tribit.selection.trials import (
-    SCORINGS,
     Options,
     SearchEndedError,
     Trials,
     fit_from,
-    log_loss,
     make_folds,
-    misorder,
-    sign_error,
     suited,
 )
 from tribit.solvers import LBFGS, Newton

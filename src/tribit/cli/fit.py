@@ -193,5 +193,6 @@ def _chosen(model: Any) -> dict[str, str]:
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
     return {
         "chosen": str(model.search_.best.settings),
-        f"held-out {model.search_.scoring}": f"{scores} ({model.search_.n_held_out} entries)",
+        f"held-out {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
+        "probabilities": "the link's" if model.calibration_ is None else model.calibration_.name,
     }

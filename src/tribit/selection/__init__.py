@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from tribit.selection.record import Candidate, Search
+from tribit.selection.scores import SCORINGS
 from tribit.selection.search import choose
 from tribit.selection.settings import CHOOSABLE, Settings
-from tribit.selection.trials import SCORINGS, Options
+from tribit.selection.trials import Options
 
 __all__ = [
     "CHOOSABLE",

@@ -19,10 +19,11 @@ from tribit.problem import Problem
 from tribit.progress import candidates_bar
 from tribit.risks import Missingness, check_gammas, check_rho
 from tribit.selection.record import Search
+from tribit.selection.scores import SCORINGS
 from tribit.selection.search import ABOVE_0, choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
 from tribit.selection.starts import start_of
-from tribit.selection.trials import SCORINGS, Options
+from tribit.selection.trials import Options
 from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.uncertainty.calibrate import calibration_losses
 from tribit.uncertainty.calibrators import Calibrator, Identity

@@ -12,23 +12,18 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
-from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.links import Link
 from tribit.observations import Observations
 from tribit.problem import Problem, make_problem
 from tribit.risks import Missingness
 from tribit.selection.record import Candidate
+from tribit.selection.scores import ENTRY_LOSSES, SCORINGS, Array, Labels
 from tribit.selection.settings import Settings
 from tribit.selection.starts import start_of
 from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
-
-Array = NDArray[np.floating[Any]]
-Labels = NDArray[np.int8]
 
 #: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
 #: held out in turn as it takes to judge on ENOUGH.
@@ -89,48 +84,6 @@ def make_folds(
         )
         for part in range(used)
     ]
-
-
-def _losses(link: Link, x: Array, labels: Labels) -> Array:
-    return np.where(labels > 0, link.loss(x, 1), link.loss(x, -1))
-
-
-def _errors(link: Link, x: Array, labels: Labels) -> Array:
-    return np.asarray((link.probability(x) >= 0.5) != (labels > 0), dtype=np.float64)
-
-
-def log_loss(link: Link, x: Array, labels: Labels, weights: Array) -> float:
-    """Return the weighted mean of ``-log P(label)``."""
-    return float(np.average(_losses(link, x, labels), weights=weights))
-
-
-def sign_error(link: Link, x: Array, labels: Labels, weights: Array) -> float:
-    """Return the weighted share of the signs that are wrong."""
-    return float(np.average(_errors(link, x, labels), weights=weights))
-
-
-def misorder(link: Link, x: Array, labels: Labels, weights: Array) -> float:  # noqa: ARG001
-    """Return 1 - AUC: how often a dislike is ranked above a like."""
-    if (labels > 0).all() or (labels < 0).all():
-        raise InvalidInputError(
-            "scoring='auc' needs likes and dislikes among the held-out entries; use 'log_loss'."
-        )
-    return float(1.0 - roc_auc_score(labels > 0, x, sample_weight=weights))
-
-
-#: What ``scoring`` may be; each the smaller the better.
-SCORINGS: dict[str, Callable[[Link, Array, Labels, Array], float]] = {
-    "log_loss": log_loss,
-    "error": sign_error,
-    "auc": misorder,
-}
-
-
-#: What single entries lose, where the measure is a mean of such losses.
-ENTRY_LOSSES: dict[str, Callable[[Link, Array, Labels], Array]] = {
-    "log_loss": _losses,
-    "error": _errors,
-}
 
 
 class SearchEndedError(Exception):
