@@ -2,6 +2,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
 from tribit.observations import Observations, as_observations
 from tribit.randomness import generator
 
@@ -719,3 +720,15 @@ def test_the_labels_of_a_pandas_frame_become_ids():
     assert counted.column_ids is None
     with pytest.raises(InvalidInputError, match="The index holds 7 at positions 0 and 1"):
         Observations.from_matrix(frame.set_axis([7, 7], axis=0))
+
+
+@pytest.mark.parametrize("like_at", [None, 1.0])
+def test_zeros_that_may_be_dislikes_are_told(like_at):
+    with pytest.warns(
+        TribitWarning, match="X holds 2 zeros and no dislike: 0 was read as unobserved"
+    ):
+        Observations.from_matrix([[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]], like_at=like_at)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Observations.from_matrix([[1.0, 0.0, np.nan], [np.nan, -1.0, 0.0]])
+        Observations.from_matrix([[1, 0, 1], [0, 1, 0]])  # likes alone, as PU data come

@@ -265,3 +265,11 @@ def test_a_failed_write_keeps_the_old_table(tmp_path):
         write_table(path, {"a": np.array([Unprintable()], dtype=object)})
     assert read_table(path).columns["a"].tolist() == ["1"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_positions_may_be_numbers(tmp_path):
+    path = tmp_path / "bare.tsv"
+    path.write_text("a\tx\t5\nb\ty\t1\n")
+    by_number = observations_from_file(path, row=0, column=1, value=2, like_at=4)
+    assert by_number.labels.tolist() == [1, -1]
+    assert by_number.row_ids.tolist() == ["a", "b"]

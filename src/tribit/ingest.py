@@ -7,6 +7,7 @@ what is wrong, where, and what to do.
 from __future__ import annotations
 
 import operator
+import warnings
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
 from tribit.ids import (
     AnyArray,
     Positions,
@@ -73,8 +74,23 @@ def entries_from_matrix(X: Any, like_at: float | None) -> Entries:
     if values.dtype.kind == "b":
         values = values.astype(np.int8)
     labels = as_labels(values, like_at, lambda p: f"row {rows[p]}, column {columns[p]} of X")
+    if not sp.issparse(X) and np.all(labels > 0):
+        _warn_of_zeros(dense, like_at)
     entries = Entries(rows.astype(np.int64), columns.astype(np.int64), labels, shape)
     return merge_duplicates(entries, "error", lambda p: f"stored entry {kept[p]}")
+
+
+def _warn_of_zeros(dense: AnyArray, like_at: float | None) -> None:
+    """Warn where 0 may have been meant as a dislike: beside likes alone, where something else says unobserved."""
+    zeros = int(np.count_nonzero(dense == 0))
+    marked = like_at is not None or bool(np.isnan(dense).any())
+    if zeros and marked:
+        warnings.warn(
+            f"X holds {zeros} zeros and no dislike: 0 was read as unobserved. Write dislikes as -1 if that is what the "
+            "zeros are.",
+            TribitWarning,
+            stacklevel=5,
+        )
 
 
 def entries_from_pairs(pairs: Pairs, duplicates: Duplicates = "error") -> Entries:

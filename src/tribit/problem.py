@@ -214,8 +214,8 @@ def _rank(rank: Any, shape: tuple[int, int], intercept: bool) -> int:
         return 0
     if not 1 <= rank <= max(shape):
         raise InvalidInputError(
-            f"rank must be from 1 to {max(shape)}, the larger side of the {shape[0]} x {shape[1]} matrix; "
-            f"got {rank}."
+            f"rank must be from {0 if intercept else 1} to {max(shape)}, the larger side of the {shape[0]} x "
+            f"{shape[1]} matrix; got {rank}."
         )
     return int(rank)
 

@@ -137,6 +137,8 @@ def observations_from_file(
     duplicates : {"error", "first", "last", "majority"}, default="error"
         As in :meth:`Observations.from_pairs`.
     """
+    # Positions may come as numbers.
+    row, column, value = str(row), str(column), None if value is None else str(value)
     table = read_table(path, [row, column] if value is None else [row, column, value])
     entries = entries_from_ids(
         table.ids(row),

@@ -524,7 +524,9 @@ def test_no_cell_is_said_to_be_certain():
 
 
 def test_a_calibrator_that_was_asked_for_and_left_out_is_told():
-    with pytest.warns(TribitWarning, match="calibration='platt' was left out, as nothing was held"):
+    with pytest.warns(
+        TribitWarning, match="calibration='platt' was left out, as too little was held"
+    ):
         model = make(calibration="platt").fit(FEW)
     assert model.calibration_ is None
     with warnings.catch_warnings():

@@ -333,7 +333,9 @@ def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
         found = search.families()
         ahead = 1.0 - module.OUT_OF_REACH
         assert found["mask features"].score < ahead * found["factors"].score
-        assert "mixture" not in found
+        # But for PU alone, which is another way to learn from what was not seen.
+        tried = {c.settings.gammas for c in search.candidates if c.settings.mixed}
+        assert tried <= {(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)}
         assert "so far ahead are mask features" in search.stop_reason
 
 
@@ -365,16 +367,52 @@ def test_a_sparse_matrix_is_spared_the_mixtures_unless_asked_for():
 
 
 def test_mixtures_begin_at_the_rule_s_and_stay_in_balls(search):
-    tried = [c.settings for c in search.candidates if c.settings.mixed]
+    tried = [c.settings for c in search.candidates if 0.0 < c.settings.gammas[0] < 1.0]
     likes = np.mean(A[A != 0] > 0)
     for settings in tried:
-        g_pn, g_pu, g_nu = settings.gammas
-        assert 0.0 < g_pn < 1.0
+        _, g_pu, g_nu = settings.gammas
         assert g_nu / (g_pu + g_nu) == pytest.approx(likes, abs=0.05)
         assert settings.radius is not None
         assert settings.radius == settings.alpha  # alpha is free here: that of the ball
     levels = {Logistic().level(p) for p in (module.SMALLER_BALL, *module.BALLS)}
     assert {settings.radius for settings in tried} <= levels
+
+
+def test_what_nobody_looks_at_is_disliked_and_pu_alone_is_found():
+    """Rows see what they like, and say so: then to count the unseen as disliked is near the truth."""
+    rng = np.random.default_rng(0)
+    taste = 2.5 * rng.standard_normal((120, 2)) @ rng.standard_normal((2, 60)) / np.sqrt(2)
+    taste += 0.8 * rng.standard_normal(60)
+    seen = rng.random(taste.shape) < 1.0 / (1.0 + np.exp(2.5 - 0.4 * taste))
+    labels = np.where(rng.random(taste.shape) < 1.0 / (1.0 + np.exp(-0.6 * taste)), 1, -1) * seen
+    for table, corner in ((labels, (0.0, 1.0, 0.0)), (-labels, (0.0, 0.0, 1.0))):
+        search = chosen(table)
+        tried = [c for c in search.candidates if c.settings.gammas == corner]
+        factors = search.families()["factors"]
+        assert search.best in tried
+        assert search.best.score < 0.98 * factors.score
+        # It sums over all entries: its ridges are that much stronger.
+        density = make_folds(observed(table), None, np.random.default_rng(0))[0].train.density
+        assert tried[0].settings.l2 > 0.5 * factors.settings.l2 / density
+
+
+def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
+    data = observed(A)
+    trials = Trials(
+        make_folds(data, None, np.random.default_rng(0)),
+        Options(Logistic(), n_jobs=1),
+        scoring="log_loss",
+        most=None,
+        deadline=None,
+    )
+    simple = trials.score(Settings(rank=2, l2=3.0))
+    rich = trials.score(Settings(rank=2, l2=3.0, mask_features=True, l2_mask=1e9))
+    x, labels, weights = trials.held_out[simple]
+    # Better at every entry by a hair: no error of the difference stands in its way.
+    trials.held_out[rich] = (x * (1.0 + 1e-6 * np.sign(x * labels)), labels, weights)
+    trials.candidates[1] = replace(rich, score=simple.score * (1.0 - 1e-5))
+    trials.held_out[trials.candidates[1]] = trials.held_out[rich]
+    assert trials.chosen is trials.candidates[0]
 
 
 @pytest.mark.parametrize(("said", "used"), [(0.2, 0.2), (0.0, 0.05), (0.9, 0.5)])
@@ -392,7 +430,7 @@ def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
     before = min(c.score for c in search.candidates if not c.settings.mixed)
     losses = -np.log(np.where(labels > 0, probabilities, 1 - probabilities))
     assert np.average(losses, weights=weights) == pytest.approx(before)  # of the best without one
-    first = next(c.settings for c in search.candidates if c.settings.mixed)
+    first = next(c.settings for c in search.candidates if 0.0 < c.settings.gammas[0] < 1.0)
     seen = make_folds(observed(A), None, np.random.default_rng(0))[0].train
     assert first.gammas == mixture(used, seen.density, seen.n_likes / seen.n_observed)
 

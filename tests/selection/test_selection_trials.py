@@ -15,6 +15,7 @@ from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.features import FeaturedObjective
 from tribit.links import Logistic, Probit
+from tribit.observations import Observations
 from tribit.propensity import row_column
 from tribit.selection import trials as module
 from tribit.selection.scores import SCORINGS, log_loss, misorder, sign_error
@@ -513,3 +514,16 @@ def test_after_a_ridge_without_factors_a_smaller_one_finds_them_again():
     _, warm = fit_from(SEEN, weak, OPTIONS, ends, draws, tol=1e-6)
     _, cold = fit_from(SEEN, weak, OPTIONS, {}, np.random.default_rng(0), tol=1e-6)
     assert warm.objective == pytest.approx(cold.objective, rel=1e-3)
+
+
+def test_folds_hold_out_both_labels_alike():
+    """A label of which there are few is in every fold, and in enough folds to be judged."""
+    rng = np.random.default_rng(3)
+    labels = np.ones((300, 200), dtype=int)
+    labels.flat[rng.choice(labels.size, 20, replace=False)] = -1
+    data = Observations.from_matrix(labels)
+    for seed in range(5):
+        folds = make_folds(data, None, np.random.default_rng(seed))
+        assert [fold.held_out.n_dislikes for fold in folds] == [4] * 5
+        sizes = [fold.held_out.n_observed for fold in folds]
+        assert max(sizes) - min(sizes) <= 1

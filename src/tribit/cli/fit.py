@@ -186,12 +186,16 @@ def _named(rho: Any) -> str:
 
 def _chosen(model: Any) -> dict[str, str]:
     """Return what the fit chose from the data, and why, as rows of a table."""
+    from tribit.selection.record import DONE  # noqa: PLC0415
+
     if model.search_ is None:
         return {}
     if model.search_.best is None:
         return {"chosen": f"nothing: {model.search_.stop_reason}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
+    ended = model.search_.stop_reason
     return {
+        **({} if ended == DONE else {"search": ended}),
         "chosen": str(model.search_.best.settings),
         f"held-out {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
         "probabilities": "the link's" if model.calibration_ is None else model.calibration_.name,

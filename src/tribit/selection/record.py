@@ -14,6 +14,9 @@ from tribit.selection.settings import Settings
 
 HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
 
+#: Why a search ends that has tried all it would.
+DONE = "every stage was done"
+
 
 @dataclass(frozen=True)
 class Candidate:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tribit.observations import Observations
-from tribit.selection.record import Candidate, Search
+from tribit.selection.record import DONE, Candidate, Search
 from tribit.selection.settings import Settings
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
@@ -54,7 +54,7 @@ def choose(
         eligible=lambda settings: _keeps(settings, base, free),
     )
     stages = Stages(trials, base, free)
-    reason = "every stage was done"
+    reason = DONE
     try:
         stages.run()
         reason = "; ".join([reason, *stages.notes])
@@ -87,6 +87,12 @@ def choose(
 
 def _too_few(observations: Observations) -> str | None:
     likes, dislikes = observations.n_likes, observations.n_dislikes
+    if not (likes and dislikes):
+        what, corner = ("likes", "(0, 1, 0)") if likes else ("dislikes", "(0, 0, 1)")
+        return (
+            f"only {what} were observed, which tell nothing apart; give unobserved entries weight with "
+            f"gammas={corner}, and pass rho"
+        )
     if min(likes, dislikes) < LEAST_OF_EACH or likes + dislikes < LEAST:
         return (
             f"{likes} likes and {dislikes} dislikes are too few to hold any out "

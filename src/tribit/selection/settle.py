@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from tribit.selection.scores import SCORINGS
 from tribit.selection.search import ABOVE_0, choose
 from tribit.selection.settings import AUTO, CHOOSABLE, Settings
 from tribit.selection.starts import start_of
-from tribit.selection.trials import Options
+from tribit.selection.trials import ENOUGH_RARE, Options
 from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.uncertainty.calibrate import calibration_losses
 from tribit.uncertainty.calibrators import Calibrator, Identity
@@ -61,13 +62,18 @@ def settled(
         fixed["rho"] = "low-rank" if weighted else None
     if "rank" in free:
         fixed["rank"] = min(Settings.rank, *observations.shape)
+    if fixed.get("alpha") is not None and "radius" in free and solver is None:
+        # The ball of this radius keeps every entry within alpha, and Newton's method can keep the ball.
+        fixed["radius"] = fixed["alpha"]
+        free -= {"radius"}
     base = Settings(**fixed)
     _check_solver(base, solver)
     free = _that_matter(base, free - {"rho"}, estimator.intercept)
-    if free and estimator.imputed is not None:
+    if estimator.imputed is not None and (free or calibrates(estimator)):
+        left = [name for name in CHOOSABLE if name in free] or ["calibration=None"]
         raise InvalidInputError(
             "With imputed nothing can be left to choose, as that model may have seen what a search holds out: pass "
-            f"{', '.join(name for name in CHOOSABLE if name in free)}."
+            f"{', '.join(left)}."
         )
     if not free and not calibrates(estimator):
         return base, None
@@ -86,6 +92,7 @@ def settled(
             observations.density,
         )
         return base, search
+    began = time.perf_counter()
     if isinstance(base.rho, str):
         base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
     weights = _weights(base.rho, observations) if estimator.target == "all" else None
@@ -99,7 +106,7 @@ def settled(
             scoring=estimator.scoring,
             weights=weights,
             n_candidates=estimator.n_candidates,
-            max_time=estimator.max_time,
+            max_time=_left(estimator.max_time, began),
             draws=draws,
             told=told,
         )
@@ -117,6 +124,13 @@ def options_of(estimator: Any) -> Options:
         estimator.inverse_power,
         estimator.imputed,
     )
+
+
+def _left(max_time: float | None, began: float) -> float | None:
+    """Return what a model of the mask has left of the time of a search; a first candidate is tried in any case."""
+    if max_time is None:
+        return None
+    return max(float(max_time) - (time.perf_counter() - began), 1e-6)
 
 
 def is_auto(value: Any) -> bool:
@@ -236,10 +250,11 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
     if estimator.calibration is None or search is None:
         return None
-    if search.held_out is None:
+    if search.held_out is None or _one_sided(search.held_out[1]):
         if calibrates(estimator):
             warnings.warn(
-                f"calibration={estimator.calibration!r} was left out, as nothing was held out: {search.stop_reason}.",
+                f"calibration={estimator.calibration!r} was left out, as too little was held out for it: "
+                f"{search.stop_reason}.",
                 TribitWarning,
                 stacklevel=3,
             )
@@ -251,6 +266,12 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
         losses = calibration_losses(x, labels, weights, link=link, random_state=0)
         name = min(losses, key=losses.__getitem__)
     return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
+
+
+def _one_sided(labels: NDArray[np.int8]) -> bool:
+    """Return whether one label is so rare among these entries that they tell next to nothing of it."""
+    likes = int(np.count_nonzero(labels > 0))
+    return min(likes, labels.size - likes) < ENOUGH_RARE
 
 
 def begun(problem: Problem, settings: Settings, search: Search | None) -> Factors:

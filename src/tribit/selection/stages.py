@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -50,6 +51,8 @@ MOST_UNOBSERVED = 100.0
 OUT_OF_REACH = 0.03
 #: The least and the most that a first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
+#: The ridge of intercepts under PU alone, as a multiple of what the number of entries asks for.
+CORNER_RIDGE = 4.0
 #: Mixtures near the rule's are tried where that is within this share of the best score.
 NEAR = 0.01
 #: A path ends when the score is worse by this share, or the second time it is worse at all.
@@ -192,6 +195,7 @@ class Stages:
                     "mixtures were not tried, so sparse is the matrix: pass gammas to have one"
                 )
                 return
+            self._corner(best)
             if self._far_ahead(best):
                 self.notes.append(
                     "mixtures were not tried, so far ahead are mask features, which they lack"
@@ -210,8 +214,8 @@ class Stages:
             mask_features=False,
             l2_mask=self.base.l2_mask,
         )
-        if best is None and "l2_intercept" in self.free:
-            settings = replace(settings, l2_intercept=self.unit)
+        if best is None:
+            settings = self._first_ridges(settings, seen.density)
         found = self._balls(settings)
         if share is None or best is None:
             return
@@ -220,6 +224,43 @@ class Stages:
         for factor in (2.0, 0.5):
             other = mixture(min(factor * share, 1.0), seen.density, seen.n_likes / seen.n_observed)
             self.trials.score(replace(found.settings, gammas=other))
+
+    def _first_ridges(self, settings: Settings, density: float) -> Settings:
+        """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
+        imputed = 1.0 - settings.gammas[0]
+        weight = settings.gammas[0] + imputed / density
+        if "l2" in self.free:
+            settings = replace(settings, l2=self.unit * weight)
+        if "l2_intercept" in self.free:
+            settings = replace(settings, l2_intercept=self.unit * weight)
+        return settings
+
+    def _corner(self, best: Candidate | None) -> None:
+        """Try PU alone (NU where dislikes prevail): that what was not seen is disliked may be near the truth."""
+        if best is None or not best.settings.rank:
+            return
+        seen = self.trials.folds[0].train
+        gammas = (0.0, 1.0, 0.0) if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
+        ridges: dict[str, Any] = {}
+        # It sums over all entries, with observed ones 1 / q times: so much stronger are its ridges.
+        if "l2" in self.free:
+            ridges["l2"] = best.settings.l2 / seen.density
+        if "l2_intercept" in self.free and best.settings.l2_intercept is not None:
+            ridges["l2_intercept"] = CORNER_RIDGE * best.settings.l2_intercept / seen.density
+        settings = replace(
+            best.settings,
+            gammas=gammas,
+            radius=self.base.radius,
+            alpha=self.base.alpha,
+            mask_features=False,
+            l2_mask=self.base.l2_mask,
+            **ridges,
+        )
+        if "radius" in self.free:
+            settings = self._inside(settings, self.trials.options.link.level(SMALLER_BALL))
+        found = self.trials.score(settings)
+        if found.score < best.score * (1.0 + NEAR):
+            self._refined(self._refined(found, "l2_intercept", 3.0), "radius", 1.5)
 
     def _far_ahead(self, best: Candidate | None) -> bool:
         """Return whether mask features have gained more than any mixture without them could."""
@@ -264,7 +305,10 @@ class Stages:
             moved = best
             while True:
                 value = getattr(moved.settings, name) * factor
-                tried = self.trials.score(replace(moved.settings, **{name: value}))
+                changed = replace(moved.settings, **{name: value})
+                if name == "radius":
+                    changed = self._inside(changed, value)
+                tried = self.trials.score(changed)
                 if tried.score >= moved.score * (1.0 - WORTH):
                     break
                 moved = tried

@@ -28,8 +28,12 @@ from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 #: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
 #: held out in turn as it takes to judge on ENOUGH.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
+#: So many entries of the rarer label are held out, as far as there are so many.
+ENOUGH_RARE = 20
 #: A richer family must be ahead by so many standard errors of the difference.
 CLEARLY = 0.5
+#: ... and by this share of the score: of two models that are nearly the same the simpler is chosen.
+LEAST_GAIN = 5e-4
 #: A difference between candidates shows long before the last digits of their fits.
 TOLERANCE, MOST_SWEEPS = 2e-4, 300
 
@@ -70,9 +74,21 @@ def make_folds(
     n = observations.n_observed
     if weights is None:
         weights = np.ones(n)
-    parts = 10 if n >= MANY else FIFTHS
-    used = 1 if n >= MANY else min(MOST_FOLDS, -(-ENOUGH * FIFTHS // n))
-    number = draws.permutation(np.arange(n) % parts)
+    rarer = min(observations.n_likes, observations.n_dislikes)
+    once = n >= MANY and rarer >= 10 * ENOUGH_RARE
+    parts = 10 if once else FIFTHS
+    needed = max(-(-ENOUGH * FIFTHS // n), 1)
+    used = 1 if once else min(MOST_FOLDS, needed)
+    # A rare label must be among what is held out, or nothing can be said of it.
+    while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
+        used += 1
+    number = np.empty(n, dtype=np.int64)
+    likes = observations.labels > 0
+    for label in (likes, ~likes):
+        count = int(np.count_nonzero(label))
+        # From the last part down, so that the sizes of the parts differ by one in all, not by one a label.
+        spread = np.arange(count) if label is likes else parts - 1 - np.arange(count)
+        number[label] = draws.permutation(spread % parts)
     places = np.arange(n)
     return [
         Fold(
@@ -151,7 +167,7 @@ class Trials:
         share = weights / np.sum(weights)
         mean = float(share @ gains)
         error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
-        return mean > CLEARLY * error
+        return mean > max(CLEARLY * error, LEAST_GAIN * abs(simple.score))
 
     def known(self, settings: Settings) -> Candidate | None:
         """Return the candidate with these settings, if it was tried."""
