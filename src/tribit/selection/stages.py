@@ -178,7 +178,10 @@ class Stages:
             return plain
         best = self._refined(best, "l2_mask", MASK_STEP)
         best = self._refined(best, "l2", FACTOR_STEP)
-        return best if best is first else self._refined(best, "l2_mask", MASK_STEP**0.5)
+        if best is first:
+            return best
+        best = self._refined(best, "l2_mask", MASK_STEP**0.5)
+        return self._refined(best, "l2", FACTOR_STEP**0.5)
 
     def _with_mask(self, settings: Settings, factors: float, features: float) -> Settings:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)
