@@ -33,6 +33,8 @@ WIDTH, DPI = 8.0, 110
 SPLITS = range(5)
 WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.5, 1.7, 2.0)
 BLUE, GREEN, ORANGE, RED, GREY = "tab:blue", "tab:green", "tab:orange", "tab:red", "0.45"
+#: Bars end there, in percent.
+CUT = 5.0
 
 
 @contextmanager
@@ -69,8 +71,10 @@ def the_mask(found: dict[str, tuple[Search, float]]) -> None:
                     continue
                 change = 100 * (best[family].score / best["factors"].score - 1)
                 label = family if place == 0 else None
-                bar = right.bar(place + shift, change, 0.36, color=colour, label=label)
-                right.bar_label(bar, fmt="%+.2f", fontsize=7)
+                # What is far behind would leave no room for the rest: its bar is cut, its number says how far.
+                shown = float(np.clip(change, -CUT, CUT))
+                bar = right.bar(place + shift, shown, 0.36, color=colour, label=label)
+                right.bar_label(bar, [f"{change:+.2f}"], fontsize=7)
         right.axhline(0, color="black", linewidth=0.6)
         words = [name.replace(", ", ",\n").replace("Experiment", "Exp.") for name in names]
         right.set_xticks(range(len(names)), words, fontsize=7)
