@@ -116,8 +116,8 @@ def test_every_kind_of_matrix_and_of_scores(kind):
 
 
 def fitted(train, seed=0, **parameters):
-    model = BinaryMatrixCompletion(rank=2, n_jobs=1, random_state=seed, l2=0.5, **parameters)
-    return model.fit(train)
+    fixed = {"gammas": (1, 0, 0), "rank": 2, "l2": 0.5, "l2_intercept": 0.5, "mask_features": False}
+    return BinaryMatrixCompletion(n_jobs=1, random_state=seed, **fixed | parameters).fit(train)
 
 
 def test_a_model_ranks_as_it_recommends():

@@ -261,7 +261,15 @@ def test_a_finder_of_observed_likes_finds_what_is_popular():
     rng = np.random.default_rng(0)
     often = np.linspace(0.05, 0.9, 20)
     A = np.where(rng.random((60, 20)) < 0.8, 1, -1) * (rng.random((60, 20)) < often)
-    judge = BinaryMatrixCompletion(rank=2, n_jobs=1, random_state=0).fit(A)
+    judge = BinaryMatrixCompletion(
+        (1, 0, 0),
+        rank=2,
+        l2=5.0,
+        l2_intercept=5.0,
+        mask_features=False,
+        n_jobs=1,
+        random_state=0,
+    ).fit(A)
     likes = likes_only(Observations.from_matrix(A))
     finder = BinaryMatrixCompletion(
         (0, 1, 0), rho=0.0, radius=20.0, rank=2, n_jobs=1, random_state=0
