@@ -1,5 +1,6 @@
 import itertools
 
+import cvxpy
 import numpy as np
 import pytest
 
@@ -177,7 +178,6 @@ def complete(labels, risk, *, radius, rank, tol=1e-7, max_iter=500):
 
 @pytest.mark.parametrize("rates", [(0.3, 0.0), (0.2, 0.3)])
 def test_the_completion_of_flipped_labels_is_that_of_a_convex_solver(rates):
-    cvxpy = pytest.importorskip("cvxpy")
     labels = np.array([[1, -1, 0, 1], [0, 1, 1, -1], [-1, 1, 1, 0]])
     noise = LabelNoise(*rates)
     W = cvxpy.Variable((7, 7), PSD=True)

@@ -709,13 +709,12 @@ def test_no_data_frame_library_is_needed(tmp_path):
 
 
 def test_the_labels_of_a_pandas_frame_become_ids():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame([[1, -1], [0, 1]], index=[7, 9], columns=["x", "y"])
+    frame = pd.DataFrame([[1, -1], [0, 1]], index=[7, 9], columns=["x", "y"])
     seen = Observations.from_matrix(frame)
     assert seen.row_ids.tolist() == [7, 9]
     assert seen.column_ids.tolist() == ["x", "y"]
     assert seen.row_index([9]).tolist() == [1]
-    counted = Observations.from_matrix(pandas.DataFrame([[1, -1], [0, 1]]))
+    counted = Observations.from_matrix(pd.DataFrame([[1, -1], [0, 1]]))
     assert counted.row_ids is None
     assert counted.column_ids is None
     with pytest.raises(InvalidInputError, match="The index holds 7 at positions 0 and 1"):

@@ -1,3 +1,4 @@
+import cvxpy
 import numpy as np
 import pytest
 
@@ -95,7 +96,6 @@ def test_a_bound_on_the_last_coordinate(bound, norm):
 @pytest.mark.parametrize("extra", [0, 1])
 @pytest.mark.parametrize("bound", [0.2, np.inf])
 def test_a_convex_solver_agrees(extra, bound):
-    cvxpy = pytest.importorskip("cvxpy")
     g, H, p0 = problems(extra=extra, n=12, seed=2)
     p0[:, K:] = np.clip(p0[:, K:], -bound, bound)
     p = cvxpy.Variable(g.shape)

@@ -1,5 +1,6 @@
 from dataclasses import fields
 
+import cvxpy
 import numpy as np
 import pytest
 
@@ -218,7 +219,6 @@ def convex_minimum(labels, scale, risk, *, l2=0.0, radius=None, trace=None, inte
     ``radius`` is that of the max-norm ball, ``trace`` that of the trace norm, ``intercept`` a pair (b, bound), with
     b None where it is an unknown. The ridge on factors is the trace norm, or the trace of the semidefinite matrix.
     """
-    cvxpy = pytest.importorskip("cvxpy")
     d1, d2 = labels.shape
     W = cvxpy.Variable((d1 + d2, d1 + d2), PSD=True)
     X, inside, penalty = W[:d1, d1:], [], 0.5 * l2 * cvxpy.trace(W)

@@ -8,13 +8,14 @@ from selection_data import low_rank, observed, telling_mask
 
 from tribit.factors import Factors
 from tribit.links import Logistic, Probit
-from tribit.selection import Candidate, Options, Search, Settings, choose
+from tribit.selection import Candidate, Options, Search, Settings, choose, mixtures
 from tribit.selection import stages as module
 from tribit.selection import trials as trials_module
 from tribit.selection.rule import mixture
 from tribit.selection.search import ABOVE_0, _keeps
 from tribit.selection.settings import CHOOSABLE
-from tribit.selection.stages import FAR, WORTH, Stages
+from tribit.selection.stages import Stages
+from tribit.selection.steps import FAR, WORTH
 from tribit.selection.trials import Trials, fit_from, make_folds
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
@@ -331,7 +332,7 @@ def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
         search = chosen(telling_mask(seed=seed))
         assert search.best.settings.mask_features
         found = search.families()
-        ahead = 1.0 - module.OUT_OF_REACH
+        ahead = 1.0 - mixtures.OUT_OF_REACH
         assert found["mask features"].score < ahead * found["factors"].score
         # But for PU alone, which is another way to learn from what was not seen.
         tried = {c.settings.gammas for c in search.candidates if c.settings.mixed}
@@ -374,7 +375,7 @@ def test_mixtures_begin_at_the_rule_s_and_stay_in_balls(search):
         assert g_nu / (g_pu + g_nu) == pytest.approx(likes, abs=0.05)
         assert settings.radius is not None
         assert settings.radius == settings.alpha  # alpha is free here: that of the ball
-    levels = {Logistic().level(p) for p in (module.SMALLER_BALL, *module.BALLS)}
+    levels = {Logistic().level(p) for p in (mixtures.SMALLER_BALL, *mixtures.BALLS)}
     assert {settings.radius for settings in tried} <= levels
 
 
@@ -423,7 +424,7 @@ def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
         asked.append((probabilities, labels, weights))
         return said
 
-    monkeypatch.setattr(module, "imputed_share", rule)
+    monkeypatch.setattr(mixtures, "imputed_share", rule)
     search = chosen()
     ((probabilities, labels, weights),) = asked
     assert probabilities.size == labels.size == weights.size == search.n_held_out

@@ -13,6 +13,7 @@ from tribit.cli.common import app
 from tribit.cli.fit import fit
 from tribit.cli.questions import evaluate, predict, recommend
 from tribit.cli.studies import compare, demo, reproduce
+from tribit.cli.words import spoken
 from tribit.errors import TribitError
 
 __all__ = [
@@ -51,36 +52,10 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             status: Any = app(args=arguments, standalone_mode=True)
     except TribitError as error:
-        typer.echo(f"Error: {_spoken(str(error))}", err=True)
+        typer.echo(f"Error: {spoken(str(error))}", err=True)
         status = 2
     sys.exit(status)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"Warning: {_spoken(str(message))}", err=True)
-
-
-#: The library's words for what has another name on the command line.
-WORDS = {
-    "like_at= (for pairs: Observations.from_ratings)": "--like-at",
-    "like_at=": "--like-at",
-    "like_at": "--like-at",
-    "value=": "--value",
-    "duplicates='first', 'last' or 'majority' (for a matrix: Observations.from_pairs)": (
-        "--duplicates first, last or majority"
-    ),
-    "intercept=False": "--no-intercept",
-    "solver='projected_gradient'": "--solver projected_gradient",
-    "(gammas)": "(--gammas)",
-    "pass rho,": "pass --rho,",
-    "(data=)": "(--data)",
-    "pass its place as path=": "pass its place with --data",
-    "pass path=": "pass its place with --data",
-}
-
-
-def _spoken(message: str) -> str:
-    """Return a message in the words of the command line."""
-    for word, option in WORDS.items():
-        message = message.replace(word, option)
-    return message
+    typer.echo(f"Warning: {spoken(str(message))}", err=True)

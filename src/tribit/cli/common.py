@@ -27,7 +27,11 @@ ColumnName = Annotated[
 DuplicatesOption = Annotated[
     Duplicates, typer.Option(help="What to do with a pair that is listed more than once.")
 ]
-
+ValueName = Annotated[str | None, typer.Option("--value", help="Column of values [as in the fit].")]
+LikeAt = Annotated[
+    float | None,
+    typer.Option("--like-at", help="Smallest rating that is a like [as in the fit]."),
+]
 SkipUnknown = Annotated[
     bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
 ]

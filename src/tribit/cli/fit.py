@@ -10,6 +10,7 @@ import typer
 
 from tribit.cli.common import DuplicatesOption, Quiet, app, print_facts
 from tribit.cli.values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
+from tribit.cli.words import spoken
 from tribit.errors import InvalidInputError
 
 
@@ -191,7 +192,7 @@ def _chosen(model: Any) -> dict[str, str]:
     if model.search_ is None:
         return {}
     if model.search_.best is None:
-        return {"chosen": f"nothing: {model.search_.stop_reason}"}
+        return {"chosen": f"nothing: {spoken(model.search_.stop_reason)}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
     ended = model.search_.stop_reason
     return {

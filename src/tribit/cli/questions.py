@@ -10,9 +10,11 @@ import typer
 from tribit.cli.common import (
     ColumnName,
     DuplicatesOption,
+    LikeAt,
     ModelPath,
     RowName,
     SkipUnknown,
+    ValueName,
     app,
     print_facts,
     skipped,
@@ -43,10 +45,8 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
     row: RowName = None,
     column: ColumnName = None,
-    value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
-    like_at: Annotated[
-        float | None, typer.Option(help="Smallest rating that is a like [as in the fit].")
-    ] = None,
+    value: ValueName = None,
+    like_at: LikeAt = None,
     duplicates: DuplicatesOption = "error",
     skip_unknown: SkipUnknown = False,
 ) -> None:
@@ -97,10 +97,8 @@ def recommend(
     ] = True,
     row: RowName = None,
     column: ColumnName = None,
-    value: Annotated[str | None, typer.Option(help="Column of values [as in the fit].")] = None,
-    like_at: Annotated[
-        float | None, typer.Option(help="Smallest rating that is a like [as in the fit].")
-    ] = None,
+    value: ValueName = None,
+    like_at: LikeAt = None,
     duplicates: DuplicatesOption = "error",
     skip_unknown: SkipUnknown = False,
 ) -> None:

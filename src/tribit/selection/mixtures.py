@@ -1,0 +1,135 @@
+"""The last stage of a search: mixtures of the three risks, inside balls.
+
+PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.rule`) and its
+neighbours; or the mixture that the user gave, with its radius and ridges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tribit.selection.record import Candidate
+from tribit.selection.rule import imputed_share, mixture
+from tribit.selection.settings import Settings
+from tribit.selection.steps import NEAR, RANK, Steps
+
+#: Probabilities that a ball of the first mixtures lets an entry reach, and of a smaller one should the first be best.
+SMALLER_BALL = 0.75
+BALLS = (0.9, 0.99)
+#: Mixtures are tried where the matrix has at most so many entries for each observed one: each pass visits them all.
+MOST_UNOBSERVED = 100.0
+#: Nor are they where mask features, which no mixture has, lower the score by this share.
+OUT_OF_REACH = 0.03
+#: The least and the most that a first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
+IMPUTED = (0.05, 0.5)
+#: The ridge of intercepts under PU alone, as a multiple of what the number of entries asks for.
+CORNER_RIDGE = 4.0
+
+
+class Mixtures(Steps):
+    """Mixtures, from the best model without one (None where the user gave a mixture)."""
+
+    def run(self, best: Candidate | None) -> list[str]:
+        """Try mixtures, from the rule's to others where that comes near the best so far; return what was not tried."""
+        base = self.base if best is None else best.settings
+        seen = self.trials.folds[0].train
+        if "gammas" in self.free:
+            if seen.density * MOST_UNOBSERVED < 1.0:
+                return ["mixtures were not tried, so sparse is the matrix: pass gammas to have one"]
+            self._corner(best)
+            if self._far_ahead(best):
+                return [
+                    "mixtures near PN were not tried, so far ahead are mask features, which they lack"
+                ]
+            share = float(np.clip(self._imputed_share(best), *IMPUTED))
+            gammas = mixture(share, seen.density, seen.n_likes / seen.n_observed)
+        else:
+            gammas, share = self.base.gammas, None
+        settings = replace(
+            base,
+            gammas=gammas,
+            rank=base.rank or (RANK if "rank" in self.free else 0),
+            radius=self.base.radius,
+            alpha=self.base.alpha,
+            mask_features=False,
+            l2_mask=self.base.l2_mask,
+        )
+        if best is None:
+            settings = self._first_ridges(settings, seen.density)
+        found = self._balls(settings)
+        if share is None or best is None or found.score > best.score * (1.0 + NEAR):
+            return []
+        for factor in (2.0, 0.5):
+            other = mixture(min(factor * share, 1.0), seen.density, seen.n_likes / seen.n_observed)
+            self.trials.score(replace(found.settings, gammas=other))
+        return []
+
+    def _first_ridges(self, settings: Settings, density: float) -> Settings:
+        """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
+        imputed = 1.0 - settings.gammas[0]
+        weight = settings.gammas[0] + imputed / density
+        if "l2" in self.free:
+            settings = replace(settings, l2=self.unit * weight)
+        if "l2_intercept" in self.free:
+            settings = replace(settings, l2_intercept=self.unit * weight)
+        return settings
+
+    def _corner(self, best: Candidate | None) -> None:
+        """Try PU alone (NU where dislikes prevail): that what was not seen is disliked may be near the truth."""
+        if best is None or not best.settings.rank:
+            return
+        seen = self.trials.folds[0].train
+        gammas = (0.0, 1.0, 0.0) if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
+        ridges: dict[str, Any] = {}
+        # It sums over all entries, with observed ones 1 / q times: so much stronger are its ridges.
+        if "l2" in self.free:
+            ridges["l2"] = best.settings.l2 / seen.density
+        if "l2_intercept" in self.free and best.settings.l2_intercept is not None:
+            ridges["l2_intercept"] = CORNER_RIDGE * best.settings.l2_intercept / seen.density
+        settings = replace(
+            best.settings,
+            gammas=gammas,
+            radius=self.base.radius,
+            alpha=self.base.alpha,
+            mask_features=False,
+            l2_mask=self.base.l2_mask,
+            **ridges,
+        )
+        if "radius" in self.free:
+            settings = self._inside(settings, self.trials.options.link.level(SMALLER_BALL))
+        found = self.trials.score(settings)
+        if found.score < best.score * (1.0 + NEAR):
+            self._refined(self._refined(found, "l2_intercept", 3.0), "radius", 1.5)
+
+    def _far_ahead(self, best: Candidate | None) -> bool:
+        """Return whether mask features have gained more than any mixture without them could."""
+        plain = [c.score for c in self.trials.candidates if c.settings.family == "factors"]
+        if best is None or not best.settings.mask_features or not plain:
+            return False
+        return best.score < min(plain) * (1.0 - OUT_OF_REACH)
+
+    def _balls(self, settings: Settings) -> Candidate:
+        """Choose the radius of a mixture, and its ridge where that has not been chosen before it."""
+        link = self.trials.options.link
+        if "radius" not in self.free:
+            found = self.trials.score(settings)
+        else:
+            radii = (link.level(probability) for probability in BALLS)
+            found = self._path(radii, lambda radius: self._inside(settings, radius))
+            if found.settings.radius == link.level(BALLS[0]):
+                smaller = self.trials.score(self._inside(settings, link.level(SMALLER_BALL)))
+                found = min(found, smaller, key=lambda candidate: candidate.score)
+        if self.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
+            found = self._refined(found, "l2", 2.0)
+            found = self._refined(found, "l2_intercept", 3.0)
+        return found
+
+    def _imputed_share(self, best: Candidate | None) -> float:
+        """Return what the rule says of the best model so far, from its probabilities of held-out entries."""
+        if best is None or best not in self.trials.held_out:
+            return 0.0
+        x, labels, weights = self.trials.held_out[best]
+        return imputed_share(self.trials.options.link.probability(x), labels, weights)

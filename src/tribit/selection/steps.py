@@ -1,0 +1,70 @@
+"""Steps that every stage of a search makes: along a path of values, and from a value up or down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from tribit.selection.record import Candidate
+from tribit.selection.settings import Settings
+from tribit.selection.trials import Trials
+
+#: The first number of columns.
+RANK = 10
+#: A value moves on while that lowers the score by this share.
+WORTH = 5e-4
+#: What is within this share of the best score is looked at more closely.
+NEAR = 0.01
+#: A path ends when the score is worse by this share, or the second time it is worse at all.
+FAR = 0.005
+
+
+class Steps:
+    """What stages share: the trials, what the user fixed, and how to move."""
+
+    def __init__(self, trials: Trials, base: Settings, free: frozenset[str]) -> None:
+        self.trials, self.base, self.free = trials, base, free
+        zero = np.zeros(1)
+        #: The unit of ridge weights: in it they mean the same whatever the scale of X.
+        self.unit = 4.0 * float(trials.options.link.second(zero, 1)[0])
+
+    def _path(self, values: Iterable[float], settings: Callable[[float], Settings]) -> Candidate:
+        """Try values one after the other until the score has turned; return the best."""
+        best: Candidate | None = None
+        worse = 0
+        for value in values:
+            tried = self.trials.score(settings(value))
+            if best is None or tried.score < best.score:
+                best, worse = tried, 0
+                continue
+            worse += 1
+            if worse > 1 or tried.score > best.score * (1.0 + FAR):
+                break
+        assert best is not None
+        return best
+
+    def _refined(self, best: Candidate, name: str, step: float) -> Candidate:
+        """Move one value up or down by a factor, as long as that helps."""
+        if name not in self.free or not getattr(best.settings, name):
+            return best
+        for factor in (step, 1.0 / step):
+            moved = best
+            while True:
+                value = getattr(moved.settings, name) * factor
+                changed = replace(moved.settings, **{name: value})
+                if name == "radius":
+                    changed = self._inside(changed, value)
+                tried = self.trials.score(changed)
+                if tried.score >= moved.score * (1.0 - WORTH):
+                    break
+                moved = tried
+            if moved is not best:
+                return moved
+        return best
+
+    def _inside(self, settings: Settings, radius: float) -> Settings:
+        """Return the settings with a ball; entries have the same bound then, where alpha is free."""
+        alpha = radius if "alpha" in self.free else settings.alpha
+        return replace(settings, radius=radius, alpha=alpha)
