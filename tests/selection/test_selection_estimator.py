@@ -9,14 +9,28 @@ from scipy.special import expit
 from selection_data import low_rank, observed
 from sklearn.base import clone
 
-from tribit import BinaryMatrixCompletion, Logistic, Probit, TribitWarning, evaluate, load
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    InvalidTypeError,
+    Logistic,
+    Objective,
+    Probit,
+    Risk,
+    TribitWarning,
+    doubly_robust,
+    evaluate,
+    load,
+)
 from tribit.kernels import sparse, tiles
 from tribit.problem import make_problem
+from tribit.propensity import row_column
 from tribit.randomness import generator
-from tribit.selection import trials
+from tribit.selection import settle, trials
 from tribit.selection.settings import CHOOSABLE
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping
 from tribit.solvers.loop import INTERRUPTED
+from tribit.uncertainty import laplace
 from tribit.uncertainty.calibrators import Isotonic, Platt
 from tribit.uncertainty.fitting import platt
 
@@ -532,3 +546,92 @@ def test_a_calibrator_that_was_asked_for_and_left_out_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make().fit(FEW)
+
+
+# Weights 1 / q, and a model that is imputed
+
+
+def reference(model, risk):
+    """Return the objective at a fitted model's factors, in float64."""
+    objective = Objective(observed(A), Logistic(), risk, l2=2.0, l2_intercept=1.0, intercept=True)
+    return objective.value(model._factors().astype("float64"))
+
+
+def test_inverse_power_weighs_the_observed_signs():
+    q = row_column(observed(A))
+    models = {
+        power: make(**NOTHING, rho=q, inverse_power=power).fit(A) for power in (0.0, 0.5, 1.0)
+    }
+    for power, model in models.items():
+        assert model.objective_ == pytest.approx(
+            reference(model, Risk(*PN, q, inverse_power=power)), rel=1e-6
+        )
+    plain, half, full = (model.complete("decision") for model in models.values())
+    assert np.abs(half - plain).max() > 1e-3
+    assert np.abs(full - half).max() > 1e-3
+    # Left open, q is the cross-fitted model of the mask, not one number that would weigh nothing.
+    assert make(**NOTHING, inverse_power=1.0).fit(A).rho_.name == "low-rank"
+
+
+def test_an_imputed_model_makes_the_risk_doubly_robust():
+    first = make(**NOTHING).fit(A)
+    fixed = NOTHING | {"gammas": (0.4, 0.3, 0.3), "radius": 2.0}
+    model = make(**fixed, rho=0.5, imputed=first).fit(A)
+    risk = doubly_robust(first._factors(), Logistic(), 0.5, pn=0.4)
+    assert model.objective_ == pytest.approx(reference(model, risk), rel=1e-6)
+    assert np.abs(make(**fixed, rho=0.5).fit(A).complete() - model.complete()).max() > 1e-3
+    # Refits for its intervals impute the same fitted model.
+    train, held_out = observed(A).split(0.2, random_state=0)
+    again = laplace(make(**fixed, rho=0.5, imputed=first).fit(train), train)
+    ends = again.adjusted(held_out, n_refits=1, random_state=0).interval([0], [0])
+    assert 0.0 < ends.lower[0] < ends.upper[0] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"gammas": MIXTURE}, "With imputed nothing can be left to choose.*: pass rank, radius"),
+        ({}, "imputed stands in the place of PU and NU"),
+        (NOTHING | {"gammas": MIXTURE, "calibration": "platt"}, "pass calibration=None"),
+    ],
+)
+def test_with_an_imputed_model_nothing_is_chosen(parameters, match):
+    with pytest.raises(InvalidInputError, match=match):
+        make(**parameters, imputed=make(**NOTHING).fit(A)).fit(A)
+
+
+def test_what_cannot_be_imputed_is_one_sentence():
+    fixed = NOTHING | {"gammas": MIXTURE, "radius": 1.0}
+    with pytest.raises(InvalidTypeError, match="imputed must be a fitted model or None; got int"):
+        make(**fixed, imputed=3).fit(A)
+    with pytest.raises(
+        InvalidInputError, match="The imputed model is 9 x 8 and the observations 40"
+    ):
+        make(**fixed, imputed=make(**NOTHING).fit(FEW)).fit(A)
+
+
+def test_a_bound_alone_is_kept_by_a_ball_of_its_size():
+    model = make(gammas=MIXTURE, alpha=0.8).fit(A)
+    assert (model.radius_, model.alpha_) == (0.8, 0.8)
+    assert np.abs(model.row_factors_ @ model.column_factors_.T).max() <= 0.8 * (1 + 1e-6)
+
+
+def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
+    x = np.linspace(-1.0, 3.0, 520)
+    for rare, made in ((19, False), (20, True)):
+        labels = np.ones(520, dtype=np.int8)
+        labels[:rare] = -1
+        search = replace(model.search_, held_out=(x, labels, np.ones(520)))
+        if made:
+            assert settle.calibrated(make(calibration="platt"), search) is not None
+            continue
+        assert settle.calibrated(make(), search) is None
+        with pytest.warns(TribitWarning, match="was left out, as too little was held out for it"):
+            assert settle.calibrated(make(calibration="platt"), search) is None
+
+
+def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
+    monkeypatch.setattr(settle.time, "perf_counter", lambda: 12.0)
+    assert settle._left(5.0, began=10.0) == 3.0
+    assert 0.0 < settle._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
+    assert settle._left(None, began=1.0) is None
