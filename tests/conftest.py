@@ -1,8 +1,21 @@
 import os
+from collections.abc import Callable
 
+import pytest
 from hypothesis import settings
 
 # A run that decides whether a change lands repeats itself; at a desk every run looks somewhere new.
 settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--torture", action="store_true", help="run every case of the fuzzers, not a tenth")
+
+
+@pytest.fixture
+def cases(request: pytest.FixtureRequest) -> Callable[[int], range]:
+    """The seeds of a fuzzer that has n cases: all of them under --torture (make torture), else a tenth."""
+    whole = request.config.getoption("--torture")
+    return lambda n: range(n if whole else max(1, n // 10))
