@@ -693,7 +693,11 @@ WRONG = [
     ({"target": None}, InvalidInputError, "target must be one of observed, all; got None"),
     ({"scoring": "r2"}, InvalidInputError, "scoring must be one of log_loss, error, auc; got 'r2'"),
     ({"scoring": len}, InvalidInputError, "scoring must be one of log_loss, error, auc; got "),
-    ({"n_candidates": 0}, InvalidInputError, "n_candidates must be a whole number, at least 1, or"),
+    (
+        {"n_candidates": 0},
+        InvalidInputError,
+        "n_candidates must be a whole number, at least 1; got 0",
+    ),
     ({"n_candidates": 2.0}, InvalidInputError, "n_candidates must be a whole number, .*; got 2.0"),
     ({"n_candidates": True}, InvalidInputError, "n_candidates must be a whole .*; got True"),
     ({"calibration": "magic"}, InvalidInputError, "calibration must be one of .*auto; got 'magic'"),

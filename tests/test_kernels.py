@@ -19,8 +19,8 @@ from reference import (
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.kernels import KERNELS, common, make_kernel, sparse, tiles
-from tribit.kernels.common import count_jobs
 from tribit.kernels.forms import make_form
+from tribit.kernels.threads import count_jobs
 from tribit.links import Logistic
 from tribit.objective import Objective
 from tribit.observations import Observations

@@ -13,7 +13,7 @@ from reference import (
 )
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.kernels.common import count_jobs
+from tribit.kernels.threads import count_jobs
 from tribit.links import Logistic
 from tribit.objective import Objective
 

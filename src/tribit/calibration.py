@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tribit.checks import check_count
 from tribit.errors import InvalidInputError
 from tribit.ids import first_true
 
@@ -50,8 +51,7 @@ def reliability(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) 
         several.
     """
     likely, likes = _checked(probabilities, labels)
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise InvalidInputError(f"bins must be a whole number, at least 1; got {bins!r}.")
+    bins = check_count("bins", bins)
     # Cut at values and not at positions: the order of entries that are alike must not matter.
     cuts = np.sort(likely)[np.arange(1, bins) * likely.size // bins]
     _, where = np.unique(np.searchsorted(cuts, likely, side="right"), return_inverse=True)

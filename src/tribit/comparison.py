@@ -28,7 +28,7 @@ from tribit.experiments.output import (
 from tribit.experiments.runner import Pool, Results, Study, Task, progress_bar
 from tribit.experiments.statistics import markdown_table
 from tribit.factor_model import FactorModel
-from tribit.kernels.common import count_jobs
+from tribit.kernels.threads import count_jobs
 from tribit.links import Logistic
 from tribit.metrics import evaluate
 from tribit.observations import Observations

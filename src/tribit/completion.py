@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.errors import TribitWarning
 from tribit.factor_model import FactorModel
+from tribit.kernels.threads import single_threaded_blas
 from tribit.observations import as_observations
 from tribit.problem import make_problem
 from tribit.progress import progress
@@ -19,7 +20,7 @@ from tribit.selection.settings import AUTO
 from tribit.selection.settle import begun, calibrated, is_auto, options_of, settled
 from tribit.selection.trials import suited
 from tribit.solvers import Callback, Stopping, as_solver
-from tribit.solvers.loop import DIVERGED, NO_DESCENT, OUT_OF_ITERATIONS
+from tribit.solvers.loop import DIVERGED, INTERRUPTED, NO_DESCENT, OUT_OF_ITERATIONS
 
 
 class BinaryMatrixCompletion(FactorModel):
@@ -96,8 +97,9 @@ class BinaryMatrixCompletion(FactorModel):
         2000).
     max_time : float or None, default=None
         Most seconds: of the search, and again of the last fit.
-    tol : float, default=1e-5
-        Stop when an iteration's first-order decrease is at most this share of the objective.
+    tol : float, default=1e-4
+        Stop when an iteration's first-order decrease, and what further iterations would gain at the rate at which gains
+        have shrunk, are at most this share of the objective (:func:`tribit.solvers.loop.left_to_gain`).
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like, below a dislike, 0 or NaN or unstored unobserved.
     dtype : {"float32", "float64"}, default="float32"
@@ -124,9 +126,11 @@ class BinaryMatrixCompletion(FactorModel):
     n_iter_ : int
         Iterations done by the last fit.
     converged_ : bool
-        Whether ``tol`` was reached.
+        Whether ``tol`` was reached. False after Ctrl-C, which ends a fit with the best found so far; a second one
+        raises KeyboardInterrupt.
     stop_reason_ : str
-        Why the solver stopped.
+        Why the solver stopped; "interrupted from the keyboard" also where that ended the search, and so does
+        ``search_.stop_reason`` then.
     history_ : list of Iteration
         What was known after each iteration.
     calibration_ : Calibrator or None
@@ -180,7 +184,7 @@ class BinaryMatrixCompletion(FactorModel):
         solver: Any = AUTO,
         max_iter: int | None = None,
         max_time: float | None = None,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         like_at: float | None = None,
         dtype: str = "float32",
         n_jobs: int | None = None,
@@ -234,26 +238,35 @@ class BinaryMatrixCompletion(FactorModel):
         observations = as_observations(X, like_at=self.like_at)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
-        settings, search = settled(self, observations, asked, draws)
-        solver = suited(settings) if asked is None else asked
-        problem = make_problem(
-            observations,
-            **settings.parameters(),
-            **options_of(self).parameters(),
-            generator=draws,
-        )
-        most = solver.max_iter if self.max_iter is None else self.max_iter
-        with progress("fitting", most, self.callback, shown=bool(self.verbose)) as callback:
-            stopping = Stopping(most, self.tol, self.max_time, callback)
-            start = begun(problem, settings, search)
-            result = solver.minimise(problem.objective, problem.constraints, start, stopping, draws)
-        self._set_fitted(problem.factors(result.factors).astype(self.dtype), observations)
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
-        self.stop_reason_, self.history_ = result.stop_reason, result.history
-        self.objective_ = problem.objective.in_float64().value(
-            result.factors.astype(self.dtype).astype("float64")
-        )
-        self.search_, self.calibration_ = search, calibrated(self, search)
+        # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
+        with single_threaded_blas():
+            settings, search = settled(self, observations, asked, draws)
+            solver = suited(settings) if asked is None else asked
+            problem = make_problem(
+                observations,
+                **settings.parameters(),
+                **options_of(self).parameters(),
+                generator=draws,
+            )
+            # Ctrl-C once ends the search or the last fit early; twice it is an error.
+            interrupted = search is not None and search.interrupted
+            most = solver.max_iter if self.max_iter is None else self.max_iter
+            with progress("fitting", most, self.callback, shown=bool(self.verbose)) as callback:
+                stopping = Stopping(
+                    most, self.tol, self.max_time, callback, interruptible=not interrupted
+                )
+                start = begun(problem, settings, search)
+                result = solver.minimise(
+                    problem.objective, problem.constraints, start, stopping, draws
+                )
+            self._set_fitted(problem.factors(result.factors).astype(self.dtype), observations)
+            self.objective_ = problem.objective.in_float64().value(
+                result.factors.astype(self.dtype).astype("float64")
+            )
+            self.search_, self.calibration_ = search, calibrated(self, search)
+        self.n_iter_, self.history_ = result.n_iter, result.history
+        self.converged_ = result.converged and not interrupted
+        self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
         for name, value in settings.parameters().items():
             setattr(self, f"{name}_", value)
         self.rho_, self.radius_, self.risk_ = problem.rho, problem.radius, problem.risk

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.errors import InvalidInputError
+from tribit.checks import check_count, check_field, check_not_negative, check_positive
 
 Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
@@ -66,7 +66,7 @@ class MaxNorm:
     radius: float
 
     def __post_init__(self) -> None:
-        check_positive("radius", self.radius)
+        check_field(self, "radius", check_positive)
 
     def project(self, U: Array, V: Array) -> Pair:
         """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: long rows are cut to norm sqrt(radius)."""
@@ -92,7 +92,7 @@ class TraceNorm:
     radius: float
 
     def __post_init__(self) -> None:
-        check_positive("radius", self.radius)
+        check_field(self, "radius", check_positive)
 
     def project(self, U: Array, V: Array) -> Pair:
         """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: both factors scaled alike."""
@@ -117,7 +117,7 @@ class EntryBound:
     alpha: float
 
     def __post_init__(self) -> None:
-        check_positive("alpha", self.alpha)
+        check_field(self, "alpha", check_positive)
 
     def project(self, U: Array, V: Array, largest: float | None = None) -> Pair:
         """Scale both factors by ``sqrt(alpha / max|X|)`` when ``max|X| > alpha``.
@@ -146,8 +146,7 @@ class Rank:
     k: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise InvalidInputError(f"k must be a whole number, at least 1; got {self.k!r}.")
+        check_field(self, "k", check_count)
 
     def project(self, U: Array, V: Array) -> Pair:
         """Return balanced factors of ``argmin |X - U V'|_F`` of rank k: the truncated SVD."""
@@ -177,7 +176,7 @@ class Ridge:
     l2: float
 
     def __post_init__(self) -> None:
-        check_not_negative("l2", self.l2)
+        check_field(self, "l2", check_not_negative)
 
     def value(self, *arrays: Array) -> float:
         """Return ``l2 / 2`` times the sum of squares."""
@@ -202,24 +201,6 @@ def clip_rows(F: Array, norm: float) -> Array:
     squares = np.einsum("ij,ij->i", F, F)
     # Free of branches and of 0 / 0: rows inside the ball, the zero row too, are multiplied by exactly 1.
     return np.asarray(F * (norm / np.sqrt(np.maximum(squares, norm**2)))[:, None], dtype=F.dtype)
-
-
-def check_positive(name: str, value: Any) -> float:
-    """Return a positive finite number as a float, or say that it is not one."""
-    if not _is_number(value) or not 0.0 < value < np.inf:
-        raise InvalidInputError(f"{name} must be a positive finite number; got {value!r}.")
-    return float(value)
-
-
-def check_not_negative(name: str, value: Any) -> float:
-    """Return a finite number >= 0 as a float, or say that it is not one."""
-    if not _is_number(value) or not 0.0 <= value < np.inf:
-        raise InvalidInputError(f"{name} must be a finite number, at least 0; got {value!r}.")
-    return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _svd(U: Array, V: Array) -> tuple[Array, Array, Array]:

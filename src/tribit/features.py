@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tribit.constraints import Ridge
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.objective import Objective
 from tribit.observations import Observations
 

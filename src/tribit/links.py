@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from tribit.constraints import check_positive
+from tribit.checks import check_field, check_positive
 from tribit.errors import InvalidInputError, InvalidTypeError
 
 Array = NDArray[np.floating[Any]]
@@ -99,7 +99,7 @@ class Logistic(Link):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        check_field(self, "scale", check_positive)
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(expit(self.scale * x))
@@ -123,7 +123,7 @@ class Probit(Link):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
+        check_field(self, "sigma", check_positive)
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(ndtr(x / self.sigma))

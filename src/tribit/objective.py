@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tribit.constraints import Ridge
 from tribit.factors import Factors
 from tribit.kernels import Kernel, make_kernel
-from tribit.kernels.common import count_jobs, single_threaded_blas
+from tribit.kernels.threads import count_jobs, single_threaded_blas
 from tribit.links import Link
 from tribit.observations import Observations
 from tribit.risks import Risk

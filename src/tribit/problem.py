@@ -22,14 +22,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
-from tribit.constraints import (
-    Constraint,
-    EntryBound,
-    MaxNorm,
-    TraceNorm,
-    Unconstrained,
-    check_not_negative,
-)
+from tribit.checks import check_not_negative, check_positive, check_switch, is_whole
+from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -107,19 +101,18 @@ def make_problem(
     """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
     curve = as_link(link)
     weights = check_gammas(gammas)
-    _check_switch("intercept", intercept)
-    _check_switch("mask_features", mask_features)
+    intercept = check_switch("intercept", intercept)
+    mask_features = check_switch("mask_features", mask_features)
     columns = _rank(rank, observations.shape, intercept)
-    check_not_negative("l2", l2)
-    if l2_intercept is not None:
-        check_not_negative("l2_intercept", l2_intercept)
-    if l2_mask is not None:
-        check_not_negative("l2_mask", l2_mask)
+    l2 = check_not_negative("l2", l2)
+    l2_intercept = _optional(check_not_negative, "l2_intercept", l2_intercept)
+    l2_mask = _optional(check_not_negative, "l2_mask", l2_mask)
+    radius = _optional(check_positive, "radius", radius)
+    alpha = _optional(check_positive, "alpha", alpha)
     if dtype not in ("float32", "float64"):
         raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     if not isinstance(norm, str) or norm not in NORMS:
         raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
-    intercept = bool(intercept)
     # After the checks: a model of the mask may take seconds to fit.
     risk = Risk(
         *weights,
@@ -202,13 +195,12 @@ def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
     return found
 
 
-def _check_switch(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"{name} must be True or False; got {value!r}.")
+def _optional(check: Callable[[str, Any], float], name: str, value: Any) -> float | None:
+    return None if value is None else check(name, value)
 
 
 def _rank(rank: Any, shape: tuple[int, int], intercept: bool) -> int:
-    if isinstance(rank, bool) or not isinstance(rank, int | np.integer):
+    if not is_whole(rank):
         raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
     if rank == 0 and intercept:
         return 0

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.axes import Axes
+from tribit.checks import check_count
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.finders.protocol import Finder
@@ -27,7 +28,7 @@ from tribit.finders.scores import Score, check_ready, is_finder, model_score
 from tribit.ids import Positions, first_true
 from tribit.metrics import evaluate
 from tribit.observations import as_observations
-from tribit.recommendation import best_columns, check_length
+from tribit.recommendation import best_columns
 
 __all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
 
@@ -100,7 +101,7 @@ def ranking_report(
     >>> report.precision, report.recall, report.dislikes_per_like
     (0.5, 1.0, 1.0)
     """
-    n = check_length(n)
+    n = check_count("n", n)
     like_at = getattr(scores, "like_at", None)
     seen, hidden = as_observations(train, like_at), as_observations(held_out, like_at)
     if isinstance(scores, FactorModel) or is_finder(scores):

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.axes import Axes
+from tribit.checks import check_count
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel, _listed
 from tribit.finders.protocol import Finder
@@ -76,7 +77,7 @@ def recommend(
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
     check_ready(model)
-    n = check_length(n)
+    n = check_count("n", n)
     axes = Axes.of_model(model)
     places = lookup(_listed(rows), axes.row_ids, axes.shape[0], "row")
     seen = None
@@ -148,10 +149,3 @@ def _best(
     place = np.arange(i.size) - np.searchsorted(i, i)
     kept = place < n
     return i[kept], place[kept], j[kept]
-
-
-def check_length(n: Any) -> int:
-    """Return the length of a list as an int."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidInputError(f"n must be a whole number, at least 1; got {n!r}.")
-    return int(n)

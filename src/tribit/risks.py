@@ -26,6 +26,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.checks import check_between, check_field, is_number
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factors import Factors
 from tribit.imputation import Imputation
@@ -88,7 +89,7 @@ class Risk:
             raise InvalidInputError(
                 "Flipped labels are corrected under PN alone; drop the noise or the weights of PU and NU."
             )
-        _check_between("inverse_power", self.inverse_power, 0.0, 1.0)
+        check_field(self, "inverse_power", lambda name, value: check_between(name, value, 0.0, 1.0))
         if self.imputed is not None and not isinstance(self.imputed, Imputation):
             raise InvalidTypeError(
                 f"imputed must be an Imputation or None; got {type(self.imputed).__name__}."
@@ -175,13 +176,13 @@ def nu(rho: float | Missingness) -> Risk:
 
 def punu(gamma: float, rho: float | Missingness) -> Risk:
     """Return ``(1 - gamma) PU + gamma NU``: every entry is imputed as a like with weight ``gamma``."""
-    _check_between("gamma", gamma, 0.0, 1.0)
+    gamma = check_between("gamma", gamma, 0.0, 1.0)
     return Risk(0.0, 1.0 - gamma, gamma, rho)
 
 
 def pnu(eta: float, rho: float | Missingness) -> Risk:
     """Return ``(1 - |eta|) PN + |eta| PU`` for ``eta >= 0``, with NU in the place of PU for ``eta < 0``."""
-    _check_between("eta", eta, -1.0, 1.0)
+    eta = check_between("eta", eta, -1.0, 1.0)
     return Risk(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), rho)
 
 
@@ -215,7 +216,7 @@ def doubly_robust(
     pn : float, default=0.0
         The weight of PN beside it, in [0, 1).
     """
-    _check_between("pn", pn, 0.0, 1.0)
+    pn = check_between("pn", pn, 0.0, 1.0)
     # Equal halves: the imputed probability moves each entry's share from there.
     half = 0.5 * (1.0 - pn)
     return Risk(pn, half, half, rho, imputed=Imputation(factors, as_link(link)))
@@ -246,7 +247,7 @@ def check_gammas(gammas: Any) -> tuple[float, float, float]:
 
 def check_rho(rho: Any) -> float:
     """Return ``rho`` as a float in [0, 1), or say why it is not."""
-    if isinstance(rho, bool) or not isinstance(rho, int | float | np.number):
+    if not is_number(rho):
         raise InvalidTypeError(
             f"rho must be a number in [0, 1) or a model with rho_at; got {type(rho).__name__}."
         )
@@ -258,7 +259,7 @@ def check_rho(rho: Any) -> float:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+    if not is_number(value):
         raise TypeError(f"{value!r} is not a number")
     return float(value)
 
@@ -278,10 +279,3 @@ def _checked(rho: Any, rows: Integers, columns: Integers) -> Floats:
             "every probability of being unobserved must be in [0, 1)."
         )
     return values
-
-
-def _check_between(name: str, value: Any, low: float, high: float) -> None:
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool):
-        raise InvalidTypeError(f"{name} must be a number in [{low:g}, {high:g}]; got {value!r}.")
-    if not low <= value <= high:
-        raise InvalidInputError(f"{name} must be in [{low:g}, {high:g}]; got {value!r}.")

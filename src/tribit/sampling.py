@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tribit.constraints import check_positive
+from tribit.checks import check_positive
 from tribit.entry_weights import Distribution, as_distribution
 from tribit.errors import InvalidInputError
 from tribit.ids import Positions

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import check_positive
+from tribit.checks import check_count, check_positive
 from tribit.errors import InvalidInputError
 from tribit.ids import Positions
 from tribit.ingest import Duplicates, check_shape
@@ -230,8 +230,7 @@ def _uniform_factors(
     shape: tuple[int, int], rank: int, alpha: float, random_state: RandomState
 ) -> tuple[Array, Array]:
     check_positive("alpha", alpha)
-    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
-        raise InvalidInputError(f"rank must be a whole number, at least 1; got {rank!r}.")
+    rank = check_count("rank", rank)
     n_rows, n_columns = check_shape(shape)
     draws = generator(random_state)
     U = draws.uniform(-1.0, 1.0, (n_rows, rank))

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from tribit.constraints import START, Constraint, MaxNorm
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.objective import Objective
 
 Array = NDArray[np.floating[Any]]

@@ -223,9 +223,9 @@ BAD = [
     (hsieh, {"likes": 4801}, "likes must be a whole number from 0 to 4800"),
     (hsieh, {"likes": 2.5}, "likes must be a whole number"),
     *(
-        (b, {"delta": d}, "delta must be above 0")
+        (b, {"delta": d}, r"delta must be .*in \(0, 1\)")
         for b in (one_bit, hsieh)
-        for d in (0, 1, -1, None)
+        for d in (0, 1, -1, np.nan)
     ),
     *(
         (b, {"rank": r}, "rank must be between 1 and 60")

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.baselines.linear import Linear
+from tribit.checks import check_positive
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.links import Link, as_link
@@ -132,7 +133,7 @@ class ConditionalGradientCompletion(FactorModel):
         data, loss = self._read(X)
         entries = ObservedEntries(data.rows, data.columns, data.shape)
         size = float(np.sqrt(data.shape[0] * data.shape[1]))
-        self.radius_ = size / 3.0 if self.radius is None else self.radius
+        self.radius_ = check_positive("radius", size / 3.0 if self.radius is None else self.radius)
         result = solver.minimise(loss, entries, self.radius_, stopping)
         self._set_fitted(result.solver.factors, data)
         self.objective_, self.gap_ = result.solver.objective, result.gap

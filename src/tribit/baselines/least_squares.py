@@ -10,10 +10,11 @@ from scipy.sparse import csr_array
 
 from tribit.baselines.linear import Linear
 from tribit.baselines.squared import SquaredErrors, check_columns, leading, set_result
-from tribit.constraints import Constraint, EntryBound, MaxNorm, check_not_negative
+from tribit.checks import check_not_negative
+from tribit.constraints import Constraint, EntryBound, MaxNorm
 from tribit.factor_model import FactorModel
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.links import Link
 from tribit.measurements import Measurements, as_measurements
 from tribit.randomness import generator

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from tribit.baselines.squared import check_columns, set_result
-from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, check_positive
+from tribit.checks import check_positive
+from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.factor_model import FactorModel
 from tribit.links import as_link
 from tribit.objective import Objective
@@ -27,7 +28,7 @@ FLATTEST = 1e-6
 class _BoundedLikelihood(FactorModel):
     """The likelihood inside a ball that a subclass names, and within alpha; it has the subclass's parameters."""
 
-    def _ball(self, shape: tuple[int, int], rank: int) -> MaxNorm | TraceNorm:
+    def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm | TraceNorm:
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -41,11 +42,11 @@ class _BoundedLikelihood(FactorModel):
             Present for scikit-learn's interface.
         """
         observations = as_observations(X, like_at=self.like_at)
-        check_positive("alpha", self.alpha)
+        alpha = check_positive("alpha", self.alpha)
         rank = check_columns("rank", self.rank, min(observations.shape))
-        ball = self._ball(observations.shape, rank)
+        ball = self._ball(alpha, observations.shape, rank)
         self.radius_ = ball.radius
-        set_result(self, _minimise(self, observations, ball), observations)
+        set_result(self, _minimise(self, observations, ball, alpha), observations)
         return self
 
 
@@ -126,8 +127,8 @@ class TraceNormLikelihood(_BoundedLikelihood):
         self.like_at = like_at
         self.random_state = random_state
 
-    def _ball(self, shape: tuple[int, int], rank: int) -> TraceNorm:
-        return TraceNorm(self.alpha * float(np.sqrt(rank * shape[0] * shape[1])))
+    def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> TraceNorm:
+        return TraceNorm(alpha * float(np.sqrt(rank * shape[0] * shape[1])))
 
 
 class MaxNormLikelihood(_BoundedLikelihood):
@@ -187,21 +188,23 @@ class MaxNormLikelihood(_BoundedLikelihood):
         self.like_at = like_at
         self.random_state = random_state
 
-    def _ball(self, shape: tuple[int, int], rank: int) -> MaxNorm:  # noqa: ARG002
+    def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm:  # noqa: ARG002
         if self.radius is None:
-            return MaxNorm(self.alpha * float(np.sqrt(rank)))
+            return MaxNorm(alpha * float(np.sqrt(rank)))
         return MaxNorm(check_positive("radius", self.radius))
 
 
-def _minimise(model: Any, observations: Observations, ball: Constraint) -> SolverResult:
+def _minimise(
+    model: Any, observations: Observations, ball: Constraint, alpha: float
+) -> SolverResult:
     """Return the most likely X inside a ball and within alpha."""
     most = sum(observations.shape)
     wanted = min(model.rank + SPARE, most) if model.n_columns is None else model.n_columns
     columns = check_columns("n_columns", wanted, most)
     link, draws = as_link(model.link), generator(model.random_state)
     stopping = Stopping(model.max_iter, model.tol)
-    constraints: list[Constraint] = [ball, EntryBound(model.alpha)]
+    constraints: list[Constraint] = [ball, EntryBound(alpha)]
     objective = Objective(observations, link, pn())
     start = spectral_start(objective, constraints, columns, 0.0, draws)
-    solver = AugmentedLagrangian(max(link.curvature(model.alpha), FLATTEST))
+    solver = AugmentedLagrangian(max(link.curvature(alpha), FLATTEST))
     return solver.minimise(objective, constraints, start, stopping, draws)

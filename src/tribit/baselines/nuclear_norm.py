@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.baselines.linear import Linear
-from tribit.constraints import check_not_negative
+from tribit.checks import check_not_negative
 from tribit.errors import InvalidInputError
 from tribit.factor_model import DENSE_LIMIT, FactorModel
 from tribit.factors import Factors

@@ -18,15 +18,9 @@ from tribit.baselines.unlabelled import (
     inside_box,
     likes_of,
 )
+from tribit.checks import check_not_negative, check_positive
 from tribit.completion import BinaryMatrixCompletion
-from tribit.constraints import (
-    Constraint,
-    EntryBound,
-    MaxNorm,
-    TraceNorm,
-    check_not_negative,
-    check_positive,
-)
+from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.links import Link, as_link
@@ -257,11 +251,11 @@ class PUMatrixCompletion(FactorModel):
     def _radius(self, rank: int, shape: tuple[int, int]) -> float:
         """Return the radius, by default what every X of a rank and within alpha has at most."""
         if self.radius is not None:
-            return float(self.radius)
+            return check_positive("radius", self.radius)
         if self.alpha is None:
             raise InvalidInputError("norm='trace' has no default radius: pass radius or alpha.")
         entries = shape[0] * shape[1] if self.norm == "trace" else 1
-        return float(self.alpha * np.sqrt(min(rank, *shape) * entries))
+        return check_positive("alpha", self.alpha) * float(np.sqrt(min(rank, *shape) * entries))
 
     def _fit_squared(self, likes: Observations) -> None:
         """Shrink the leading singular values of C, and search from there where that leaves the box."""

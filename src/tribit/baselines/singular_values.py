@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.baselines.linear import Linear
-from tribit.constraints import check_positive
+from tribit.checks import check_positive
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.factors import Factors

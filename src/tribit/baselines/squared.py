@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.checks import is_whole
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.factors import Factors
@@ -92,7 +93,7 @@ def leading(measured: Measurements, rank: int, draws: np.random.Generator) -> tu
 
 def check_columns(name: str, value: Any, most: int) -> int:
     """Return a number of columns from 1 to ``most``, or say that it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if not is_whole(value):
         raise InvalidTypeError(f"{name} must be a whole number; got {value!r}.")
     if not 1 <= value <= most:
         raise InvalidInputError(

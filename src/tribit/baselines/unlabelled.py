@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tribit.checks import check_count
 from tribit.constraints import Constraint, Ridge, TraceNorm, Unconstrained
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.observations import Observations
 from tribit.risks import Risk, pu
 from tribit.solvers.bounded import AugmentedLagrangian
@@ -157,13 +158,8 @@ def likes_of(observations: Observations) -> Observations:
 
 def checked_rank(rank: Any, shape: tuple[int, int]) -> int:
     """Return a number of columns up to the larger side, or say that it is not one."""
-    whole = isinstance(rank, int | np.integer) and not isinstance(rank, bool)
-    if not whole or not 1 <= rank <= max(shape):
-        raise InvalidInputError(
-            f"rank must be a whole number from 1 to {max(shape)}, the larger side of the {shape[0]} x {shape[1]} "
-            f"matrix; got {rank!r}."
-        )
-    return int(rank)
+    meaning = f"the larger side of the {shape[0]} x {shape[1]} matrix"
+    return check_count("rank", rank, 1, max(shape), meaning=meaning)
 
 
 def _leading_triplets(

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
+from tribit.checks import check_count
 from tribit.classification.losses import Array
-from tribit.errors import InvalidInputError
 
 #: The median distance is taken over at most this many examples: more would not change it much.
 MEDIAN_SAMPLE = 500
@@ -52,10 +52,9 @@ def bumps(X: Array, centres: Array, width: float) -> Array:
 
 def choose_rows(X: Array, n_rows: Any, draws: np.random.Generator) -> Array:
     """Return at most ``n_rows`` rows of X, drawn without replacement."""
-    if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 1:
-        raise InvalidInputError(f"n_centres must be a whole number, at least 1; got {n_rows!r}.")
+    n_rows = check_count("n_centres", n_rows)
     # A permutation whatever the number: the draws that follow do not depend on it.
-    return X[np.sort(draws.permutation(X.shape[0])[: int(n_rows)])]
+    return X[np.sort(draws.permutation(X.shape[0])[:n_rows])]
 
 
 def median_distance(X: Array, draws: np.random.Generator) -> float:

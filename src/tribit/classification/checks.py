@@ -1,4 +1,4 @@
-"""What is asked of examples, labels and numbers, each refusal one sentence."""
+"""What is asked of examples and labels, each refusal one sentence."""
 
 from __future__ import annotations
 
@@ -71,28 +71,3 @@ def check_labels(y: Any, X: Array, *, allowed: Iterable[int], needed: Iterable[i
                 "add such examples or choose another risk."
             )
     return np.asarray(labels, dtype=np.int64)
-
-
-def check_between(name: str, value: Any, low: float, high: float) -> float:
-    """Return a number strictly inside ``(low, high)`` as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"{name} must be a number above {low:g}; got {value!r}.")
-    if not low < value < high:
-        end = f" and below {high:g}" if np.isfinite(high) else " and finite"
-        raise InvalidInputError(f"{name} must be above {low:g}{end}; got {value!r}.")
-    return float(value)
-
-
-def check_count(name: str, value: Any, least: int) -> int:
-    """Return a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInputError(f"{name} must be a whole number, at least {least}; got {value!r}.")
-    return int(value)
-
-
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of the choices."""
-    known = list(choices)
-    if not isinstance(value, str) or value not in known:
-        raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
-    return value

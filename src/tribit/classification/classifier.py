@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from tribit.checks import check_between, check_choice, check_count, check_positive
 from tribit.classification.basis import (
     Basis,
     GaussianBasis,
@@ -21,9 +22,6 @@ from tribit.classification.basis import (
     median_distance,
 )
 from tribit.classification.checks import (
-    check_between,
-    check_choice,
-    check_count,
     check_features,
     check_labels,
 )
@@ -263,11 +261,11 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _setting(self) -> Setting:
         return Setting(
             risk=check_choice("risk", self.risk, MIXTURES),
-            prior=check_between("prior", self.prior, 0.0, 1.0),
+            prior=check_between("prior", self.prior, 0.0, 1.0, ends="()"),
             loss=as_loss(self.loss),
             nonnegative=bool(self.nonnegative),
             max_iter=check_count("max_iter", self.max_iter, 1),
-            tol=check_between("tol", self.tol, 0.0, np.inf),
+            tol=check_positive("tol", self.tol),
         )
 
     def _candidates(self, median: float) -> list[Candidate]:
@@ -281,13 +279,13 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise InvalidInputError(f'{name} must be a number or "cv"; got {given!r}.')
             for value in mixing:
                 MIXTURES[self.risk](value)  # refuses what is out of range
-        ridges = RIDGES if _is(self.l2, "cv") else (check_between("l2", self.l2, 0.0, np.inf),)
+        ridges = RIDGES if _is(self.l2, "cv") else (check_positive("l2", self.l2),)
         widths: Any = (median,)
         if check_choice("basis", self.basis, ("gaussian", "linear")) == "gaussian":
             if _is(self.width, "cv"):
                 widths = tuple(median * times for times in WIDTHS)
             elif not _is(self.width, "median"):
-                widths = (check_between("width", self.width, 0.0, np.inf),)
+                widths = (check_positive("width", self.width),)
         return [Candidate(m, width, l2) for width, l2, m in product(widths, ridges, mixing)]
 
     def _basis(self, centres: Array, width: float) -> Basis:

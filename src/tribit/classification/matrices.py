@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
-from tribit.classification.checks import check_count
+from tribit.checks import check_count
 from tribit.classification.losses import Array
 from tribit.classification.priors import Method, class_prior, label_frequency
 from tribit.errors import InvalidInputError
@@ -112,7 +112,7 @@ def entry_features(
     likes: Observations, keys: Positions, *, rank: int, n_folds: int, draws: np.random.Generator
 ) -> Array:
     """Return three features of each entry ``key = row * n_columns + column``, each of deviation 1; see the module."""
-    check_count("rank", rank, 1)
+    rank = check_count("rank", rank)
     n_rows, n_columns = likes.shape
     fold_of_like = fold_numbers(likes.n_observed, check_count("n_folds", n_folds, 2), draws)
     fold = draws.integers(n_folds, size=keys.size)

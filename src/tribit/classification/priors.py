@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from tribit.checks import check_choice, check_count
 from tribit.classification.basis import bumps, choose_rows, median_distance
 from tribit.classification.checks import (
-    check_choice,
-    check_count,
     check_features,
     check_labels,
 )

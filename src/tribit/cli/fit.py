@@ -116,7 +116,9 @@ def fit(
     solver: Annotated[str, typer.Option(help="newton, lbfgs or projected_gradient.")] = "auto",
     max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
-    tol: Annotated[float, typer.Option(help="Stop below this relative decrease.")] = 1e-5,
+    tol: Annotated[
+        float, typer.Option(help="Stop when less than this share of the objective is left to gain.")
+    ] = 1e-4,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
     random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
-from tribit.constraints import check_positive
+from tribit.checks import check_count, check_positive
 from tribit.errors import InvalidInputError
 from tribit.links import Link, Logistic, Probit
 from tribit.observations import Observations
@@ -98,9 +98,9 @@ def posterior_mean(
     True
     """
     augmentation = _augmentation(link)
-    rank = _check_count("rank", rank, least=1)
-    burn_in = _check_count("burn_in", burn_in, least=0)
-    sweeps = _check_count("sweeps", sweeps, least=1)
+    rank = check_count("rank", rank, least=1)
+    burn_in = check_count("burn_in", burn_in, least=0)
+    sweeps = check_count("sweeps", sweeps, least=1)
     if sweeps <= burn_in:
         raise InvalidInputError(
             f"{sweeps} sweeps with a burn_in of {burn_in} leave none to average; pass more sweeps."
@@ -306,9 +306,3 @@ def _polya_gamma_mean(z: Array) -> Array:
     # Below 1e-4 the next term of the series, -half^2 / 3, is the error: less than 4 parts in 10^9.
     safe = np.maximum(half, 1e-4)
     return np.asarray(0.25 * np.tanh(safe) / safe)
-
-
-def _check_count(name: str, value: Any, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInputError(f"{name} must be a whole number, at least {least}; got {value!r}.")
-    return int(value)

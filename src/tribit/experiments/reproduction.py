@@ -23,7 +23,7 @@ from tribit.experiments.output import (
 from tribit.experiments.runner import Pool, Study, progress_bar
 from tribit.experiments.settings import Settings
 from tribit.experiments.statistics import CAVEAT, claims_table
-from tribit.kernels.common import count_jobs
+from tribit.kernels.threads import count_jobs
 
 EXHIBITS = {module.EXHIBIT.name: module.EXHIBIT for module in (fig1, fig2, fig3, fig4, table1)}
 #: Every one of them.

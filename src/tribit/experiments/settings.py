@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tribit.constraints import check_positive
+from tribit.checks import check_count, check_positive
 from tribit.errors import InvalidInputError
 
 #: (g_PN, g_PU, g_NU), and the name of each in a table.
@@ -49,8 +49,8 @@ class Settings:
                 f"There is no protocol {self.protocol!r}; use one of {', '.join(PROTOCOLS)}."
             )
         if self.trials is not None:
-            _check_count("trials", self.trials, 2)  # a standard deviation needs two
-        _check_count("seed", self.seed, 0)
+            check_count("trials", self.trials, 2)  # a standard deviation needs two
+        check_count("seed", self.seed, 0)
         if self.step is not None:
             if check_positive("step", self.step) > LONGEST:
                 raise InvalidInputError(f"step must be at most {LONGEST:g}; got {self.step!r}.")
@@ -82,8 +82,3 @@ def simplex(parts: int) -> list[Mixture]:
         for i in range(parts + 1)
         for j in range(parts + 1 - i)
     ]
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidInputError(f"{name} must be a whole number, at least {least}; got {value!r}.")

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tribit.constraints import check_positive
+from tribit.checks import check_positive
 from tribit.errors import InvalidInputError
 from tribit.finders.column_regression import (
     ColumnRegression,
@@ -22,7 +22,7 @@ from tribit.finders.column_regression import (
 )
 from tribit.finders.rates import log_linear
 from tribit.ids import Positions
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.observations import Observations, as_observations
 from tribit.randomness import RandomState, generator
 

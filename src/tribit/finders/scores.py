@@ -24,7 +24,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.axes import Axes
-from tribit.constraints import check_not_negative
+from tribit.checks import check_not_negative
 from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.finders.protocol import Finder

@@ -1,23 +1,19 @@
-"""What the kernels share: the interface, threads over panels, and products of columns."""
+"""What the kernels share: the interface, and products of columns."""
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from tribit.errors import InvalidInputError
 from tribit.kernels.forms import Form
+from tribit.kernels.threads import ordered_map
 from tribit.observations import Observations
 
 Array = NDArray[np.floating[Any]]
@@ -146,66 +142,8 @@ class Kernel(ABC):
         return max(self.map(run, range(0, P.shape[0], 256)))
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a function to each item on ``n_jobs`` threads; results come in the order of the items.
-
-        The items are cut the same way whatever the number of threads, and every sum over them is taken in
-        their order: the bits do not depend on ``n_jobs``.
-        """
-        items = list(items)
-        if self.n_jobs == 1 or len(items) < 2:
-            return map(function, items)
-        return self._threads().map(function, items)
-
-    def _threads(self) -> ThreadPoolExecutor:
-        return _executor(self.n_jobs)
-
-
-@cache
-def _executor(n_jobs: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_jobs, thread_name_prefix="tribit")
-
-
-# A forked child inherits the cached executor but none of its threads, and would wait for them for ever.
-os.register_at_fork(after_in_child=_executor.cache_clear)
-
-
-def count_jobs(n_jobs: Any) -> int:
-    """Return the number of threads: ``None`` or -1 for every core this process may use."""
-    if n_jobs is None or n_jobs == -1:
-        try:
-            return len(os.sched_getaffinity(0))
-        except AttributeError:  # not on every system
-            return os.cpu_count() or 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise InvalidInputError(
-            f"n_jobs must be a whole number, at least 1, or -1 for every core; got {n_jobs!r}."
-        )
-    return int(n_jobs)
-
-
-_depth = 0
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS at one thread inside: the threads are ours, and the bits do not depend on BLAS's."""
-    global _depth  # noqa: PLW0603
-    if _depth:
-        yield
-        return
-    _depth += 1
-    try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _depth -= 1
-
-
-@cache
-def _controller() -> Any:
-    return (
-        ThreadpoolController()
-    )  # looking for the loaded libraries takes milliseconds: once is enough
+        """Apply a function to each item on ``n_jobs`` threads; results come in the order of the items."""
+        return ordered_map(function, items, self.n_jobs)
 
 
 class FixedFactor:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.checks import is_whole
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.observations import Observations
 from tribit.propensity.low_rank import RANK, low_rank
@@ -197,8 +198,8 @@ def cross_fitted(
     return CrossFittedPropensity(tuple(models), observations.rows, observations.columns, parts)
 
 
-def _check_folds(folds: object, n_observed: int) -> None:
-    if isinstance(folds, bool) or not isinstance(folds, int | np.integer):
+def _check_folds(folds: Any, n_observed: int) -> None:
+    if not is_whole(folds):
         raise InvalidTypeError(f"folds must be a whole number; got {folds!r}.")
     if not 2 <= folds <= n_observed:
         raise InvalidInputError(

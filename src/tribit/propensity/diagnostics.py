@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from tribit.checks import check_count
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.observations import Observations
 from tribit.propensity.cross_fitted import CrossFittedPropensity
@@ -64,8 +65,7 @@ def calibration(model: Missingness, observations: Observations, bins: int = 10) 
         Most bins, each with about the same number of entries; those with equal ``q`` share one.
     """
     _check(model, observations)
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise InvalidInputError(f"bins must be a whole number, at least 1; got {bins!r}.")
+    bins = check_count("bins", bins)
     entries, predicted = np.zeros(FINE, dtype=np.int64), np.zeros(FINE)
     for q in _tiles(model, observations.shape):
         places = _places(q)

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit import risks
-from tribit.constraints import Unconstrained, check_positive
+from tribit.checks import check_positive, is_whole
+from tribit.constraints import Unconstrained
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.links import Logistic
 from tribit.objective import Objective
 from tribit.observations import Observations
@@ -77,7 +79,7 @@ def low_rank(
     """
     check_observations(observations)
     _check_rank(rank, observations.shape)
-    check_positive("l2", l2)
+    l2 = check_positive("l2", l2)
     lowest = resolve_floor(floor, observations)
     stopping = Stopping(max_iter, tol)
     draws = generator(random_state)
@@ -133,8 +135,8 @@ def _start(
     )
 
 
-def _check_rank(rank: object, shape: tuple[int, int]) -> None:
-    if isinstance(rank, bool) or not isinstance(rank, int | np.integer):
+def _check_rank(rank: Any, shape: tuple[int, int]) -> None:
+    if not is_whole(rank):
         raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
     if not 1 <= rank <= min(shape):
         raise InvalidInputError(

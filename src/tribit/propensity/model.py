@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from tribit.constraints import check_positive
+from tribit.checks import check_between, check_field, check_positive
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factors import Factors
 from tribit.ids import check_positions
@@ -47,8 +47,8 @@ class Propensity:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "floor", check_floor(self.floor))
-        check_positive("scale", self.scale)
+        check_field(self, "floor", check_floor)
+        check_field(self, "scale", check_positive)
 
     @cached_property
     def _product(self) -> tuple[Floats, Floats]:
@@ -114,7 +114,7 @@ def constant(observations: Observations) -> Propensity:
 
 def resolve_floor(floor: float | None, observations: Observations) -> float:
     """Return the floor: by default a tenth of the share that is observed."""
-    return FLOOR_SHARE * observations.density if floor is None else check_floor(floor)
+    return FLOOR_SHARE * observations.density if floor is None else check_floor("floor", floor)
 
 
 def check_pairs(
@@ -140,15 +140,10 @@ def check_same_shape(shape: tuple[int, int], observations: Observations) -> None
         )
 
 
-def check_floor(floor: Any) -> float:
+def check_floor(name: str, floor: Any) -> float:
     """Return ``floor`` as a float in (0, 1], or say why it is not."""
-    if isinstance(floor, bool | np.bool_) or not isinstance(floor, int | float | np.number):
-        raise InvalidTypeError(f"floor must be a number in (0, 1]; got {floor!r}.")
-    if not 0.0 < floor <= 1.0:
-        raise InvalidInputError(
-            f"floor, the smallest probability of being observed, must be in (0, 1]; got {floor!r}."
-        )
-    return float(floor)
+    meaning = "the smallest probability of being observed"
+    return check_between(name, floor, 0.0, 1.0, ends="(]", meaning=meaning)
 
 
 def check_observations(observations: Any) -> Observations:

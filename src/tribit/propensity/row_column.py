@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit, logit
 
-from tribit.constraints import check_not_negative
+from tribit.checks import check_not_negative
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.observations import Observations
 from tribit.propensity.model import Propensity, check_observations, constant, resolve_floor
 
@@ -56,7 +56,7 @@ def row_column(
         Where every entry is observed, ``q = 1``.
     """
     check_observations(observations)
-    check_not_negative("l2", l2)
+    l2 = check_not_negative("l2", l2)
     lowest = resolve_floor(floor, observations)
     shape = observations.shape
     if observations.n_observed == shape[0] * shape[1]:

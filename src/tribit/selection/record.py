@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tribit.factors import Factors
 from tribit.selection.settings import Settings
+from tribit.solvers.loop import INTERRUPTED
 
 HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
 
@@ -81,6 +82,11 @@ class Search:
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
 
     @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search: the choice is the best so far."""
+        return self.stop_reason == INTERRUPTED
+
+    @property
     def measure(self) -> str:
         """What the scores are, in words: of all of them less is better."""
         return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
@@ -117,10 +123,11 @@ class Search:
         measured = ", ".join(
             f"{name} {candidate.score:.4f}" for name, candidate in self.families().items()
         )
+        ended = f"; {self.stop_reason}" if self.interrupted else ""
         return (
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model: {measured} "
-            f"({len(self.candidates)} candidates, {self.seconds:.1f} s)."
+            f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended})."
         )
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit import propensity
-from tribit.constraints import check_positive
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
+from tribit.checks import check_count, check_not_negative, check_positive, check_switch, is_whole
+from tribit.errors import InvalidInputError, TribitWarning
 from tribit.factors import Factors
 from tribit.links import as_link
 from tribit.observations import Observations
@@ -147,12 +147,8 @@ def _check_words(estimator: Any) -> None:
             continue
         if not isinstance(value, str) or value not in known:
             raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
-    most = estimator.n_candidates
-    whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
-    if most is not None and (not whole or most < 1):
-        raise InvalidInputError(
-            f"n_candidates must be a whole number, at least 1, or None; got {most!r}."
-        )
+    if estimator.n_candidates is not None:
+        check_count("n_candidates", estimator.n_candidates)
     # Told before a search that may take minutes, not after it.
     most = 1 if estimator.max_iter is None else estimator.max_iter
     Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
@@ -162,13 +158,17 @@ def _checked(name: str, value: Any) -> Any:
     """Return a value that the user fixed, or say now what is wrong with it, not after a search."""
     if name == "gammas":
         return check_gammas(value)
-    if name == "mask_features" and not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"mask_features must be True or False; got {value!r}.")
-    if name in ("radius", "alpha") and value is not None:
-        check_positive(name, value)
-    if name == "rho" and not (value is None or isinstance(value, str | Missingness)):
-        check_rho(value)
-    return value
+    if name == "mask_features":
+        return check_switch(name, value)
+    if value is None or isinstance(value, str):
+        return value  # a name, or what a problem refuses with more to say
+    if name in ("radius", "alpha"):
+        return check_positive(name, value)
+    if name in ("l2", "l2_intercept", "l2_mask"):
+        return check_not_negative(name, value)
+    if name == "rho" and not isinstance(value, Missingness):
+        return check_rho(value)
+    return int(value) if name == "rank" and is_whole(value) else value
 
 
 def _check_solver(base: Settings, solver: Any) -> None:

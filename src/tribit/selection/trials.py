@@ -190,6 +190,7 @@ class Trials:
                 np.random.Generator(np.random.PCG64(fold.seed)),
                 tol=TOLERANCE,
                 max_time=self._time_left(),
+                interruptible=not interrupted,
             )
             interrupted |= result.stop_reason == INTERRUPTED
             # The first candidate is judged as it is: there is nothing else to choose.
@@ -254,11 +255,12 @@ def fit_from(
     *,
     tol: float,
     max_time: float | None = None,
+    interruptible: bool = True,
 ) -> tuple[Factors, SolverResult]:
     """Fit from where a fit of the same kind, or of a simpler one, ended; keep where this one ends."""
     problem = _problem(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
-    stopping = Stopping(MOST_SWEEPS, tol, max_time)
+    stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
     result = suited(settings).minimise(
         problem.objective, problem.constraints, start, stopping, draws
     )

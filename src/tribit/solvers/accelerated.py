@@ -95,14 +95,14 @@ class Accelerated:
                 # The move turns back on the momentum: start gathering it anew.
                 turned = self._inner(base.minus(moved), moved.minus(factors)) > 0.0
                 self.before, self.momentum = factors, 1.0 if turned else grown
-                return Step(factors, value, decrease, moved)
+                return Step(factors, value, decrease, moved, certain=True)
             self.momentum, grown = 1.0, 0.5 * (1.0 + np.sqrt(5.0))
         trial = self._step(factors)
         if trial is None or trial[1] > value:
             return Step(factors, value, 0.0, factors, stuck=True)
         moved, self.known, decrease = trial
         self.before, self.momentum = factors, grown
-        return Step(factors, value, decrease, moved)
+        return Step(factors, value, decrease, moved, certain=True)
 
     def _step(self, base: Factors) -> tuple[Factors, float, float] | None:
         """Return where a step from ``base`` leads, the value there and the decrease; None where every step fails."""

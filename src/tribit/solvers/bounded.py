@@ -23,17 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import (
-    Constraint,
-    EntryBound,
-    MaxNorm,
-    TraceNorm,
-    Unconstrained,
-    check_positive,
-)
+from tribit.checks import check_field, check_positive
+from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.solvers.accelerated import Accelerated, Pair, Smooth, projection_of
 from tribit.solvers.lagrangian import Interval, Lagrangian, row_blocks
 from tribit.solvers.loop import (
@@ -76,7 +70,7 @@ class AugmentedLagrangian:
     max_iter = 3000  #: steps, where the user names no number
 
     def __post_init__(self) -> None:
-        check_positive("curvature", self.curvature)
+        check_field(self, "curvature", check_positive)
         low, high = self.interval
         if not (low <= 0.0 <= high and low < high):
             raise InvalidInputError(

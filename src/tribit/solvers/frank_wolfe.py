@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.constraints import check_positive
-from tribit.errors import InvalidInputError
+from tribit.checks import check_count, check_positive
 from tribit.factors import Factors
 from tribit.links import Link
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
@@ -133,8 +132,8 @@ class FrankWolfe:
     pairs: int = 5
 
     def __post_init__(self) -> None:
-        _check_count("corrections", self.corrections, 0)
-        _check_count("pairs", self.pairs, 1)
+        check_count("corrections", self.corrections, 0)
+        check_count("pairs", self.pairs, 1)
 
     def minimise(
         self, loss: EntryLoss, entries: ObservedEntries, radius: float, stopping: Stopping
@@ -176,7 +175,7 @@ class FrankWolfe:
         left, sizes, right = top_singular_pairs(entries.matrix(first), n_pairs, exact=1)
         gap = max(float(np.vdot(x, first)) + radius * float(sizes[0]), 0.0)
         if gap <= enough:
-            return Step(factors, objective, gap, factors)
+            return Step(factors, objective, gap, factors, certain=True)
         # The step to S = -radius u v' keeps (1 - step) X, a convex combination: inside the ball.
         towards = -radius * left[entries.rows, 0] * right[entries.columns, 0] - x
         step = line_search(loss, x, towards)
@@ -188,7 +187,8 @@ class FrankWolfe:
         B = (P.T @ U) @ (V.T @ Q)
         B, x = correct(B, x, _Spaces(P, Q, entries), loss, radius, self.corrections)
         stuck = loss.value(x) >= objective
-        return Step(factors, objective, gap, factors if stuck else _balanced(P, B, Q), stuck)
+        moved = factors if stuck else _balanced(P, B, Q)
+        return Step(factors, objective, gap, moved, stuck, certain=True)
 
 
 @dataclass(frozen=True)
@@ -280,8 +280,3 @@ def _balanced(P: Array, B: Array, Q: Array) -> Factors:
     kept = sizes > ROUNDING * sizes[0]
     root = np.sqrt(sizes[kept])
     return Factors.of(P @ (left[:, kept] * root), Q @ (right[kept].T * root))
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInputError(f"{name} must be a whole number, at least {least}; got {value!r}.")

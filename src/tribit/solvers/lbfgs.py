@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
+from tribit.checks import check_count, check_field
 from tribit.constraints import Constraint, Unconstrained
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 
 Vector = NDArray[np.float64]
@@ -63,11 +64,7 @@ class LBFGS:
     max_iter = 1000  #: where the user names no number
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.memory, int | np.integer) and not isinstance(self.memory, bool)
-        if not whole or self.memory < 1:
-            raise InvalidInputError(
-                f"memory must be a whole number, at least 1; got {self.memory!r}."
-            )
+        check_field(self, "memory", check_count)
 
     def minimise(
         self,

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tribit.constraints import check_not_negative, check_positive
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.checks import check_count, check_field, check_not_negative, check_positive
+from tribit.errors import InvalidTypeError
 from tribit.factors import Factors
 
-CONVERGED = "the first-order decrease fell below tol"
+CONVERGED = "what is left to gain fell below tol"
 NO_DESCENT = "no step lowers the objective any more"
 OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
@@ -22,6 +22,11 @@ CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
 #: A solver that finds no step has converged if the step before promised at most so many times ``tol``.
 NEARLY = 1000.0
+#: Share of the iterations over which gains are compared with those before, to see how fast they shrink: few enough to
+#: see a rate that still changes, enough of them not to mistake one slow iteration for a rate.
+WINDOW = 1 / 6
+#: Gains below this share of ``tol`` in a window are rounding errors, or so slow that nobody waits for the rest.
+NEGLIGIBLE = 0.05
 DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
 
 
@@ -54,23 +59,23 @@ class SolverResult:
 class Stopping:
     """When to stop.
 
-    A solver stops when the first-order decrease of an iteration is at most ``tol`` times the size of the
-    objective (the larger of its absolute value now and the risk at ``X = 0``), after ``max_iter`` iterations,
-    after ``max_time`` seconds, or when ``callback(iteration)`` returns True.
+    A solver stops when both the first-order decrease of an iteration and what further iterations would gain
+    (:func:`left_to_gain`) are at most ``tol`` times the size of the objective (the larger of its absolute value now and
+    the risk at ``X = 0``), after ``max_iter`` iterations, after ``max_time`` seconds, or when ``callback(iteration)``
+    returns True. Ctrl-C ends it with the best factors so far if ``interruptible``, else it raises.
     """
 
     max_iter: int
     tol: float
     max_time: float | None = None
     callback: Callback | None = None
+    interruptible: bool = True
 
     def __post_init__(self) -> None:
-        count = self.max_iter
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InvalidInputError(f"max_iter must be a whole number, at least 1; got {count!r}.")
-        check_not_negative("tol", self.tol)
+        check_field(self, "max_iter", check_count)
+        check_field(self, "tol", check_not_negative)
         if self.max_time is not None:
-            check_positive("max_time", self.max_time)
+            check_field(self, "max_time", check_positive)
         if self.callback is not None and not callable(self.callback):
             raise InvalidTypeError(f"callback must be callable or None; got {self.callback!r}.")
 
@@ -84,6 +89,7 @@ class Step:
     decrease: float
     factors: Factors
     stuck: bool = False  #: no step lowers the objective: the loop ends
+    certain: bool = False  #: the decrease alone decides: it is a bound of what is left, or the caller judges that
 
 
 def run(
@@ -127,25 +133,46 @@ def run(
                 reason = NO_DESCENT
                 converged = len(history) > 1 and history[-2].decrease <= NEARLY * enough
                 break
-            if step.decrease <= enough:
+            if step.decrease <= enough and (
+                step.certain or left_to_gain(history, enough) <= enough
+            ):
                 reason, converged = CONVERGED, True
                 break
             if stopping.max_time is not None and seconds >= stopping.max_time:
                 reason = OUT_OF_TIME
                 break
     except KeyboardInterrupt:
+        if not stopping.interruptible:
+            raise
         reason = INTERRUPTED
         warnings.warn(
             f"Interrupted after {len(history)} iterations; the best factors so far are kept.",
             RuntimeWarning,
             stacklevel=2,
         )
-    try:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            last = value(factors)
-    except KeyboardInterrupt:  # pressed twice: what is known already must do
-        last = lowest if history else np.nan
-        factors = best
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        last = value(factors)
     if last <= lowest or not history:
         best, lowest = factors, last
     return SolverResult(best, lowest, len(history), converged, reason, history)
+
+
+def left_to_gain(history: Sequence[Iteration], enough: float) -> float:
+    """Return what iterations after the last would gain, if gains go on shrinking at the rate at which they did.
+
+    One iteration's gain says little: along a narrow valley, or near a saddle, each gains next to nothing and all of
+    them together much. With gains ``A`` and then ``B`` in two windows of equal length, the sum of the geometric series
+    that follows is ``B^2 / (A - B)``; it is infinite where gains do not shrink. In any unit of X or of the objective
+    the answer is the same. What gains less than a share of ``enough`` in a window counts as still.
+    """
+    if history[-1].decrease <= 0.0:
+        return 0.0
+    values = [iteration.objective for iteration in history]
+    window = max(1, int(WINDOW * len(values)))
+    if len(values) <= 2 * window:
+        return np.inf
+    first, middle, last = values[-1 - 2 * window], values[-1 - window], values[-1]
+    before, gained = first - middle, middle - last
+    if gained <= NEGLIGIBLE * enough and gained <= max(before, 0.0) + NEGLIGIBLE**2 * enough:
+        return 0.0
+    return np.inf if gained >= before else float(gained**2 / (before - gained))

@@ -19,7 +19,7 @@ from tribit.constraints import Constraint, EntryBound, MaxNorm, Unconstrained, c
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
 from tribit.kernels import Kernel, Panel
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.objective import Objective
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 from tribit.solvers.rows import minimise_in_balls

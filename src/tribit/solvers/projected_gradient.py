@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import START, Constraint, EntryBound, check_positive
+from tribit.checks import check_field, check_positive
+from tribit.constraints import START, Constraint, EntryBound
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.objective import Objective
 from tribit.solvers.loop import Iteration, SolverResult, Step, Stopping, run
 
@@ -48,7 +49,7 @@ class ProjectedGradient:
 
     def __post_init__(self) -> None:
         if self.step is not None:
-            check_positive("step", self.step)
+            check_field(self, "step", check_positive)
 
     def minimise(
         self,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from tribit.checks import check_between, check_count, is_number, is_whole
 from tribit.errors import InvalidInputError
 from tribit.ingest import check_shape
 
@@ -14,7 +14,7 @@ from tribit.ingest import check_shape
 def check_matrix(shape: Any, rank: Any) -> tuple[int, int]:
     """Return the shape, after checking that a matrix of it can have the rank."""
     d1, d2 = check_shape(shape)
-    if not _is_real(rank) or not 1.0 <= rank <= min(d1, d2):
+    if not is_number(rank) or not 1.0 <= rank <= min(d1, d2):
         raise InvalidInputError(
             f"rank must be between 1 and {min(d1, d2)}, the smaller side of a {d1} x {d2} matrix; got {rank!r}."
         )
@@ -23,8 +23,7 @@ def check_matrix(shape: Any, rank: Any) -> tuple[int, int]:
 
 def check_entries(n: Any, least: float, most: float, small: str, *, whole: bool = True) -> float:
     """Return the number of observed entries, a whole one unless it is only expected."""
-    kind = Integral if whole else Real
-    number = np.nan if isinstance(n, bool) or not isinstance(n, kind) else float(n)
+    number = float(n) if (is_whole(n) if whole else is_number(n)) else np.nan
     if not 0.0 < number < np.inf:
         word = "whole" if whole else "finite"
         raise InvalidInputError(f"n must be a positive {word} number; got {n!r}.")
@@ -41,32 +40,20 @@ def check_entries(n: Any, least: float, most: float, small: str, *, whole: bool 
 
 def check_level(delta: Any) -> float:
     """Return a probability of failure, inside (0, 1)."""
-    if not _is_real(delta) or not 0.0 < delta < 1.0:
-        raise InvalidInputError(f"delta must be above 0 and below 1; got {delta!r}.")
-    return float(delta)
+    return check_between("delta", delta, 0.0, 1.0, ends="()")
 
 
 def check_likes(likes: Any, entries: int) -> float:
     """Return the number of likes; None for all entries, the worst there is."""
     if likes is None:
         return float(entries)
-    wrong = isinstance(likes, bool) or not isinstance(likes, Integral)
-    number = np.nan if wrong else float(likes)
-    if not 0.0 <= number <= entries:
-        raise InvalidInputError(
-            f"likes must be a whole number from 0 to {entries}, the number of entries; got {likes!r}."
-        )
-    return number
+    return float(check_count("likes", likes, 0, entries, meaning="the number of entries"))
 
 
 def check_uniform_part(nu: Any) -> float:
     """Return ``nu`` of ``pi_ij >= 1 / (nu d1 d2)``, which only uniform weights meet with 1; 1 for None."""
     if nu is None:
         return 1.0
-    if not _is_real(nu) or not 1.0 <= nu < np.inf:
+    if not is_number(nu) or not 1.0 <= nu < np.inf:
         raise InvalidInputError(f"nu must be a finite number, at least 1; got {nu!r}.")
     return float(nu)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from tribit.constraints import check_positive
+from tribit.checks import check_positive
 
 Quantity = Literal["frobenius", "mean square", "weighted mean square"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_ndtr
 
-from tribit.constraints import check_positive
+from tribit.checks import check_positive
 from tribit.errors import InvalidInputError
 from tribit.links import Link, Logistic, Probit, as_link, hazards
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tribit.constraints import check_not_negative, check_positive
+from tribit.checks import check_not_negative, check_positive
 from tribit.theory.assumptions import check_entries, check_matrix, check_uniform_part
 from tribit.theory.bound import Bound, make_bound, mean_over
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tribit.constraints import check_not_negative
+from tribit.checks import check_count, check_not_negative
 from tribit.errors import InvalidInputError
 from tribit.theory.norms import Array, Matrix, as_matrix, triangle
 
@@ -141,8 +141,7 @@ def max_norm_interval(X: Any, *, tol: float = 1e-3, max_iter: int = 1000) -> Max
     1.414214
     """
     matrix, tol = as_matrix(X), check_not_negative("tol", tol)
-    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 1:
-        raise InvalidInputError(f"max_iter must be a whole number, at least 1; got {max_iter!r}.")
+    max_iter = check_count("max_iter", max_iter)
     U, V = _full_rank(matrix)
     if not U.shape[1]:
         return MaxNormInterval(0.0, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tribit.constraints import check_positive
+from tribit.checks import check_positive
 from tribit.links import Link
 from tribit.risks import check_rho
 from tribit.theory.assumptions import (

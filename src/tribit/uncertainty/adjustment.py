@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tribit.errors import InvalidInputError
+from tribit.checks import check_count
 from tribit.randomness import RandomState, generator
 from tribit.simulate import quantise
 from tribit.uncertainty.calibrators import Platt
@@ -87,8 +87,7 @@ def adjust(
     n_refits, random_state
         As in :meth:`Posterior.adjusted`.
     """
-    if isinstance(n_refits, bool) or not isinstance(n_refits, int | np.integer) or n_refits < 1:
-        raise InvalidInputError(f"n_refits must be a whole number, at least 1; got {n_refits!r}.")
+    n_refits = check_count("n_refits", n_refits)
     draws = generator(random_state)
     link = posterior.model._link()
     line = _line(posterior, held_out, held_out.labels, weights, link)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import check_positive
+from tribit.checks import check_field, check_positive
 from tribit.errors import InvalidInputError
 from tribit.links import Link, Logistic
 
@@ -81,7 +81,7 @@ class Platt:
     name: ClassVar[str] = "platt"
 
     def __post_init__(self) -> None:
-        check_positive("slope", self.slope)
+        check_field(self, "slope", check_positive)
         if not np.isfinite(self.offset):
             raise InvalidInputError(f"offset must be a finite number; got {self.offset!r}.")
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tribit.checks import check_between
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.ids import first_true
 from tribit.metrics import _pairs
@@ -115,10 +116,4 @@ def weigh(
 
 def check_level(level: Any) -> float:
     """Return a coverage inside (0, 1) as a float, or say that it is not one."""
-    if isinstance(level, bool | np.bool_) or not isinstance(level, int | float | np.number):
-        raise InvalidTypeError(f"level must be a number between 0 and 1; got {level!r}.")
-    if not 0.0 < level < 1.0:
-        raise InvalidInputError(
-            f"level, the share to be covered, must be above 0 and below 1; got {level!r}."
-        )
-    return float(level)
+    return check_between("level", level, 0.0, 1.0, ends="()", meaning="the share to be covered")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
 from tribit.factors import Factors
-from tribit.kernels.common import single_threaded_blas
+from tribit.kernels.threads import single_threaded_blas
 from tribit.observations import Observations
 from tribit.uncertainty.adjustment import Adjustment, adjust
 from tribit.uncertainty.fitted import objective_of, unfitted

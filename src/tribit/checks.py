@@ -1,0 +1,128 @@
+"""Checks of single parameters: each returns its value in the type that the arithmetic needs, or says what is wrong.
+
+A number that a caller passes as an ``int`` or a NumPy scalar leaves here as a ``float``: arrays that are made from it
+are then float64, whatever was passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from tribit.errors import InvalidInputError, InvalidTypeError
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a positive finite number as a float, or say that it is not one."""
+    number = _as_float(value)
+    if not 0.0 < number < np.inf:
+        raise InvalidInputError(f"{name} must be a positive finite number; got {shown(value)}.")
+    return number
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """Return a finite number >= 0 as a float, or say that it is not one."""
+    number = _as_float(value)
+    if not 0.0 <= number < np.inf:
+        raise InvalidInputError(f"{name} must be a finite number, at least 0; got {shown(value)}.")
+    return number
+
+
+def check_between(
+    name: str,
+    value: Any,
+    low: float,
+    high: float,
+    *,
+    ends: str = "[]",
+    meaning: str = "",
+) -> float:
+    """Return a number from ``low`` to ``high`` as a float.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What was passed.
+    low, high : float
+        The ends of the interval.
+    ends : {"[]", "[)", "(]", "()"}
+        Which of the ends belong to it.
+    meaning : str
+        What the number is, for the message.
+    """
+    interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
+    if not is_number(value):
+        raise InvalidTypeError(f"{name} must be a number in {interval}; got {shown(value)}.")
+    number = _as_float(value)
+    above = low <= number if ends[0] == "[" else low < number
+    below = number <= high if ends[1] == "]" else number < high
+    if not (above and below):
+        what = f"{name}, {meaning}," if meaning else name
+        raise InvalidInputError(f"{what} must be in {interval}; got {shown(value)}.")
+    return number
+
+
+def check_count(
+    name: str, value: Any, least: int = 1, most: int | None = None, *, meaning: str = ""
+) -> int:
+    """Return a whole number from ``least`` to ``most`` as an int; ``meaning`` says what ``most`` is."""
+    if is_whole(value) and value >= least and (most is None or value <= most):
+        return int(value)
+    reach = f", at least {least}" if most is None else f" from {least} to {most}"
+    what = f", {meaning}" if meaning else ""
+    raise InvalidInputError(f"{name} must be a whole number{reach}{what}; got {shown(value)}.")
+
+
+def check_switch(name: str, value: Any) -> bool:
+    """Return True or False as a bool."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} must be True or False; got {shown(value)}.")
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of the choices."""
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {shown(value)}.")
+    return value
+
+
+def check_field(instance: Any, name: str, check: Callable[[str, Any], Any]) -> None:
+    """Put what a check returns in the place of the field of a frozen dataclass."""
+    object.__setattr__(instance, name, check(name, getattr(instance, name)))
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is one real number: of Python or NumPy, and no bool."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value is one whole number of an integer type, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it; an int of a thousand digits is no help to anyone."""
+    text = (
+        repr(value)
+        if not is_whole(value) or abs(int(value)) < 10**40
+        else "a number of over 40 digits"
+    )
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float; NaN, which fails every comparison, where there is none."""
+    if not is_number(value):
+        return float("nan")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
