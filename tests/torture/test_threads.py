@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import svds
 from threadpoolctl import threadpool_info
 
 from tribit import BinaryMatrixCompletion
 from tribit.kernels import threads
 from tribit.kernels.threads import ordered_map, single_threaded_blas
+from tribit.selection import stages
 
 KINDS = [
     {"gammas": (1.0, 0.0, 0.0), "rank": 6, "l2": 2.0, "l2_intercept": 1.0},
@@ -40,9 +42,12 @@ def table(seed):
     return np.where(draws.random(X.shape) < 0.15, np.sign(X + draws.normal(size=X.shape)), 0)
 
 
-def fitted(seed, n_jobs=1):
+def fitted(seed, n_jobs=1, callback=None):
     model = BinaryMatrixCompletion(
-        **{"max_iter": 5, **KINDS[seed % len(KINDS)]}, n_jobs=n_jobs, random_state=seed
+        **{"max_iter": 5, **KINDS[seed % len(KINDS)]},
+        n_jobs=n_jobs,
+        random_state=seed,
+        callback=callback,
     )
     return model.fit(table(seed))
 
@@ -63,10 +68,35 @@ def test_fits_in_threads_have_the_bits_of_fits_alone(cases):
     before = blas_threads()
     alone = [bits(fitted(seed)) for seed in seeds]
     assert blas_threads() == before
+    during = []
+
+    def look(_):
+        during.append(
+            blas_threads()
+        )  # of the whole process: whatever fit has just ended, this one has not
+
+    def job(seed):
+        return bits(fitted(seed, n_jobs=1 + seed % 3, callback=look))
+
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda seed: bits(fitted(seed, n_jobs=1 + seed % 3)), seeds))
+        together = list(pool.map(job, seeds))
     assert [a == b for a, b in zip(alone, together, strict=True)] == [True] * len(seeds)
+    assert set(map(frozenset, during)) == {frozenset({1})}
     assert blas_threads() == before
+
+
+def test_blas_is_limited_between_the_fits_of_a_search_too(monkeypatch):
+    """Beside another fit it would be: so the bits of a fit alone must not hang on what BLAS does there."""
+    during = []
+
+    def look(*arguments, **options):
+        during.append(blas_threads())
+        return svds(*arguments, **options)
+
+    monkeypatch.setattr(stages, "svds", look)
+    fitted(3)
+    assert during
+    assert set(map(frozenset, during)) == {frozenset({1})}
 
 
 def test_blas_is_limited_as_long_as_any_thread_wants_it():
@@ -126,9 +156,7 @@ def in_a_child_of_the_fit(seed, expected):
         if not said:
             said.append(child_says(lambda: bits(fitted(seed)) == expected))
 
-    settings = {"max_iter": 5, **KINDS[seed % len(KINDS)]}
-    model = BinaryMatrixCompletion(**settings, n_jobs=1, random_state=seed, callback=fork)
-    assert bits(model.fit(table(seed))) == expected
+    assert bits(fitted(seed, callback=fork)) == expected
     return said
 
 

@@ -25,6 +25,10 @@ NEARLY = 1000.0
 #: Share of the iterations over which gains are compared with those before, to see how fast they shrink: few enough to
 #: see a rate that still changes, enough of them not to mistake one slow iteration for a rate.
 WINDOW = 1 / 6
+#: A rate from so many iterations is reliable; one from fewer must leave proportionally less to gain.
+RELIABLE = 10
+#: So many iterations in a row must find that little is left: gains that fall to next to nothing at a saddle rise again.
+CONFIRMED = 2
 #: Gains below this share of ``tol`` in a window are rounding errors, or so slow that nobody waits for the rest.
 NEGLIGIBLE = 0.05
 DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
@@ -109,7 +113,7 @@ def run(
     began = time.perf_counter() - (history[-1].seconds if history else 0.0)
     factors = best = start
     lowest = np.inf
-    reason, converged = OUT_OF_ITERATIONS, False
+    reason, converged, still = OUT_OF_ITERATIONS, False, 0
     try:
         for iteration in range(len(history) + 1, stopping.max_iter + 1):
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -133,9 +137,8 @@ def run(
                 reason = NO_DESCENT
                 converged = len(history) > 1 and history[-2].decrease <= NEARLY * enough
                 break
-            if step.decrease <= enough and (
-                step.certain or left_to_gain(history, enough) <= enough
-            ):
+            still = still + 1 if step.decrease <= enough and _settled(history, enough) else 0
+            if still == CONFIRMED or (step.certain and step.decrease <= enough):
                 reason, converged = CONVERGED, True
                 break
             if stopping.max_time is not None and seconds >= stopping.max_time:
@@ -157,22 +160,36 @@ def run(
     return SolverResult(best, lowest, len(history), converged, reason, history)
 
 
-def left_to_gain(history: Sequence[Iteration], enough: float) -> float:
+def left_to_gain(history: Sequence[Iteration]) -> float:
     """Return what iterations after the last would gain, if gains go on shrinking at the rate at which they did.
 
     One iteration's gain says little: along a narrow valley, or near a saddle, each gains next to nothing and all of
     them together much. With gains ``A`` and then ``B`` in two windows of equal length, the sum of the geometric series
     that follows is ``B^2 / (A - B)``; it is infinite where gains do not shrink. In any unit of X or of the objective
-    the answer is the same. What gains less than a share of ``enough`` in a window counts as still.
+    the answer is the same.
     """
+    before, gained = _gains(history)
+    return np.inf if not gained < before else float(max(gained, 0.0) ** 2 / (before - gained))
+
+
+def _settled(history: Sequence[Iteration], enough: float) -> bool:
+    """Return whether so little is left to gain, with a margin as long as few iterations tell of the rate."""
     if history[-1].decrease <= 0.0:
-        return 0.0
-    values = [iteration.objective for iteration in history]
-    window = max(1, int(WINDOW * len(values)))
-    if len(values) <= 2 * window:
-        return np.inf
-    first, middle, last = values[-1 - 2 * window], values[-1 - window], values[-1]
-    before, gained = first - middle, middle - last
+        return True
+    before, gained = _gains(history)
     if gained <= NEGLIGIBLE * enough and gained <= max(before, 0.0) + NEGLIGIBLE**2 * enough:
-        return 0.0
-    return np.inf if gained >= before else float(gained**2 / (before - gained))
+        return True
+    return left_to_gain(history) <= enough * min(_window(history) / RELIABLE, 1.0)
+
+
+def _window(history: Sequence[Iteration]) -> int:
+    return max(1, int(WINDOW * len(history)))
+
+
+def _gains(history: Sequence[Iteration]) -> tuple[float, float]:
+    """Return what was gained in the window before the last, and in the last; NaN before there are two."""
+    window = _window(history)
+    if len(history) <= 2 * window:
+        return np.nan, np.nan
+    first, middle, last = (history[-1 - n * window].objective for n in (2, 1, 0))
+    return first - middle, middle - last
