@@ -35,7 +35,7 @@ CLEARLY = 0.5
 #: ... and by this share of the score: of two models that are nearly the same the simpler is chosen.
 LEAST_GAIN = 5e-4
 #: A difference between candidates shows long before the last digits of their fits.
-TOLERANCE, MOST_SWEEPS = 2e-4, 300
+TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 
 @dataclass(frozen=True)
