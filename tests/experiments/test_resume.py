@@ -56,7 +56,7 @@ def kill_after(out, n_lines):
 
 def assert_gone(group):
     """Workers do not outlive the process that was killed."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)
@@ -98,7 +98,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, whole):
     while lines(journal) < 3 and running.poll() is None:
         time.sleep(0.01)
     os.killpg(running.pid, signal.SIGINT)
-    _, errors = running.communicate(timeout=30)
+    _, errors = running.communicate(timeout=90)
     assert running.returncode == 130
     assert errors == b"Interrupted: the same command continues from here.\n"
     subprocess.run(command(tmp_path), check=True, capture_output=True)
