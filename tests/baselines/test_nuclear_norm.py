@@ -11,6 +11,8 @@ from tribit.errors import TribitError
 from tribit.measurements import Measurements
 from tribit.observations import Observations
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 
 def low_rank(shape, rank, seed=0):
     draws = np.random.default_rng(seed)

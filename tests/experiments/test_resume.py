@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-COMMAND = [sys.executable, "-c", "from tribit.cli import main; main()", "reproduce", "fig1"]
+#: The command line, on a smaller matrix: it travels to the processes of the pool with each task.
+SCRIPT = """
+from dataclasses import replace
+from tribit.cli import main
+from tribit.experiments import fig1
+fig1.EXPERIMENT_1 = replace(fig1.EXPERIMENT_1, size=40, rank=4)
+main()
+"""
+COMMAND = [sys.executable, "-c", SCRIPT, "reproduce", "fig1"]
 OPTIONS = ["--quick", "--quiet", "--jobs", "2"]
 TABLES = ("fig1.csv", "fig1.md", "fig1.png", "fig1.pdf")
 
