@@ -192,18 +192,30 @@ def test_multinomial_draws_follow_pi(kind):
     assert chi_square(pairs, 30_000 * np.outer(pi, pi).ravel()) > 1e-4
 
 
+def copied(weights, side):
+    """Return weights of a matrix made of side x side copies of one."""
+    if weights is None:
+        return None
+    if isinstance(weights, tuple):
+        return tuple(np.concatenate([factor] * side) for factor in weights)
+    return np.tile(weights, (side, side))
+
+
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("share", [0.2, 0.7, 1.0])  # of the largest n that Pi allows
 def test_multi_bernoulli_sees_each_entry_with_its_own_probability(kind, share):
     weights, pi = WEIGHTS[kind]
-    n, trials = share / pi.max(), 6000
-    draws = np.random.default_rng(2)
-    seen = np.stack(
-        [
-            counts(multi_bernoulli(SHAPE, n, weights=weights, random_state=draws))
-            for _ in range(trials)
-        ]
-    )
+    n, draws, seen = share / pi.max(), np.random.default_rng(2), []
+    # Entries are seen independently, so that copies side by side are so many trials.
+    for side, times in ((1, 500), (5, 20), (10, 50)):
+        shape, many = (4 * side, 3 * side), copied(weights, side)
+        for _ in range(times):
+            cells = multi_bernoulli(shape, n * side**2, weights=many, random_state=draws)
+            copies = counts(cells, shape).reshape(side, 4, side, 3).swapaxes(1, 2)
+            seen.append(copies.reshape(-1, 12))
+    seen = np.concatenate(seen)
+    trials = len(seen)
+    assert trials == 6000
     assert seen.max() == 1
     p = n * pi.ravel()
     deviation = np.sqrt(p * (1 - p).clip(0) * trials)
