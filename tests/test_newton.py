@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.special import expit
 
 from reference import RISKS, Reference, observations_of, random_matrix
 from tribit.constraints import MaxNorm, Unconstrained
@@ -171,3 +172,16 @@ def test_rows_at_rest_are_not_the_end_while_columns_move(flip):
     assert result.objective == pytest.approx(value, rel=1e-12)
     assert np.abs(slope).max() < 1e-3
     assert np.abs(of_all(np.concatenate([rested, V.ravel()]))[1]).max() > 1
+
+
+def test_rows_that_gain_nothing_at_all_are_not_the_end_either():
+    # At 0 likes and dislikes balance in every row, and factors have no slope; each column is of one mind.
+    labels = np.tile([1, 1, -1, -1], (5, 1))
+    start = Factors.of(np.zeros((5, 1)), np.zeros((4, 1)))
+    result = minimise(objective_of(labels, l2=1.0, intercept=True), start=start, tol=1e-10)
+    assert result.converged
+    # The slope of a column of likes: 5 (f(c) - 1) + c.
+    best = brentq(lambda c: 5 * (expit(c) - 1) + c, 0.0, 5.0)
+    expected = best * np.array([1, 1, -1, -1])
+    np.testing.assert_allclose(result.factors.column_intercepts, expected, rtol=1e-6)
+    np.testing.assert_allclose(result.factors.row_intercepts, 0.0, atol=1e-9)
