@@ -1,8 +1,9 @@
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 # A run that decides whether a change lands repeats itself; at a desk every run looks somewhere new.
 settings.register_profile("repeatable", derandomize=True)
@@ -21,3 +22,10 @@ def cases(request: pytest.FixtureRequest) -> Callable[[int], range]:
     """The seeds of a fuzzer that has n cases: all of them under --torture (make torture), else a tenth."""
     whole = request.config.getoption("--torture")
     return lambda n: range(n if whole else max(1, n // 10))
+
+
+@pytest.fixture(scope="module")
+def one_blas_thread() -> Iterator[None]:
+    """Small dense products on one thread: where others use the cores too, two would wait for each other."""
+    with threadpool_limits(1, user_api="blas"):
+        yield

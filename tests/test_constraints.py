@@ -154,6 +154,16 @@ def test_start_is_inside_near_zero_and_not_zero(constraint, shape, rank):
     np.testing.assert_array_equal(again[1], V)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "size"),
+    [(Unconstrained(), 0.1), (Rank(100), 0.1), (MaxNorm(20.0), 0.1), (MaxNorm(0.5), 0.05)],
+)
+@pytest.mark.parametrize("rank", [1, 4, 49])
+def test_the_entries_of_a_start_have_the_same_size_for_every_rank(constraint, size, rank):
+    U, V = constraint.start((1200, 1000), rank, np.random.default_rng(0))
+    assert np.std(U @ V.T) == pytest.approx(size, rel=0.1)
+
+
 @each_nearest
 @pytest.mark.parametrize("seed", [0, 1])
 def test_no_other_allowed_pair_is_nearer(constraint, seed):

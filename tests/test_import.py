@@ -11,16 +11,11 @@ def python(code):
     return done.stdout.split()
 
 
-def test_importing_tribit_loads_nothing_heavy_and_takes_no_time():
-    code = (
-        "import sys, time; began = time.perf_counter(); import tribit; "
-        "print(time.perf_counter() - began, *sys.modules)"
-    )
-    seconds, *modules = python(code)
-    assert "tribit" in modules
+def test_importing_tribit_loads_nothing_heavy_and_nothing_else_of_its_own():
+    modules = python("import sys, tribit; print(*sys.modules)")
+    assert [name for name in modules if name.startswith("tribit")] == ["tribit"]
     for name in ("torch", "dask", "matplotlib", "pandas", "sklearn", "scipy", "numpy", "rich"):
         assert name not in modules
-    assert float(seconds) < 1.0
 
 
 def test_the_estimator_brings_in_no_extra():

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr
@@ -241,7 +243,6 @@ def test_level_inverts_probability(link, probability):
     assert link.probability(np.array([x]))[0] == pytest.approx(probability, rel=1e-9)
 
 
-@pytest.mark.timeout(1)
 @each_kind
 @pytest.mark.parametrize("probability", [0.0, 1.0, 1.5, np.nan])
 def test_level_asks_for_a_probability_between_0_and_1(kind, probability):
@@ -294,3 +295,19 @@ def test_curvature_is_the_largest_second_derivative(link, alpha):
 
 def test_curvature_of_the_logistic_link():
     assert Logistic(3.0).curvature(0.1) == pytest.approx(9 / 4)
+
+
+@dataclass(frozen=True)
+class ShiftedLogistic(Logistic):
+    """``f(x) = 1 / (1 + exp(-(x - shift)))``, most bent at the shift, where ``l'' = 1/4`` for both labels."""
+
+    shift: float = 0.0
+
+    def second(self, x, y):
+        return super().second(x - self.shift, y)
+
+
+@pytest.mark.parametrize("shift", [-17.3, 0.4, 250.7])
+@pytest.mark.parametrize("alpha", [300.0, 2000.0])
+def test_a_peak_far_narrower_than_the_interval_is_found_to_its_top(shift, alpha):
+    assert ShiftedLogistic(shift=shift).curvature(alpha) == pytest.approx(0.25, rel=1e-9)

@@ -353,6 +353,8 @@ def test_bad_imputations_are_refused():
         (0, 0, 0),
         (NAN, 0.5, 0.5),
         (np.inf, 0, 0),
+        (0.333, 0.333, 0.333),
+        (0.5, 0.3, 0.20001),
     ],
 )
 def test_weights_outside_the_simplex_are_refused(gammas):
@@ -372,6 +374,17 @@ def test_there_are_three_weights(gammas):
         risks.check_gammas(gammas)
 
 
+@pytest.mark.parametrize(
+    "given", [np.array([0.1, 0.2, 0.7], dtype=np.float32), (0.3333333, 0.3333333, 0.3333333)]
+)
+def test_weights_that_nearly_sum_to_1_are_made_to(given):
+    assert abs(sum(map(float, given)) - 1.0) > 1e-9  # as they came, they do not
+    got = gammas_of(tri(*given, 0.5))
+    assert sum(got) == pytest.approx(1.0, abs=1e-15)
+    # In the same proportions.
+    np.testing.assert_allclose(np.array(got) / got[0], np.float64(given) / float(given[0]))
+
+
 def test_weights_come_back_as_floats():
     got = risks.check_gammas(np.array([1, 0, 0]))
     assert got == (1.0, 0.0, 0.0)
@@ -383,6 +396,17 @@ def test_weights_come_back_as_floats():
 def test_rho_is_below_1(make, rho):
     with pytest.raises(InvalidInputError, match=r"must be in \[0, 1\); got"):
         make(rho)
+
+
+@pytest.mark.parametrize("value", [1.0, -0.1, NAN])
+def test_a_model_s_rho_is_below_1_at_every_entry(value):
+    class Certain:
+        def rho_at(self, rows, columns):
+            return np.where((rows == 1) & (columns == 2), value, 0.5)
+
+    rows, columns = np.array([0, 1, 1]), np.array([2, 2, 0])
+    with pytest.raises(InvalidInputError, match=r"for row 1, column 2; .* must be in \[0, 1\)"):
+        pu(Certain()).observed_weights(np.array([1, 1, -1]), rows, columns)
 
 
 @pytest.mark.parametrize("rho", [True, None, "0.5", [0.5], np.array([0.5])])

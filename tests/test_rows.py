@@ -149,8 +149,8 @@ def test_one_call_is_inside_and_gains_what_the_model_says(extra, norm, bound):
     np.testing.assert_allclose(minima.gains, decrease(g, H, p0, p, 0.3), rtol=1e-8, atol=1e-9)
     best = solve(g, H, p0, norm=norm, bound=bound, l2=0.3, calls=20).gains
     assert np.all(minima.gains <= best * (1 + 1e-9) + 1e-12)
-    # Most of the work is done by the first call.
-    assert np.median(minima.gains / best) > 0.99
+    # Most of the work is done by the first call, for nearly every row.
+    assert np.quantile(minima.gains / best, 0.05) > 0.98
 
 
 @pytest.mark.parametrize("extra", [0, 1])
@@ -183,12 +183,43 @@ def test_no_curvature_at_all(extra):
         np.testing.assert_allclose(p[:, K], -np.sign(g[:, K]) * 0.5)
 
 
+@pytest.mark.parametrize(
+    ("rounding", "size"), [(2.2e-16, 1e6), (1.2e-7, 1e-3), (1.2e-7, 1.0), (1.2e-7, 1e6)]
+)
+def test_a_flat_direction_has_the_curvature_of_rounding_and_the_others_their_own(rounding, size):
+    # Three directions are bent, the last is flat: its slope is one that rounding could have made.
+    bent = np.array([4.0, 1.0, 0.25])
+    H = size * np.diag([*bent, 0.0])[None]
+    small = rounding * np.trace(H[0])
+    p0 = np.full((1, K), 0.3)
+    p = solve(np.array([[*(size * bent), small]]), H, p0, norm=np.inf, rounding=rounding).minimisers
+    np.testing.assert_allclose(p[0, :3], 0.3 - 1.0, rtol=200 * rounding)
+    # A step of at most its slope over the error of its curvature, and not a great deal less.
+    assert 0.1 <= 0.3 - p[0, 3] <= 1.0
+
+
 def test_indefinite_by_rounding_is_lifted():
-    g, H, p0 = problems(extra=0, seed=7, flat=2)
-    H = H - 1e-10 * np.trace(H, axis1=1, axis2=2)[:, None, None] * np.eye(K)
-    minima = solve(g, H, p0, calls=5)
-    assert np.all(np.isfinite(minima.minimisers))
+    g, exact, p0 = problems(extra=0, seed=7, flat=2)
+    H = exact - 1e-10 * np.trace(exact, axis1=1, axis2=2)[:, None, None] * np.eye(K)
+    minima = solve(g, H, p0, calls=20)
     assert np.all(minima.gains >= 0)
+    # By so little that the minimisers are those of the matrices as they were before rounding.
+    assert_optimal(g, exact, p0, minima.minimisers, tolerance=1e-3)
+
+
+def test_an_infinite_curvature_is_refused_at_once(monkeypatch):
+    g, H, p0 = problems(extra=0, seed=7)
+    H[3, 1, 2] = H[3, 2, 1] = np.inf
+    calls, cholesky = [], np.linalg.cholesky
+
+    def counted(matrices):
+        calls.append(matrices)
+        assert len(calls) < 5, "no lift makes such a matrix definite"
+        return cholesky(matrices)
+
+    monkeypatch.setattr(np.linalg, "cholesky", counted)
+    with np.errstate(invalid="ignore"), pytest.raises(np.linalg.LinAlgError):
+        solve(g, H, p0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

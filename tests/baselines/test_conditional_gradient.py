@@ -26,6 +26,8 @@ from tribit.solvers.frank_wolfe import (
 from tribit.solvers.loop import Stopping
 from tribit.solvers.singular_pairs import top_singular_pairs
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 LABELS = np.random.default_rng(1).integers(0, 2, 30) * 2 - 1
 VALUES = np.random.default_rng(2).standard_normal(30)
 EACH_LOSS = [

@@ -1,4 +1,3 @@
-import time
 import warnings
 
 import cvxpy as cp
@@ -11,6 +10,8 @@ from tribit.baselines.nuclear_norm import NuclearNormCompletion, shrink_singular
 from tribit.errors import TribitError
 from tribit.measurements import Measurements
 from tribit.observations import Observations
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 def low_rank(shape, rank, seed=0):
@@ -65,9 +66,9 @@ def test_the_gap_is_a_certificate_before_the_end(budget, max_iter):
 def test_recovers_a_matrix_of_low_rank_exactly():
     # Candès and Recht (2009): 200 x 200 of rank 5 from 40% of its entries.
     M = low_rank((200, 200), 5)
-    began = time.perf_counter()
     model = NuclearNormCompletion(tol=1e-6).fit(masked(M, 0.4))
-    assert time.perf_counter() - began < 20.0
+    # Each is an eigenvalue decomposition; 68 are enough.
+    assert model.n_iter_ <= 120
     assert model.row_factors_.shape == (200, 5)
     assert np.linalg.norm(model.complete("decision") - M) <= 1e-5 * np.linalg.norm(M)
     assert model.objective_ == pytest.approx(np.sum(np.linalg.svd(M)[1]), rel=1e-5)

@@ -9,6 +9,8 @@ from tribit.measurements import Measurements
 from tribit.metrics import evaluate
 from tribit.observations import Observations
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 
 def by_the_book(A, eta, low, high):
     """The estimator as published, from a full decomposition; NaN is unobserved."""

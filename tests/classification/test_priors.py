@@ -14,6 +14,8 @@ from tribit.classification import (
 from tribit.classification import priors as module
 from tribit.classification.matrices import entry_features
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 
 def two_samples(seed, prior, n_P=300, n_U=600, shift=2.0):
     draws = np.random.default_rng(seed)

@@ -9,6 +9,8 @@ from tribit import InvalidInputError, InvalidTypeError
 from tribit.classification import RiskClassifier
 from tribit.classification.selection import ETAS, GAMMAS, RIDGES, WIDTHS, kind_folds
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 RISKS = ["pn", "pu", "nu", "punu", "pnu"]
 
 

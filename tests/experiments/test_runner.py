@@ -217,7 +217,7 @@ def test_closing_ends_a_task_in_its_middle(path, marks):
         run(pool, path, study(tasks), stop)
     assert set(read_journal(path, HEADER)) == {"square 1"}
     pool.close()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (left := set(multiprocessing.active_children()) - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     for process in left:
