@@ -3,8 +3,15 @@ import stat
 
 import pytest
 
-from tribit.errors import InvalidInputError
-from tribit.files import atomic_path, text_reader, text_writer
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.files import (
+    atomic_path,
+    check_different,
+    checked_path,
+    text_reader,
+    text_writer,
+    writable,
+)
 
 
 def test_the_file_appears_whole_and_alone(tmp_path):
@@ -114,3 +121,57 @@ def test_equal_texts_give_equal_gzip_bytes(tmp_path):
         with text_writer(tmp_path / name, gzipped=True) as text:
             text.write("same")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# Paths
+
+
+@pytest.fixture
+def impossible(tmp_path):
+    """Paths that no file can have."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    return {
+        "long name": tmp_path / ("x" * 256),
+        "long path": tmp_path / "/".join(["x" * 200] * 25),
+        "loop": loop,
+        "through a loop": loop / "scores.csv",
+        "NUL": f"{tmp_path}/a\0b",
+        "surrogate": f"{tmp_path}/\ud800",
+    }
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        checked_path,
+        writable,
+        text_reader,
+        lambda path: check_different(path, "x"),
+        lambda path: check_different("x", path),
+    ],
+)
+@pytest.mark.parametrize(
+    "kind", ["long name", "long path", "loop", "through a loop", "NUL", "surrogate"]
+)
+def test_a_path_that_no_file_can_have_is_one_sentence(impossible, use, kind):
+    with pytest.raises(
+        InvalidInputError, match=r"cannot be the path of a file \(.+\); choose"
+    ) as caught:
+        use(impossible[kind])
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("path", [3, None, b"scores.csv", 0.5])
+def test_what_is_no_path_is_named(path):
+    with pytest.raises(
+        InvalidTypeError, match=f"named by a str or a path; got {type(path).__name__}"
+    ):
+        checked_path(path)
+
+
+def test_a_path_that_is_merely_missing_passes(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "absent", tmp_path / "absent" / "deep", tmp_path / "file" / "below"):
+        assert checked_path(str(path)) == path

@@ -5,13 +5,54 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import reprlib
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
+
+#: Characters of a path that an error shows.
+SHOWN = 200
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path, or say in one sentence why no file can be there; what is merely missing passes.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is too long, links go round in circles, the path holds a NUL or text that is no file name, or
+        a directory on the way is closed.
+    InvalidTypeError
+        If it is no path at all.
+    """
+    try:
+        checked = Path(path)
+        checked.stat()
+        checked.resolve()
+    except (FileNotFoundError, NotADirectoryError):
+        return checked
+    except TypeError:
+        raise InvalidTypeError(
+            f"A file is named by a str or a path; got {type(path).__name__}."
+        ) from None
+    # A NUL or a lone surrogate is a ValueError; links in circles are a RuntimeError to some versions of Python.
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInputError(
+            f"{shown_path(path)} cannot be the path of a file ({reason}); choose another."
+        ) from None
+    return checked
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as an error shows it: on one line, and not all of a very long one."""
+    shortened = reprlib.Repr()
+    shortened.maxstring = SHOWN
+    return shortened.repr(os.fspath(path))
 
 
 @contextmanager
@@ -54,7 +95,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.replace(target)
     except OSError as error:
         raise InvalidInputError(
-            f"{str(path)!r} could not be written ({error.strerror or error}); "
+            f"{shown_path(path)} could not be written ({error.strerror or error}); "
             "check the directory's permissions and free space, or choose another."
         ) from error
     finally:
@@ -64,33 +105,34 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def writable(path: str | os.PathLike[str]) -> Path:
     """Return the file to write, its links followed, or say why it cannot be: before long work, say."""
     # Resolved, so that writing through a link replaces the file it points to, not the link.
-    target = Path(path).resolve()
+    target = checked_path(path).resolve()
     if target.exists() and not target.is_file():
         raise InvalidInputError(
-            f"{str(path)!r} is not a regular file, so it cannot be written; choose a file name."
+            f"{shown_path(path)} is not a regular file, so it cannot be written; choose a file name."
         )
     if not target.parent.is_dir():
         raise InvalidInputError(
-            f"{str(path)!r} cannot be written because its directory does not exist; "
+            f"{shown_path(path)} cannot be written because its directory does not exist; "
             "create the directory or choose another."
         )
     if not os.access(target.parent, os.W_OK):
         raise InvalidInputError(
-            f"{str(path)!r} cannot be written because its directory is read-only; choose another."
+            f"{shown_path(path)} cannot be written because its directory is read-only; choose another."
         )
     return target
 
 
 def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Refuse to write over the file that is read."""
-    if Path(source).resolve() == Path(out).resolve():
+    if checked_path(source).resolve() == checked_path(out).resolve():
         raise InvalidInputError(
-            f"{os.fspath(out)!r} is the file that is read, and would be lost; choose another file to write."
+            f"{shown_path(out)} is the file that is read, and would be lost; choose another file to write."
         )
 
 
 def text_reader(path: Path) -> TextIO:
     """Open UTF-8 text, gzipped if the name ends in ``.gz``, with its line ends as they are."""
+    path = checked_path(path)
     # "-sig" drops the mark that some spreadsheets put before the first header.
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
