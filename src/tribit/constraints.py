@@ -7,13 +7,14 @@ the others in one sentence.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
 
 Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
@@ -218,8 +219,17 @@ def check_not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_switch(name: str, value: Any) -> None:
+    """Refuse all but True and False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} must be True or False; got {value!r}.")
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return False
+    # An integer may be too large to be a float.
+    return not isinstance(value, int) or abs(value) <= sys.float_info.max
 
 
 def _svd(U: Array, V: Array) -> tuple[Array, Array, Array]:

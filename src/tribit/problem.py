@@ -29,6 +29,7 @@ from tribit.constraints import (
     TraceNorm,
     Unconstrained,
     check_not_negative,
+    check_switch,
 )
 from tribit.errors import (
     InvalidInputError,
@@ -105,20 +106,19 @@ def make_problem(
     generator: np.random.Generator,
 ) -> Problem:
     """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
-    curve = as_link(link)
-    weights = check_gammas(gammas)
-    _check_switch("intercept", intercept)
-    _check_switch("mask_features", mask_features)
-    columns = _rank(rank, observations.shape, intercept)
-    check_not_negative("l2", l2)
-    if l2_intercept is not None:
-        check_not_negative("l2_intercept", l2_intercept)
-    if l2_mask is not None:
-        check_not_negative("l2_mask", l2_mask)
-    if dtype not in ("float32", "float64"):
-        raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-    if not isinstance(norm, str) or norm not in NORMS:
-        raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
+    curve, weights, columns = check_values(
+        observations.shape,
+        gammas=gammas,
+        link=link,
+        rank=rank,
+        norm=norm,
+        l2=l2,
+        l2_intercept=l2_intercept,
+        mask_features=mask_features,
+        l2_mask=l2_mask,
+        intercept=intercept,
+        dtype=dtype,
+    )
     intercept = bool(intercept)
     # After the checks: a model of the mask may take seconds to fit.
     risk = Risk(
@@ -177,6 +177,38 @@ def make_problem(
     return Problem(featured, constraints, lambda: features.begin(begin()), risk.rho, radius)
 
 
+def check_values(
+    shape: tuple[int, int],
+    *,
+    gammas: Any,
+    link: Any,
+    rank: Any,
+    norm: Any,
+    l2: Any,
+    l2_intercept: Any,
+    mask_features: Any,
+    l2_mask: Any,
+    intercept: Any,
+    dtype: Any,
+) -> tuple[Link, tuple[float, float, float], int]:
+    """Return the link, the weights of the risks and the rank, or say which value no fit of that shape can have."""
+    curve = as_link(link)
+    weights = check_gammas(gammas)
+    check_switch("intercept", intercept)
+    check_switch("mask_features", mask_features)
+    columns = _rank(rank, shape, intercept)
+    check_not_negative("l2", l2)
+    if l2_intercept is not None:
+        check_not_negative("l2_intercept", l2_intercept)
+    if l2_mask is not None:
+        check_not_negative("l2_mask", l2_mask)
+    if dtype not in ("float32", "float64"):
+        raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    if not isinstance(norm, str) or norm not in NORMS:
+        raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
+    return curve, weights, columns
+
+
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
     """Return ``rho``, by default the share of entries that are unobserved; a name becomes a model of the mask."""
     if rho is None or (isinstance(rho, str) and rho == "constant"):
@@ -200,11 +232,6 @@ def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
     found = Imputation(imputed._factors(), imputed._link())
     found.check_shape(observations.shape)
     return found
-
-
-def _check_switch(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"{name} must be True or False; got {value!r}.")
 
 
 def _rank(rank: Any, shape: tuple[int, int], intercept: bool) -> int:

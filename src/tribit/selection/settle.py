@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit import propensity
-from tribit.constraints import check_positive
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
+from tribit.constraints import check_positive, check_switch
+from tribit.errors import InvalidInputError, TribitWarning
 from tribit.factors import Factors
 from tribit.links import as_link
 from tribit.observations import Observations
@@ -49,10 +49,10 @@ def settled(
     draws : Generator
         Draws the held-out entries.
     """
-    _check_words(estimator)
+    check_words(estimator)
     given = {name: getattr(estimator, name) for name in CHOOSABLE}
     free = frozenset(name for name, value in given.items() if is_auto(value))
-    fixed = {name: _checked(name, value) for name, value in given.items() if name not in free}
+    fixed = {name: check_fixed(name, value) for name, value in given.items() if name not in free}
     if "gammas" in free and estimator.imputed is not None:
         raise InvalidInputError(
             "imputed stands in the place of PU and NU: say in gammas how much weight these have."
@@ -138,7 +138,8 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def _check_words(estimator: Any) -> None:
+def check_words(estimator: Any) -> None:
+    """Refuse a wrong value of what no search chooses, told before a search that may take minutes."""
     calibrations = (*CALIBRATORS, AUTO)
     words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
     for name, known in words:
@@ -153,17 +154,16 @@ def _check_words(estimator: Any) -> None:
         raise InvalidInputError(
             f"n_candidates must be a whole number, at least 1, or None; got {most!r}."
         )
-    # Told before a search that may take minutes, not after it.
     most = 1 if estimator.max_iter is None else estimator.max_iter
     Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
 
 
-def _checked(name: str, value: Any) -> Any:
+def check_fixed(name: str, value: Any) -> Any:
     """Return a value that the user fixed, or say now what is wrong with it, not after a search."""
     if name == "gammas":
         return check_gammas(value)
-    if name == "mask_features" and not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"mask_features must be True or False; got {value!r}.")
+    if name == "mask_features":
+        check_switch(name, value)
     if name in ("radius", "alpha") and value is not None:
         check_positive(name, value)
     if name == "rho" and not (value is None or isinstance(value, str | Missingness)):

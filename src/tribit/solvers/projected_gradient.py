@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import START, Constraint, EntryBound, check_positive
+from tribit.constraints import START, Constraint, EntryBound, check_positive, check_switch
 from tribit.factors import Factors
 from tribit.kernels.common import single_threaded_blas
 from tribit.objective import Objective
@@ -49,6 +49,7 @@ class ProjectedGradient:
     def __post_init__(self) -> None:
         if self.step is not None:
             check_positive("step", self.step)
+        check_switch("grow", self.grow)
 
     def minimise(
         self,
