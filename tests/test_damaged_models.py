@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from model_parts import put_together, taken_apart
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 
 RNG = np.random.default_rng(0)
@@ -49,24 +50,10 @@ def refusal(whole, tmp_path):
 
 
 def changed(whole, path, change):
-    """Write a file after ``change(description, header, tensors)``; sizes and offsets follow the bytes in tensors."""
-    length = int.from_bytes(whole[:8], "little")
-    description, data = json.loads(whole[8 : 8 + length]), whole[8 + length :]
-    header = json.loads(description.pop("__metadata__")["tribit"])
-    tensors = {}
-    for name, entry in description.items():
-        first, last = entry.pop("data_offsets")
-        tensors[name] = data[first:last]
-    change(description, header, tensors)
-    offset = 0
-    for name, entry in description.items():
-        entry.setdefault("data_offsets", [offset, offset + len(tensors[name])])
-        offset += len(tensors[name])
-    metadata = header if isinstance(header, str) else json.dumps(header)
-    text = json.dumps({"__metadata__": {"tribit": metadata}, **description}).encode()
-    path.write_bytes(
-        len(text).to_bytes(8, "little") + text + b"".join(map(tensors.get, description))
-    )
+    """Write a file after ``change(description, header, tensors)``."""
+    parts = taken_apart(whole)
+    change(*parts)
+    path.write_bytes(put_together(*parts))
 
 
 def fact(name, value):
@@ -377,9 +364,7 @@ except InvalidInputError as error:
 def test_a_file_larger_than_the_memory_is_one_sentence(whole, tmp_path):
     """A file with a hole of 3.5 GB, where there are 2 GB of addresses."""
     path, rows = tmp_path / "model.tribit", 3_500_000_000 // 12
-    length = int.from_bytes(whole[:8], "little")
-    description = json.loads(whole[8 : 8 + length])
-    metadata = description.pop("__metadata__")
+    description, header, _ = taken_apart(whole)
     del description["row_ids_"], description["column_ids_"]
     description["row_factors_"]["shape"], description["row_intercepts_"]["shape"] = (
         [rows, 2],
@@ -390,10 +375,10 @@ def test_a_file_larger_than_the_memory_is_one_sentence(whole, tmp_path):
         size = {"F32": 4, "F64": 8}[item["dtype"]] * int(np.prod(item["shape"]))
         item["data_offsets"] = [offset, offset + size]
         offset += size
-    text = json.dumps({"__metadata__": metadata, **description}).encode()
+    begin = put_together(description, header, dict.fromkeys(description, b""))
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + offset)
+        file.write(begin)
+        file.truncate(len(begin) + offset)
     run = subprocess.run(
         [sys.executable, "-c", SPARSE, str(path), str(2 * 10**9)],
         capture_output=True,
