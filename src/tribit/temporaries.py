@@ -27,13 +27,24 @@ FORGOTTEN = 24 * 3600.0
 @contextmanager
 def temporary_file(directory: Path, mode: int) -> Iterator[Path]:
     """Yield a new empty file of that mode (less the umask), which nobody removes meanwhile; it is gone afterwards."""
-    path, lock = _created(directory, mode)
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-        if lock is not None:
-            os.close(lock)
+    while True:
+        # A name of fixed length: the target's own name may leave no room for a suffix.
+        path = directory / f"{_of_this_machine()}{secrets.token_hex(8)}{SUFFIX}"
+        lock = None
+        # From before there is a file: a signal may end this between any two steps.
+        try:
+            # Not tempfile: it creates files that only their owner may read, and the rename keeps that.
+            lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+            if sys.platform == "win32":  # a file that is open cannot be renamed there
+                os.close(lock)
+                lock = None
+            if lock is None or _is_kept(path, lock):
+                yield path
+                return
+        finally:
+            path.unlink(missing_ok=True)
+            if lock is not None:
+                os.close(lock)
 
 
 def remove_dead(directory: Path) -> None:
@@ -43,21 +54,6 @@ def remove_dead(directory: Path) -> None:
             if name.startswith(PREFIX) and name.endswith(SUFFIX):
                 with suppress(OSError):
                     _remove_if_dead(directory / name)
-
-
-def _created(directory: Path, mode: int) -> tuple[Path, int | None]:
-    """Return a new file and the descriptor that holds its lock, None where there are no locks."""
-    while True:
-        # A name of fixed length: the target's own name may leave no room for a suffix.
-        path = directory / f"{_of_this_machine()}{secrets.token_hex(8)}{SUFFIX}"
-        # Not tempfile: it creates files that only their owner may read, and the rename keeps that.
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
-        if sys.platform == "win32":  # a file that is open cannot be renamed there
-            os.close(descriptor)
-            return path, None
-        if _is_kept(path, descriptor):
-            return path, descriptor
-        os.close(descriptor)
 
 
 def _is_kept(path: Path, descriptor: int) -> bool:
