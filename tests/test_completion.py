@@ -637,6 +637,7 @@ WRONG = [
     ({"gammas": (INF, 0, 0)}, InvalidInputError, "gammas .* must be at least 0 and sum to 1"),
     ({"gammas": (1, 0)}, InvalidInputError, r"gammas must be three numbers .*; got 2\."),
     ({"gammas": (1, 0, 0, 0)}, InvalidInputError, r"gammas must be three numbers .*; got 4\."),
+    ({"gammas": (10**400, 0, 0)}, InvalidTypeError, "gammas must be three numbers .*; got .10000"),
     ({"gammas": None}, InvalidTypeError, "gammas must be three numbers .*; got None"),
     ({"gammas": 1.0}, InvalidTypeError, "gammas must be three numbers .*; got 1.0"),
     ({"gammas": "abc"}, InvalidTypeError, "gammas must be three numbers .*; got 'abc'"),

@@ -128,7 +128,7 @@ class BinaryMatrixCompletion(FactorModel):
     stop_reason_ : str
         Why the solver stopped.
     history_ : list of Iteration
-        What was known after each iteration.
+        What was known after each iteration; without times in a model read from a file.
     calibration_ : Calibrator or None
         What turns ``x`` into probabilities; None for the link itself.
     search_ : Search or None
