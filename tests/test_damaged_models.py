@@ -228,13 +228,6 @@ TENSORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "words"), TENSORS.values(), ids=TENSORS)
-def test_a_wrong_tensor_is_named(refusal, change, words):
-    text = refusal(change)
-    assert "is a damaged tribit model (" in text
-    assert words in text
-
-
 CONTAINERS = {
     "negative offset": entry("row_ids_", data_offsets=[-1, 5]),
     "offsets backwards": entry("row_ids_", data_offsets=[9, 5]),
@@ -299,8 +292,10 @@ IDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "words"), IDS.values(), ids=IDS)
-def test_wrong_ids_are_named(refusal, change, words):
+@pytest.mark.parametrize(
+    ("change", "words"), [*TENSORS.values(), *IDS.values()], ids=[*TENSORS, *IDS]
+)
+def test_a_wrong_tensor_is_named(refusal, change, words):
     text = refusal(change)
     assert "is a damaged tribit model (" in text
     assert words in text
