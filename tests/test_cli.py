@@ -1,5 +1,6 @@
 import inspect
 import re
+import signal
 import subprocess
 import sys
 
@@ -485,3 +486,16 @@ def test_evaluate_takes_the_threshold_that_the_model_does_not_know(run, ratings,
     code, out, _ = run("evaluate", path, ratings, "--value", "rating", "--like-at", "4")
     assert code == 0
     assert "sign error" in out
+
+
+def test_a_handler_of_somebody_else_s_stays(run):
+    def theirs(*_):
+        pass
+
+    for before in (theirs, signal.SIG_IGN, signal.SIG_DFL):
+        old = signal.signal(signal.SIGTERM, before)
+        try:
+            assert run("--version")[0] == 0
+            assert signal.getsignal(signal.SIGTERM) is before
+        finally:
+            signal.signal(signal.SIGTERM, old)

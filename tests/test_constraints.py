@@ -304,7 +304,13 @@ def test_a_rank_is_a_whole_number():
     assert Rank(np.int64(2)).k == 2
 
 
-@pytest.mark.parametrize("l2", [-1e-9, np.nan, np.inf, True, "1", None])
+@pytest.mark.parametrize("size", [10**400, -(10**400)])
+def test_an_integer_too_large_to_be_a_float_is_no_size(size):
+    with pytest.raises(InvalidInputError, match="radius must be a positive finite number; got"):
+        MaxNorm(size)
+
+
+@pytest.mark.parametrize("l2", [-1e-9, np.nan, np.inf, True, "1", None, 10**400])
 def test_a_ridge_is_not_negative(l2):
     with pytest.raises(InvalidInputError, match="l2 must be a finite number, at least 0; got"):
         Ridge(l2)

@@ -3,8 +3,16 @@ import stat
 
 import pytest
 
-from tribit.errors import InvalidInputError
-from tribit.files import atomic_path, text_reader, text_writer
+from tribit import files
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.files import (
+    atomic_path,
+    check_different,
+    checked_path,
+    text_reader,
+    text_writer,
+    writable,
+)
 
 
 def test_the_file_appears_whole_and_alone(tmp_path):
@@ -51,6 +59,60 @@ def test_the_mode_is_that_of_an_ordinary_new_file(tmp_path):
     assert stat.S_IMODE((tmp_path / "atomic").stat().st_mode) == stat.S_IMODE(
         ordinary.stat().st_mode
     )
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
+def test_a_replaced_file_hands_on_its_mode(tmp_path, mode):
+    target = tmp_path / "scores.csv"
+    target.write_text("old")
+    target.chmod(mode)
+    with atomic_path(target) as temporary:
+        temporary.write_text("new")
+        # Nobody else reads along while it is written.
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+def test_a_replaced_file_hands_on_its_owner(tmp_path, monkeypatch):
+    target = tmp_path / "scores.csv"
+    target.write_text("old")
+    before = os.stat_result((0o100660, 0, 0, 1, 1234, 5678, 3, 0, 0, 0))
+    asked = []
+    monkeypatch.setattr(os, "chown", lambda path, *owner: asked.append((path.name, *owner)))
+    files._keep_owner_and_mode(target, before)
+    assert asked == [("scores.csv", 1234, 5678)]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o660
+
+
+def test_where_the_group_cannot_be_kept_another_gets_no_rights(tmp_path, monkeypatch):
+    target = tmp_path / "scores.csv"
+    target.write_text("old")
+    before = os.stat_result((0o100664, 0, 0, 1, 1234, 5678, 3, 0, 0, 0))
+    asked = []
+
+    def refuse(_, *owner):
+        asked.append(owner)
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", refuse)
+    files._keep_owner_and_mode(target, before)
+    assert asked == [(1234, 5678), (-1, 5678)]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o604
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o400, 0o555])
+def test_a_read_only_file_is_not_replaced(tmp_path, mode):
+    target = tmp_path / "scores.csv"
+    target.write_text("old")
+    target.chmod(mode)
+    with (
+        pytest.raises(InvalidInputError, match="is read-only, so it is not replaced; choose"),
+        atomic_path(target),
+    ):
+        pytest.fail("the block must not run")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_link_is_followed(tmp_path):
@@ -114,3 +176,57 @@ def test_equal_texts_give_equal_gzip_bytes(tmp_path):
         with text_writer(tmp_path / name, gzipped=True) as text:
             text.write("same")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# Paths
+
+
+@pytest.fixture
+def impossible(tmp_path):
+    """Paths that no file can have."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    return {
+        "long name": tmp_path / ("x" * 256),
+        "long path": tmp_path / "/".join(["x" * 200] * 25),
+        "loop": loop,
+        "through a loop": loop / "scores.csv",
+        "NUL": f"{tmp_path}/a\0b",
+        "surrogate": f"{tmp_path}/\ud800",
+    }
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        checked_path,
+        writable,
+        text_reader,
+        lambda path: check_different(path, "x"),
+        lambda path: check_different("x", path),
+    ],
+)
+@pytest.mark.parametrize(
+    "kind", ["long name", "long path", "loop", "through a loop", "NUL", "surrogate"]
+)
+def test_a_path_that_no_file_can_have_is_one_sentence(impossible, use, kind):
+    with pytest.raises(
+        InvalidInputError, match=r"cannot be the path of a file \(.+\); choose"
+    ) as caught:
+        use(impossible[kind])
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("path", [3, None, b"scores.csv", 0.5])
+def test_what_is_no_path_is_named(path):
+    with pytest.raises(
+        InvalidTypeError, match=f"named by a str or a path; got {type(path).__name__}"
+    ):
+        checked_path(path)
+
+
+def test_a_path_that_is_merely_missing_passes(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "absent", tmp_path / "absent" / "deep", tmp_path / "file" / "below"):
+        assert checked_path(str(path)) == path

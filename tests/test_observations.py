@@ -197,7 +197,7 @@ def test_duplicates_in_a_compressed_matrix_are_not_summed():
         Observations.from_matrix(repeated)
 
 
-@pytest.mark.parametrize("like_at", [NAN, INF, "4", True])
+@pytest.mark.parametrize("like_at", [NAN, INF, "4", True, 10**400])
 def test_like_at_must_be_a_finite_number(like_at):
     with pytest.raises(InvalidInputError, match=r"like_at is .*; pass the smallest rating"):
         Observations.from_matrix([[1, 5]], like_at=like_at)

@@ -542,6 +542,12 @@ def test_a_step_is_positive(step):
         ProjectedGradient(step=step)
 
 
+@pytest.mark.parametrize("grow", ["yes", 1, None])
+def test_the_rank_grows_or_not(grow):
+    with pytest.raises(InvalidTypeError, match="grow must be True or False; got"):
+        ProjectedGradient(grow=grow)
+
+
 @pytest.mark.parametrize("shape", [(6, 3), (3, 6)])
 def test_a_rank_constraint_of_more_than_the_smaller_side(shape):
     labels = random_matrix(shape, observed=0.8)

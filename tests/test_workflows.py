@@ -93,8 +93,10 @@ def test_every_file_gives_the_same_model(tmp_path):
         np.testing.assert_array_equal(model.row_factors_, models[0].row_factors_)
 
 
-def test_a_file_without_a_header_as_movielens_has_it(tmp_path):
-    model = fitted(write(frame(SEEN), tmp_path / "u.data"), row="0", column="1", value="2")
+@pytest.mark.parametrize("kind", [str, int])
+def test_a_file_without_a_header_as_movielens_has_it(tmp_path, kind):
+    row, column, value = map(kind, (0, 1, 2))
+    model = fitted(write(frame(SEEN), tmp_path / "u.data"), row=row, column=column, value=value)
     assert model.names_ == ("0", "1", "2")
     model.save(tmp_path / "model.tribit")
     test = write(frame(HELD_OUT), tmp_path / "u1.data")

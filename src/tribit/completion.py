@@ -132,7 +132,7 @@ class BinaryMatrixCompletion(FactorModel):
         Why the solver stopped; "interrupted from the keyboard" also where that ended the search, and so does
         ``search_.stop_reason`` then.
     history_ : list of Iteration
-        What was known after each iteration.
+        What was known after each iteration; without times in a model read from a file.
     calibration_ : Calibrator or None
         What turns ``x`` into probabilities; None for the link itself.
     search_ : Search or None

@@ -5,20 +5,63 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
+import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.temporaries import remove_dead, temporary_file
+
+#: Characters of a path that an error shows.
+SHOWN = 200
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path, or say in one sentence why no file can be there; what is merely missing passes.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is too long, links go round in circles, the path holds a NUL or text that is no file name, or
+        a directory on the way is closed.
+    InvalidTypeError
+        If it is no path at all.
+    """
+    try:
+        checked = Path(path)
+        checked.stat()
+        checked.resolve()
+    except (FileNotFoundError, NotADirectoryError):
+        return checked
+    except TypeError:
+        raise InvalidTypeError(
+            f"A file is named by a str or a path; got {type(path).__name__}."
+        ) from None
+    # A NUL or a lone surrogate is a ValueError; links in circles are a RuntimeError to some versions of Python.
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInputError(
+            f"{shown_path(path)} cannot be the path of a file ({reason}); choose another."
+        ) from None
+    return checked
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as an error shows it: on one line, and not all of a very long one."""
+    shortened = reprlib.Repr()
+    shortened.maxstring = SHOWN
+    return shortened.repr(os.fspath(path))
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     r"""Yield a temporary path beside ``path`` that takes its place when the block succeeds.
 
-    When the block raises, ``path`` is left as it was and the temporary file is removed.
+    When the block raises, ``path`` is left as it was and the temporary file is removed. A file that is replaced hands
+    on its permissions and, where this user may, its owner and group. What killed writers left in the directory is
+    removed (:mod:`tribit.temporaries`).
 
     Parameters
     ----------
@@ -33,7 +76,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     InvalidInputError
-        If the directory is missing or cannot be written, if ``path`` names something other than
+        If the directory is missing or cannot be written, if ``path`` names a read-only file or something other than
         a regular file, or if writing fails (a full disk).
 
     Examples
@@ -42,55 +85,76 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     temporary.write_text("row,column,score\n")
     """
     target = writable(path)
-    # A name of fixed length: the target's own name may leave no room for a suffix.
-    temporary = target.parent / f".tribit-{secrets.token_hex(8)}.tmp"
+    before = target.stat() if target.exists() else None
     try:
-        # Not tempfile: it creates files that only their owner may read, and the rename keeps that.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        yield temporary
-        with temporary.open("rb+") as written:
-            # On disk before the rename, or a power cut could leave the new name on an empty file.
-            os.fsync(written.fileno())
-        temporary.replace(target)
+        remove_dead(target.parent)
+        # What takes the place of a private file is private while it is written, too.
+        with temporary_file(target.parent, 0o666 if before is None else 0o600) as temporary:
+            yield temporary
+            with temporary.open("rb+") as written:
+                # On disk before the rename, or a power cut could leave the new name on an empty file.
+                os.fsync(written.fileno())
+            if before is not None:
+                _keep_owner_and_mode(temporary, before)
+            temporary.replace(target)
     except OSError as error:
         raise InvalidInputError(
-            f"{str(path)!r} could not be written ({error.strerror or error}); "
+            f"{shown_path(path)} could not be written ({error.strerror or error}); "
             "check the directory's permissions and free space, or choose another."
         ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def _keep_owner_and_mode(temporary: Path, before: os.stat_result) -> None:
+    """Give a new file the owner, group and permissions of the one it replaces, as far as this user may."""
+    mode, now = before.st_mode & 0o777, temporary.stat()
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        try:
+            os.chown(temporary, before.st_uid, before.st_gid)
+        except OSError:
+            try:
+                os.chown(temporary, -1, before.st_gid)
+            except OSError:
+                mode &= ~0o070  # what one group might do is not for another
+    temporary.chmod(mode)
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
     """Return the file to write, its links followed, or say why it cannot be: before long work, say."""
     # Resolved, so that writing through a link replaces the file it points to, not the link.
-    target = Path(path).resolve()
+    target = checked_path(path).resolve()
     if target.exists() and not target.is_file():
         raise InvalidInputError(
-            f"{str(path)!r} is not a regular file, so it cannot be written; choose a file name."
+            f"{shown_path(path)} is not a regular file, so it cannot be written; choose a file name."
+        )
+    # The bits too: the superuser may write anything, and still somebody meant this file to stay.
+    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise InvalidInputError(
+            f"{shown_path(path)} is read-only, so it is not replaced; choose another file, or let it be written "
+            "(chmod u+w)."
         )
     if not target.parent.is_dir():
         raise InvalidInputError(
-            f"{str(path)!r} cannot be written because its directory does not exist; "
+            f"{shown_path(path)} cannot be written because its directory does not exist; "
             "create the directory or choose another."
         )
     if not os.access(target.parent, os.W_OK):
         raise InvalidInputError(
-            f"{str(path)!r} cannot be written because its directory is read-only; choose another."
+            f"{shown_path(path)} cannot be written because its directory is read-only; choose another."
         )
     return target
 
 
 def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Refuse to write over the file that is read."""
-    if Path(source).resolve() == Path(out).resolve():
+    if checked_path(source).resolve() == checked_path(out).resolve():
         raise InvalidInputError(
-            f"{os.fspath(out)!r} is the file that is read, and would be lost; choose another file to write."
+            f"{shown_path(out)} is the file that is read, and would be lost; choose another file to write."
         )
 
 
 def text_reader(path: Path) -> TextIO:
     """Open UTF-8 text, gzipped if the name ends in ``.gz``, with its line ends as they are."""
+    path = checked_path(path)
     # "-sig" drops the mark that some spreadsheets put before the first header.
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")

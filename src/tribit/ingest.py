@@ -146,10 +146,7 @@ def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
             "leave the entry out if it is unobserved."
         )
     if like_at is not None:
-        if not _is_finite_number(like_at):
-            raise InvalidInputError(
-                f"like_at is {like_at!r}; pass the smallest rating that is a like, a finite number."
-            )
+        check_like_at(like_at)
         return np.where(values >= like_at, np.int8(1), np.int8(-1))
     if values.dtype.kind == "b":
         raise InvalidTypeError(
@@ -162,6 +159,14 @@ def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
             "(dislike); if these are ratings, pass like_at= (for pairs: Observations.from_ratings)."
         )
     return values.astype(np.int8)
+
+
+def check_like_at(like_at: Any) -> None:
+    """Refuse a bar that is no finite number."""
+    if not _is_finite_number(like_at):
+        raise InvalidInputError(
+            f"like_at is {like_at!r}; pass the smallest rating that is a like, a finite number."
+        )
 
 
 def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> Entries:
@@ -268,4 +273,7 @@ def _as_real(array: AnyArray, name: str) -> AnyArray:
 
 
 def _is_finite_number(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
+    try:
+        return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
+    except OverflowError:  # an integer may be too large to be a float
+        return False

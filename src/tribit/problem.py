@@ -22,7 +22,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
-from tribit.checks import check_not_negative, check_positive, check_switch, is_whole
+from tribit.checks import (
+    check_choice,
+    check_not_negative,
+    check_positive,
+    check_switch,
+    is_whole,
+)
 from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
 from tribit.errors import (
     InvalidInputError,
@@ -99,75 +105,130 @@ def make_problem(
     generator: np.random.Generator,
 ) -> Problem:
     """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
-    curve = as_link(link)
-    weights = check_gammas(gammas)
-    intercept = check_switch("intercept", intercept)
-    mask_features = check_switch("mask_features", mask_features)
-    columns = _rank(rank, observations.shape, intercept)
-    l2 = check_not_negative("l2", l2)
-    l2_intercept = _optional(check_not_negative, "l2_intercept", l2_intercept)
-    l2_mask = _optional(check_not_negative, "l2_mask", l2_mask)
-    radius = _optional(check_positive, "radius", radius)
-    alpha = _optional(check_positive, "alpha", alpha)
-    if dtype not in ("float32", "float64"):
-        raise InvalidInputError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-    if not isinstance(norm, str) or norm not in NORMS:
-        raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}.")
+    values = check_values(
+        observations.shape,
+        gammas=gammas,
+        link=link,
+        rank=rank,
+        radius=radius,
+        norm=norm,
+        alpha=alpha,
+        l2=l2,
+        l2_intercept=l2_intercept,
+        mask_features=mask_features,
+        l2_mask=l2_mask,
+        intercept=intercept,
+        dtype=dtype,
+    )
+    curve, radius, alpha, l2 = values.link, values.radius, values.alpha, values.l2
     # After the checks: a model of the mask may take seconds to fit.
     risk = Risk(
-        *weights,
+        *values.gammas,
         _rho(rho, observations, n_jobs, generator),
         inverse_power=inverse_power,
         imputed=_imputation(imputed, observations),
     )
     mixed = risk.unobserved > 0
     if mixed and radius is None and alpha is None:
-        if norm != "max":
+        if values.norm != "max":
             raise InvalidInputError(
-                f"norm={norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a default."
+                f"norm={values.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
+                "default."
             )
-        radius, norm = curve.level(DEFAULT_BOUND_PROBABILITY), "max"
-    if mask_features and (mixed or radius is not None or alpha is not None):
+        radius = curve.level(DEFAULT_BOUND_PROBABILITY)
+    if values.mask_features and (mixed or radius is not None or alpha is not None):
         what = "weight on unobserved entries" if mixed else "a radius or an alpha"
         raise InvalidInputError(
             f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and no "
             "ball holds them; leave out one of the two."
         )
-    ball: Constraint = Unconstrained() if radius is None else NORMS[norm](radius)
+    ball: Constraint = Unconstrained() if radius is None else NORMS[values.norm](radius)
     constraints = [ball]
     if alpha is not None:
         constraints.append(EntryBound(alpha))
-    bound = _intercept_bound(curve, mixed, radius if norm == "max" else None, alpha)
+    bound = _intercept_bound(curve, mixed, radius if values.norm == "max" else None, alpha)
     if mixed:
         _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, rho)
     else:
         bounded = radius is not None or alpha is not None
-        _warn_if_unbounded(observations, intercept, l2, bounded=bounded)
+        _warn_if_unbounded(observations, values.intercept, l2, bounded=bounded)
     objective = Objective(
         observations,
         curve,
         risk,
         l2=l2,
-        l2_intercept=l2_intercept,
-        intercept=intercept,
+        l2_intercept=values.l2_intercept,
+        intercept=values.intercept,
         intercept_bound=bound,
-        dtype=dtype,
+        dtype=values.dtype,
         n_jobs=n_jobs,
     )
-    level = _like_level(observations, curve, rho) if intercept else 0.0
+    level = _like_level(observations, curve, rho) if values.intercept else 0.0
 
     def begin() -> Factors:
-        start = spectral_start(objective, constraints, columns, level, generator)
+        start = spectral_start(objective, constraints, values.rank, level, generator)
         return start if mixed else _quiet_unseen(start, observations)
 
-    if not mask_features:
+    if not values.mask_features:
         return Problem(objective, constraints, begin, risk.rho, radius)
     features = MaskFeatures.of(observations)
     featured = FeaturedObjective(
-        objective, features, MASK_SHARE * l2 if l2_mask is None else l2_mask
+        objective, features, MASK_SHARE * l2 if values.l2_mask is None else values.l2_mask
     )
     return Problem(featured, constraints, lambda: features.begin(begin()), risk.rho, radius)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one problem, each of the type that the arithmetic needs."""
+
+    gammas: tuple[float, float, float]
+    link: Link
+    rank: int
+    radius: float | None
+    norm: str
+    alpha: float | None
+    l2: float
+    l2_intercept: float | None
+    mask_features: bool
+    l2_mask: float | None
+    intercept: bool
+    dtype: str
+
+
+def check_values(
+    shape: tuple[int, int],
+    *,
+    gammas: Any,
+    link: Any,
+    rank: Any,
+    radius: Any,
+    norm: Any,
+    alpha: Any,
+    l2: Any,
+    l2_intercept: Any,
+    mask_features: Any,
+    l2_mask: Any,
+    intercept: Any,
+    dtype: Any,
+) -> Values:
+    """Return the values as they are used, or say which of them no fit of that shape can have."""
+    intercept = check_switch("intercept", intercept)
+    return Values(
+        link=as_link(link),
+        gammas=check_gammas(gammas),
+        intercept=intercept,
+        mask_features=check_switch("mask_features", mask_features),
+        rank=_rank(rank, shape, intercept),
+        l2=check_not_negative("l2", l2),
+        l2_intercept=_optional(check_not_negative, "l2_intercept", l2_intercept),
+        l2_mask=_optional(check_not_negative, "l2_mask", l2_mask),
+        radius=_optional(check_positive, "radius", radius),
+        alpha=_optional(check_positive, "alpha", alpha),
+        norm=check_choice("norm", norm, NORMS),
+        dtype=check_choice("dtype", dtype, ("float32", "float64")),
+    )
 
 
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:

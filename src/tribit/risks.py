@@ -226,7 +226,7 @@ def check_gammas(gammas: Any) -> tuple[float, float, float]:
     """Return three weights on the simplex as floats, or say why they are not."""
     try:
         weights = tuple(_number(weight) for weight in gammas)
-    except TypeError:
+    except (TypeError, OverflowError):  # an integer may be too large for a float
         raise InvalidTypeError(
             f"gammas must be three numbers (g_PN, g_PU, g_NU); got {gammas!r}."
         ) from None

@@ -4,86 +4,80 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import reprlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
-from tribit import __version__
+from tribit import __version__, propensity
 from tribit.completion import BinaryMatrixCompletion
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, TribitError
 from tribit.factors import Factors
-from tribit.files import atomic_path
-from tribit.links import LINKS, Link, as_link
-from tribit.selection.settle import is_auto
+from tribit.files import atomic_path, checked_path, shown_path
+from tribit.ingest import check_like_at
+from tribit.links import LINKS, as_link
+from tribit.model_schema import (
+    CALIBRATOR,
+    FACTORS,
+    FITTED,
+    HISTORY_COLUMNS,
+    IDS,
+    TEXT,
+    check_header,
+    check_tensors,
+    tensor_bytes,
+)
+from tribit.problem import check_values
+from tribit.risks import Risk
+from tribit.selection.settings import CHOOSABLE
+from tribit.selection.settle import check_fixed, check_words, is_auto
 from tribit.solvers import SOLVERS, Iteration, as_solver
-from tribit.uncertainty.calibrators import Calibrator, calibrator_from
+from tribit.stored_ids import packed_ids, unpacked_ids
+from tribit.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensor
+from tribit.uncertainty.calibrators import calibrator_from
 
-FORMAT = 2
+FORMAT = max(HISTORY_COLUMNS)
 #: Parameters that are not part of what was fitted, or are live objects.
 NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
+KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
-FITTED = (
-    "n_iter_",
-    "converged_",
-    "stop_reason_",
-    "objective_",
-    "gammas_",
-    "rank_",
-    "radius_",
-    "alpha_",
-    "l2_",
-    "l2_intercept_",
-    "mask_features_",
-    "l2_mask_",
-    "n_features_in_",
-    "intercept_",
-    "names_",
-)
-ARRAYS = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
-#: Kinds of NumPy arrays whose values JSON gives back as they were.
-KINDS = "iufUb"
-#: Before the names of a calibrator's arrays.
-CALIBRATOR = "calibrator:"
+#: What damage looks like before it is told in one sentence.
+DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+#: Characters of a reason that an error tells.
+LONGEST_REASON = 300
+Tensors = dict[str, NDArray[Any]]
 
 
 def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to one file, all of it or nothing.
+    """Write a fitted model to one file, all of it or nothing; equal fits give equal bytes.
 
-    Kept: the factors, intercepts and ids, what the fit reported, and every parameter but ``callback``,
-    ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
+    Kept: the factors, intercepts and ids, what the fit reported but for its times, and every parameter but
+    ``callback``, ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
     """
     check_is_fitted(model)
-    parameters = {
-        name: _encoded(name, value)
-        for name, value in model.get_params(deep=False).items()
-        if name not in NOT_KEPT
-    }
     header = {
         "format": FORMAT,
         "version": __version__,
-        "parameters": parameters,
+        "parameters": {name: _encoded(name, getattr(model, name)) for name in KEPT},
         "fitted": {name: _plain(getattr(model, name)) for name in FITTED},
         "calibrator": None if model.calibration_ is None else model.calibration_.name,
         "rho": model.rho_ if isinstance(model.rho_, float) else None,
     }
-    tensors: dict[str, NDArray[Any]] = {
-        name: np.ascontiguousarray(getattr(model, name)) for name in ARRAYS
-    }
-    tensors["history"] = np.array(
-        [dataclasses.astuple(entry) for entry in model.history_], dtype=np.float64
-    ).reshape(-1, 4)
-    if model.calibration_ is not None:
-        for name, array in model.calibration_.arrays().items():
-            tensors[CALIBRATOR + name] = array
-    for name in ("row_ids_", "column_ids_"):
-        ids = getattr(model, name)
-        if ids is not None:
-            tensors[name] = _packed_ids(ids, name)
+    tensors = _tensors(model)
+    try:
+        check_header(header)
+        check_tensors(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
+        _check_parameters(model)
+        _check_numbers(model, tensors["history"])
+    except DAMAGE as error:
+        raise InvalidInputError(
+            f"The model cannot be saved, as no file may hold it ({_reason(error)}); fit it again."
+        ) from None
     with atomic_path(path) as temporary:
         # Not save_file, which puts a file of its own, readable by its owner only, in the place of this one.
         temporary.write_bytes(to_bytes(tensors, metadata={"tribit": json.dumps(header)}))
@@ -92,85 +86,180 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
     """Read a model that :meth:`BinaryMatrixCompletion.save` wrote.
 
+    All that the file says of itself is checked before memory is taken for it. ``history_`` is without times:
+    ``seconds`` is None.
+
     Raises
     ------
     InvalidInputError
-        If the file is missing, damaged, not a tribit model, or written by a later format.
+        If the file is missing, damaged, not a tribit model, written by a later format, or too large for the memory.
     """
-    name = os.fspath(path)
-    if not os.path.isfile(name):  # noqa: PTH113
-        raise InvalidInputError(
-            f"There is no model file {name!r}; write one with model.save(path)."
-        )
+    source = checked_path(path)
+    name = shown_path(path)
+    if not source.is_file():
+        raise InvalidInputError(f"There is no model file {name}; write one with model.save(path).")
     try:
-        with safe_open(name, framework="numpy") as opened:
-            header = json.loads((opened.metadata() or {}).get("tribit", "null"))
-            tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        with source.open("rb") as file:
+            try:
+                metadata, places = read_description(file)
+                header = parsed_json(str(metadata.get("tribit", "null")).encode())
+            except (OSError, ValueError) as error:
+                raise InvalidInputError(
+                    f"{name} is not a readable tribit model ({_reason(error)}); it may be cut short or another kind "
+                    "of file."
+                ) from None
+            _check_format(header, name)
+            try:
+                check_header(header)
+                tensors = _read(file, header, places)
+                return _model(header, tensors)
+            except DAMAGE as error:
+                raise InvalidInputError(
+                    f"{name} is a damaged tribit model ({_reason(error)}); fit it again."
+                ) from None
+    except OSError as error:
         raise InvalidInputError(
-            f"{name!r} is not a readable tribit model ({error}); it may be cut short or another kind of file."
+            f"{name} cannot be read ({error.strerror or error}); check its permissions and its disk."
         ) from None
+    except MemoryError:
+        raise InvalidInputError(
+            f"{name} needs more memory than there is ({source.stat().st_size} bytes in the file); free some, or load "
+            "it on a larger machine."
+        ) from None
+
+
+def _check_format(header: Any, name: str) -> None:
     if header is None:
-        raise InvalidInputError(f"{name!r} is a safetensors file, but not a tribit model.")
+        raise InvalidInputError(f"{name} is a safetensors file, but not a tribit model.")
     if not isinstance(header, dict):
         raise InvalidInputError(
-            f"{name!r} is a damaged tribit model (its header is no object); fit it again."
+            f"{name} is a damaged tribit model (its header is no object); fit it again."
         )
-    if header.get("format") != FORMAT:
+    number, version = header.get("format"), header.get("version")
+    if type(number) is not int or number not in HISTORY_COLUMNS:
+        by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
         raise InvalidInputError(
-            f"{name!r} has model format {header.get('format')!r}, and tribit {__version__} reads format {FORMAT}; "
-            f"it was written by tribit {header.get('version')}: use that version or fit again."
+            f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads formats "
+            f"{' and '.join(map(str, HISTORY_COLUMNS))}; it was written by tribit {by}: use that version or fit again."
         )
-    try:
-        return _model(header, tensors)
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise InvalidInputError(
-            f"{name!r} is a damaged tribit model ({type(error).__name__}: {error}); fit it again."
-        ) from None
 
 
-def _model(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> BinaryMatrixCompletion:
-    parameters = {name: _decoded(name, value) for name, value in header["parameters"].items()}
-    model = BinaryMatrixCompletion(**parameters)
+def _read(file: Any, header: dict[str, Any], places: dict[str, Place]) -> Tensors:
+    """Return the tensors, after all of them were found to be what the header says."""
+    check_tensors(header, {name: (place.dtype, place.shape) for name, place in places.items()})
+    for name, place in places.items():
+        if tensor_bytes(place.dtype, place.shape) != place.size:
+            raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
+    return {name: read_tensor(file, place) for name, place in places.items()}
+
+
+def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
+    for name in header["parameters"]:
+        if name not in KEPT:
+            raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
+    model = BinaryMatrixCompletion(
+        **{name: _decoded(name, value) for name, value in header["parameters"].items()}
+    )
     for name in FITTED:
         setattr(model, name, header["fitted"][name])
-    model.rho_, model.search_ = header["rho"], None
-    model.calibration_ = _calibrator(header["calibrator"], tensors, as_link(model.link))
     model.gammas_ = tuple(model.gammas_)
     if model.names_ is not None:
         row, column, value = model.names_
         model.names_ = (row, column, value)
-    as_link(model.link)
-    if not is_auto(model.solver):
-        as_solver(model.solver)
-    if not isinstance(model.intercept_, int | float) or not np.isfinite(model.intercept_):
-        raise ValueError("the intercept is not a finite number")
-    U, V, a, c = (tensors[name] for name in ARRAYS)
-    if (
-        U.ndim != 2
-        or U.shape[1:] != V.shape[1:]
-        or a.shape != U.shape[:1]
-        or c.shape != V.shape[:1]
-    ):
-        raise ValueError("the shapes of the factors do not agree")
-    if not all(np.isfinite(array).all() for array in (U, V, a, c)):
-        raise ValueError("the factors hold NaN or infinity")
+    model.rho_, model.search_, model.calibration_ = header["rho"], None, None
+    U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
-    model.history_ = [Iteration(int(row[0]), *map(float, row[1:])) for row in tensors["history"]]
-    model.row_ids_ = _unpacked_ids(tensors.get("row_ids_"), U.shape[0])
-    model.column_ids_ = _unpacked_ids(tensors.get("column_ids_"), V.shape[0])
+    _check_parameters(model)
+    if header["calibrator"] is not None:
+        arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
+        model.calibration_ = calibrator_from(header["calibrator"], arrays, as_link(model.link))
+    _check_numbers(model, tensors["history"])
+    model.history_ = [
+        Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]
+    ]
+    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
+    for name, size in zip(IDS, shape, strict=True):
+        ids = unpacked_ids(tensors[name], size, name) if name in tensors else None
+        setattr(model, name, ids)
     return model
 
 
-def _calibrator(
-    name: str | None, tensors: dict[str, NDArray[Any]], link: Link
-) -> Calibrator | None:
-    if name is None:
-        return None
-    marked = (key for key in tensors if key.startswith(CALIBRATOR))
-    return calibrator_from(
-        name, {key.removeprefix(CALIBRATOR): tensors[key] for key in marked}, link
+def _tensors(model: BinaryMatrixCompletion) -> Tensors:
+    """Return every array of a model as the file holds it."""
+    tensors: Tensors = {name: np.ascontiguousarray(getattr(model, name)) for name in FACTORS}
+    # Without the seconds, which would make equal fits different files.
+    rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
+    tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])
+    if model.calibration_ is not None:
+        for name, array in model.calibration_.arrays().items():
+            tensors[CALIBRATOR + name] = array
+    for name in IDS:
+        ids = getattr(model, name)
+        if ids is not None:
+            tensors[name] = packed_ids(ids, name)
+    return tensors
+
+
+def _check_parameters(model: BinaryMatrixCompletion) -> None:
+    """Ask of the parameters of a fitted model what a fit asks of them; what is "auto" is what was chosen."""
+    check_words(model)
+    if not is_auto(model.solver):
+        as_solver(model.solver)
+    if model.like_at is not None:
+        check_like_at(model.like_at)
+    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
+        raise propensity.unknown(model.rho)
+    given = {name: getattr(model, name) for name in CHOOSABLE}
+    asked = {name: value for name, value in given.items() if not is_auto(value)}
+    for name, value in asked.items():
+        check_fixed(name, value)
+    chosen = {name: getattr(model, f"{name}_") for name in CHOOSABLE if name != "rho"}
+    settings = {**chosen, **asked}
+    check_values(
+        (model.row_factors_.shape[0], model.column_factors_.shape[0]),
+        **{name: value for name, value in settings.items() if name != "rho"},
+        **{name: getattr(model, name) for name in ("link", "norm", "intercept", "dtype")},
     )
+    Risk(1.0, 0.0, 0.0, 0.0, inverse_power=model.inverse_power)
+
+
+def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:
+    """Refuse factors and a history that are not finite, and factors so large that no probability comes of them."""
+    sizes = {name: _largest(getattr(model, name)) for name in FACTORS}
+    for name, size in {**sizes, "history": _largest(history)}.items():
+        if not math.isfinite(size):
+            raise ValueError(f"{name} holds NaN or infinity")
+    if not np.array_equal(history[:, 0], np.arange(1, len(history) + 1)):
+        raise ValueError("history must count its iterations from 1")
+    U, V, a, c = (sizes[name] for name in FACTORS)
+    reach = U * V * model.row_factors_.shape[1] + abs(model.intercept_) + a + c
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            ends = model._probability(np.array([-reach, reach]))
+    except FloatingPointError:
+        ends = np.array([np.nan])
+    if not (math.isfinite(reach) and np.isfinite(ends).all()):
+        raise ValueError("its factors are too large to predict with")
+
+
+def _largest(array: NDArray[Any]) -> float:
+    """Return the largest absolute value, without an array of them; NaN if there is one."""
+    if not array.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return max(float(array.max()), -float(array.min()))
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """Return a dtype in the words of a file."""
+    return next((name for name, known in DTYPES.items() if known == dtype), str(dtype))
+
+
+def _reason(error: BaseException) -> str:
+    """Return what is wrong on one line, and not all of what is very long."""
+    told = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
+    line = " ".join(told.rstrip(".").split())
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 
 def _encoded(name: str, value: Any) -> Any:
@@ -191,9 +280,13 @@ def _encoded(name: str, value: Any) -> Any:
 
 
 def _decoded(name: str, value: Any) -> Any:
+    """Return a parameter from what JSON holds of it."""
     if isinstance(value, dict):
         options = dict(value)
-        return REGISTRIES[name][options.pop("name")](**options)
+        try:
+            return REGISTRIES[name][options.pop("name")](**options)
+        except DAMAGE as error:
+            raise ValueError(f"the parameter {name}: {_reason(error)}") from None
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -202,30 +295,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
-
-
-def _packed_ids(ids: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """Return ids as the bytes of a JSON list, with their kind, so that 1 and "1" stay different."""
-    values = ids.tolist()
-    if not all(isinstance(value, str | int | float | bool) for value in values):
-        odd = next(v for v in values if not isinstance(v, str | int | float | bool))
-        raise InvalidInputError(
-            f"{name.strip('_')} holds {odd!r}, a {type(odd).__name__}, and a model file holds only text and numbers: "
-            "fit with such ids instead."
-        )
-    text = json.dumps({"dtype": ids.dtype.str if ids.dtype.kind in KINDS else "O", "ids": values})
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
-def _unpacked_ids(packed: NDArray[np.uint8] | None, size: int) -> NDArray[Any] | None:
-    if packed is None:
-        return None
-    stored = json.loads(packed.tobytes().decode())
-    if stored["dtype"] == "O":
-        ids = np.empty(len(stored["ids"]), dtype=object)
-        ids[:] = stored["ids"]
-    else:
-        ids = np.array(stored["ids"], dtype=np.dtype(stored["dtype"]))
-    if ids.shape != (size,):
-        raise ValueError(f"{ids.size} ids for {size} rows or columns")
-    return ids

@@ -62,7 +62,8 @@ def fit_file(
         path, row=row, column=column, value=value, like_at=model.like_at, duplicates=duplicates
     )
     model.fit(observations)
-    model.names_ = (row, column, value)
+    # As the columns were sought: a place may come as a number.
+    model.names_ = (str(row), str(column), None if value is None else str(value))
     return model
 
 

@@ -246,5 +246,8 @@ def test_bad_input_is_named():
         Platt(1.0, np.nan)
     with pytest.raises(InvalidInputError, match="places must rise"):
         Isotonic(np.array([0.0, 1.0]), np.array([0.5, 0.4]))
+    for places in ([-np.inf, 1.0], [0.0, np.inf], [-1.5e308, 1.5e308]):
+        with pytest.raises(InvalidInputError, match="places must rise and be finite"):
+            Isotonic(np.array(places), np.array([0.4, 0.5]))
     with pytest.raises(InvalidInputError, match="damaged"):
         calibrator_from("platt", {}, Logistic())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -47,7 +51,7 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, never a traceback."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _ends_in_order():
             # A warning is one line too, without the place in the library that raised it.
             warnings.showwarning = _show_warning
             status: Any = app(args=arguments, standalone_mode=True)
@@ -55,6 +59,26 @@ def main(arguments: list[str] | None = None) -> None:
         typer.echo(f"Error: {spoken(str(error))}", err=True)
         status = 2
     sys.exit(status)
+
+
+@contextmanager
+def _ends_in_order() -> Iterator[None]:
+    """Let SIGTERM end the block as an exception would, so that half-written files are removed; a second one kills."""
+
+    def end(number: int, _: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        sys.exit(128 + number)
+
+    # Only the main thread may, and a handler of somebody else's (or that the signal is ignored) has its reasons.
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

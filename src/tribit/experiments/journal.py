@@ -14,9 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from tribit.errors import InvalidInputError
-
-if sys.platform != "win32":  # there two runs in one folder are not kept apart
-    import fcntl
+from tribit.locks import take_lock
 
 #: One line of a tidy table.
 Row: TypeAlias = dict[str, Any]
@@ -84,15 +82,14 @@ class Journal:
             ) from error
 
     def _lock(self) -> None:
-        if sys.platform == "win32":
-            return
         try:
-            # Held by this process alone, and let go by the system when it dies.
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = take_lock(self._file)
         except OSError:
+            taken = sys.platform == "win32"  # there two runs in one folder are not kept apart
+        if not taken:
             raise InvalidInputError(
                 f"{str(self.path)!r} is in use by another run; wait for it, or choose another folder."
-            ) from None
+            )
 
 
 def read_journal(path: Path, header: dict[str, Any]) -> dict[str, list[Row]] | None:

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit import propensity
-from tribit.checks import check_count, check_not_negative, check_positive, check_switch, is_whole
+from tribit.checks import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_switch,
+    is_whole,
+)
 from tribit.errors import InvalidInputError, TribitWarning
 from tribit.factors import Factors
 from tribit.links import as_link
@@ -49,10 +56,10 @@ def settled(
     draws : Generator
         Draws the held-out entries.
     """
-    _check_words(estimator)
+    check_words(estimator)
     given = {name: getattr(estimator, name) for name in CHOOSABLE}
     free = frozenset(name for name, value in given.items() if is_auto(value))
-    fixed = {name: _checked(name, value) for name, value in given.items() if name not in free}
+    fixed = {name: check_fixed(name, value) for name, value in given.items() if name not in free}
     if "gammas" in free and estimator.imputed is not None:
         raise InvalidInputError(
             "imputed stands in the place of PU and NU: say in gammas how much weight these have."
@@ -138,23 +145,21 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def _check_words(estimator: Any) -> None:
+def check_words(estimator: Any) -> None:
+    """Refuse a wrong value of what no search chooses, told before a search that may take minutes."""
     calibrations = (*CALIBRATORS, AUTO)
     words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
     for name, known in words:
         value = getattr(estimator, name)
-        if name == "calibration" and value is None:
-            continue
-        if not isinstance(value, str) or value not in known:
-            raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+        if name != "calibration" or value is not None:
+            check_choice(name, value, known)
     if estimator.n_candidates is not None:
         check_count("n_candidates", estimator.n_candidates)
-    # Told before a search that may take minutes, not after it.
     most = 1 if estimator.max_iter is None else estimator.max_iter
     Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
 
 
-def _checked(name: str, value: Any) -> Any:
+def check_fixed(name: str, value: Any) -> Any:
     """Return a value that the user fixed, or say now what is wrong with it, not after a search."""
     if name == "gammas":
         return check_gammas(value)

@@ -41,7 +41,9 @@ class Iteration:
     iteration: int
     objective: float  #: where the iteration began
     decrease: float  #: first-order estimate of what it gains
-    seconds: float  #: from the solver's start to the iteration's end
+    seconds: (
+        float | None
+    )  #: from the solver's start to the iteration's end; None in a model read from a file
 
 
 Callback = Callable[[Iteration], Any]
@@ -110,7 +112,7 @@ def run(
     ``earlier`` iterations count towards ``max_iter`` and ``max_time``, and the history goes on from them.
     """
     history = list(earlier)
-    began = time.perf_counter() - (history[-1].seconds if history else 0.0)
+    began = time.perf_counter() - ((history[-1].seconds or 0.0) if history else 0.0)
     factors = best = start
     lowest = np.inf
     reason, converged, still = OUT_OF_ITERATIONS, False, 0

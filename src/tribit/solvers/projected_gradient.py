@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.checks import check_field, check_positive
+from tribit.checks import check_field, check_positive, check_switch
 from tribit.constraints import START, Constraint, EntryBound
 from tribit.factors import Factors
 from tribit.kernels.threads import single_threaded_blas
@@ -50,6 +50,7 @@ class ProjectedGradient:
     def __post_init__(self) -> None:
         if self.step is not None:
             check_field(self, "step", check_positive)
+        check_field(self, "grow", check_switch)
 
     def minimise(
         self,

@@ -118,12 +118,15 @@ class Isotonic:
 
     def __post_init__(self) -> None:
         x, p = (np.asarray(part, dtype=np.float64) for part in (self.places, self.probabilities))
-        rising = x.ndim == 1 and x.shape == p.shape and x.size > 0 and np.all(np.diff(x) > 0)
-        # NaN fails every comparison, so it is caught by asking for what must hold.
-        if not (rising and np.all(np.diff(p) >= 0) and p[0] > 0.0 and p[-1] < 1.0):
+        with np.errstate(over="ignore", invalid="ignore"):
+            rising = x.ndim == 1 and x.shape == p.shape and x.size > 0 and np.all(np.diff(x) > 0)
+            # NaN fails every comparison, so it is caught by asking for what must hold.
+            rising = rising and x[-1] - x[0] < np.inf and abs(x[0]) < np.inf
+            rising = rising and np.all(np.diff(p) >= 0) and p[0] > 0.0 and p[-1] < 1.0
+        if not rising:
             raise InvalidInputError(
-                "places must rise and probabilities, one for each, never fall and stay inside (0, 1): fit them with "
-                "isotonic."
+                "places must rise and be finite, and probabilities, one for each, never fall and stay inside (0, 1): "
+                "fit them with isotonic."
             )
         for name, values in (("places", x), ("probabilities", p)):
             values = values.copy()
