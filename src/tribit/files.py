@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tribit.errors import InvalidInputError
+from tribit.quoting import listed, quoted
 
 
 @contextmanager
@@ -83,9 +84,13 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Refuse to write over the file that is read."""
-    if Path(source).resolve() == Path(out).resolve():
+    try:
+        same = Path(source).samefile(out)  # also by another name: a link, hard or symbolic
+    except (OSError, ValueError):
+        same = False  # one of them is missing or no path at all, which whoever reads or writes it tells
+    if same:
         raise InvalidInputError(
-            f"{os.fspath(out)!r} is the file that is read, and would be lost; choose another file to write."
+            f"{quoted(os.fspath(out))} is the file that is read, and would be lost; choose another file to write."
         )
 
 
@@ -118,6 +123,18 @@ def column_place(header: list[str], column: str, name: str) -> int:
     if header.count(column) != 1:
         problem = "has two columns" if column in header else "has no column"
         raise InvalidInputError(
-            f"{name} {problem} {column!r}; choose one of its columns: {', '.join(header)}."
+            f"{name} {problem} {quoted(column)}; choose one of its columns: {listed(header)}."
         )
     return header.index(column)
+
+
+def column_places(header: list[str], wanted: list[str] | None, name: str) -> dict[str, int]:
+    """Return where the file called ``name`` has the wanted columns, or all; each must be there once."""
+    if wanted:
+        return {column: column_place(header, column, name) for column in wanted}
+    places = {column: place for place, column in enumerate(header)}
+    # With a name twice, the place of its first is not the one that was kept.
+    for place, column in enumerate(header):
+        if places[column] != place:
+            column_place(header, column, name)
+    return places
