@@ -136,7 +136,7 @@ def test_the_options_cover_the_constructor():
     parameters = set(inspect.signature(BinaryMatrixCompletion).parameters)
     options = set(inspect.signature(fit).parameters)
     expected = parameters - {"callback", "imputed", "verbose"} | {"link_scale", "quiet"}
-    assert options - {"file", "out", "row", "column", "value", "duplicates"} == expected
+    assert options - {"file", "out", "row", "column", "value", "duplicates", "max_size"} == expected
 
 
 def test_the_defaults_are_those_of_the_constructor():

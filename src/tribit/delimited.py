@@ -60,21 +60,26 @@ def _records(lines: Lines, delimiter: str | None) -> Iterator[Record]:
     if delimiter is None:
         delimiter = next((mark for mark in "\t,;" if mark in head), None)
     whole = chain([head], source)
+    last = lines.number
     if delimiter is None:
         # csv would read two spaces as an empty field between them.
         for line in whole:
-            lines.pending = 0
             if fields := line.split():
-                yield lines.number, fields
+                lines.pending, last = 0, lines.number
+                yield last, fields
+            else:
+                lines.skip_blank(last)
         return
     # Strict, or a quote left open would swallow the rest of the file into one field.
     reader = csv.reader(whole, delimiter=delimiter, strict=True, skipinitialspace=True)
     try:
         for fields in reader:
-            lines.pending = 0
             stripped = list(map(str.strip, fields))
             if any(stripped):
-                yield lines.number, stripped
+                lines.pending, last = 0, lines.number
+                yield last, stripped
+            else:
+                lines.skip_blank(last)
     except csv.Error as error:
         raise InvalidInputError(
             f"line {lines.number} of {lines.name}: the record is malformed ({printable(str(error))}); "
@@ -86,7 +91,7 @@ def _first_not_blank(lines: Lines, source: Iterator[str]) -> str:
     for line in source:
         if line.strip():
             return line
-        lines.pending = 0
+        lines.skip_blank(0)
     return ""
 
 

@@ -22,6 +22,8 @@ RATIO = 200
 FLOOR = 2**25
 #: Characters of a line, and of a record of several lines: a header of a million columns has some ten million.
 LINE = 2**24
+#: Blank lines in a row.
+BLANK = 2**20
 
 
 def byte_limit(packed: int, max_size: int | None) -> int:
@@ -100,6 +102,14 @@ class Lines:
             if size > limit:
                 check_size(size, int(limit), self.name)
             yield line
+
+    def skip_blank(self, last: int) -> None:
+        """Go on after a blank line, where the last record ended on line ``last``."""
+        self.pending = 0
+        if self.number - last > BLANK:
+            raise InvalidInputError(
+                f"{self.name} has {BLANK} blank lines after line {last}; remove them, or check that it is a table."
+            )
 
     def records(self) -> Iterator[str]:
         """Yield the lines where each is a record."""

@@ -20,6 +20,7 @@ from tribit.finders.protocol import Finder
 from tribit.finders.scores import Score, check_ready, is_finder, log_likely, model_score
 from tribit.ids import AnyArray, Positions, first_true, lookup
 from tribit.observations import as_observations
+from tribit.quoting import quoted
 
 __all__ = ["Recommendations", "recommend"]
 
@@ -31,7 +32,8 @@ BLOCK = 2**16
 class Recommendations:
     """The best columns for each row, best first; of equal scores the column that comes first is the better.
 
-    A row with fewer than ``n`` columns to choose from has a shorter list, filled up as said below.
+    ``n`` is the length asked for, or the number of columns where there are fewer. A row with fewer than ``n`` columns
+    to choose from has a shorter list, filled up as said below.
 
     Attributes
     ----------
@@ -76,8 +78,8 @@ def recommend(
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
     check_ready(model)
-    n = check_length(n)
     axes = Axes.of_model(model)
+    n = min(check_length(n), axes.shape[1])
     places = lookup(_listed(rows), axes.row_ids, axes.shape[0], "row")
     seen = None
     if exclude_seen is not None:
@@ -153,5 +155,5 @@ def _best(
 def check_length(n: Any) -> int:
     """Return the length of a list as an int."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidInputError(f"n must be a whole number, at least 1; got {n!r}.")
+        raise InvalidInputError(f"n must be a whole number, at least 1; got {quoted(n)}.")
     return int(n)

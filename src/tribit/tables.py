@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit import delimited, parquet
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, TribitWarning
+from tribit.formulas import escaped, escaped_cell, first_formula
 from tribit.ids import AnyArray
 from tribit.ingest import Duplicates, entries_from_ids
 from tribit.limits import byte_limit, check_size
@@ -162,7 +165,12 @@ def observations_from_file(
     return Observations(*entries)
 
 
-def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
+def write_table(
+    path: PathLike,
+    columns: Mapping[str, npt.ArrayLike],
+    *,
+    escape_formulas: bool | None = None,
+) -> None:
     """Write columns of equal length to a CSV, TSV (also ``.gz``) or parquet file, whole or not.
 
     Parameters
@@ -171,6 +179,10 @@ def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
         Its extension decides the format.
     columns : mapping of str to array-like
         The columns by name, in order.
+    escape_formulas : bool, optional
+        Whether to put an apostrophe before texts that a spreadsheet would run as formulas: those that begin with
+        ``=``, ``+``, ``-``, ``@`` or white space and are no numbers. The ids written are then not those of the data any
+        more, so that it is off by default; a CSV or TSV file with such texts has a warning, unless this is False.
     """
     target = Path(path)
     kind = _kind(target)
@@ -180,6 +192,10 @@ def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
     if len({values.shape for values in arrays.values()}) > 1:
         sizes = listed([f"{name!r}: {values.shape}" for name, values in arrays.items()])
         raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
+    if escape_formulas:
+        arrays = {escaped_cell(name): escaped(values) for name, values in arrays.items()}
+    elif escape_formulas is None and kind in DELIMITERS:
+        _warn_of_formulas(target, arrays)
     if kind == PARQUET:
         parquet.write(target, arrays)
     elif kind in DELIMITERS:
@@ -188,6 +204,17 @@ def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
         raise InvalidInputError(
             f"The name {quoted(target.name)} does not tell the format to write; "
             "end it in .csv, .tsv, .csv.gz, .tsv.gz or .parquet."
+        )
+
+
+def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
+    found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
+    if found is not None:
+        warnings.warn(
+            f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if it "
+            "is meant for one, write it with escape_formulas=True; escape_formulas=False says that it is not.",
+            TribitWarning,
+            stacklevel=3,
         )
 
 
