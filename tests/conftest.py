@@ -11,7 +11,9 @@ if os.environ.get("CI"):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--torture", action="store_true", help="run every case of the fuzzers, not a tenth")
+    parser.addoption(
+        "--torture", action="store_true", help="run every case of the fuzzers, not a tenth"
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import typer
 
 from tribit.cli.words import spoken
 from tribit.errors import TribitError
-from tribit.quoting import printable
+from tribit.quoting import printable, quoted
 
 #: What typer raises where the words of a command cannot be used; it exports only some of its kinds.
 UsageError = typer.BadParameter.__mro__[1]
@@ -54,12 +54,12 @@ def _refusal(error: OSError) -> str:
     # An error of a file names it; tribit's own writers have told theirs.
     if _is_stuck(sys.stdout) or (error.errno == errno.ENOSPC and error.filename is None):
         return f"Standard output could not be written ({reason}); make room, or send it elsewhere."
-    where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+    where = "" if error.filename is None else f" ({quoted(error.filename)})"
     return f"The system says: {reason}{where}; check paths, permissions and free space."
 
 
 def _is_stuck(stream: TextIO) -> bool:
-    """Return whether a stream holds what it cannot write; it writes to nowhere then, as Python tries again at its end."""
+    """Return whether a stream holds what it cannot write; it is dropped then, or Python would try again at its end."""
     try:
         stream.flush()
     except OSError:

@@ -8,7 +8,7 @@ WORDS = {
     "like_at=": "--like-at",
     "like_at": "--like-at",
     "value=": "--value",
-    "max_size=, in bytes": "--max-size, such as --max-size 4G",
+    "max_size=, in bytes": "--max-size (in bytes, or as 500M or 8G)",
     "max_size": "--max-size",
     "escape_formulas=True": "--escape-formulas",
     "escape_formulas=False": "--no-escape-formulas",
