@@ -21,3 +21,18 @@ def cases(request: pytest.FixtureRequest) -> Callable[[int], range]:
     """The seeds of a fuzzer that has n cases: all of them under --torture (make torture), else a tenth."""
     whole = request.config.getoption("--torture")
     return lambda n: range(n if whole else max(1, n // 10))
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line in this process; returns (exit code, stdout, stderr)."""
+
+    from tribit.cli import main
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        written = capsys.readouterr()
+        return stop.value.code or 0, written.out, written.err
+
+    return call

@@ -23,19 +23,6 @@ COMMANDS = ["fit", "predict", "evaluate", "recommend", "demo", "reproduce", "com
 
 
 @pytest.fixture
-def run(capsys):
-    """Run the command line in this process; returns (exit code, stdout, stderr)."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        written = capsys.readouterr()
-        return stop.value.code or 0, written.out, written.err
-
-    return call
-
-
-@pytest.fixture
 def ratings(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_text(RATINGS)

@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from tribit.errors import InvalidInputError
-from tribit.files import atomic_path, text_reader, text_writer
+from tribit.files import atomic_path, check_different, column_places, text_reader, text_writer
 
 
 def test_the_file_appears_whole_and_alone(tmp_path):
@@ -114,3 +114,26 @@ def test_equal_texts_give_equal_gzip_bytes(tmp_path):
         with text_writer(tmp_path / name, gzipped=True) as text:
             text.write("same")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_file_that_is_read_is_not_written_by_any_of_its_names(tmp_path):
+    source = tmp_path / "model"
+    source.write_text("kept")
+    (tmp_path / "soft").symlink_to(source)
+    (tmp_path / "hard").hardlink_to(source)
+    for out in (source, tmp_path / "." / "model", tmp_path / "soft", tmp_path / "hard"):
+        with pytest.raises(InvalidInputError, match="is the file that is read, and would be lost"):
+            check_different(source, out)
+    (tmp_path / "other").write_text("kept")
+    for out in (tmp_path / "other", tmp_path / "absent"):
+        check_different(source, out)
+        check_different(out, source)
+
+
+def test_all_columns_of_a_wide_header_are_found_at_once():
+    header = [f"c{place}" for place in range(200_000)]  # a search for each would take minutes
+    assert column_places(header, None, "wide.csv")["c199999"] == 199_999
+    with pytest.raises(
+        InvalidInputError, match=r"wide\.csv has two columns 'c7'; .* and 199991 more"
+    ):
+        column_places([*header, "c7"], None, "wide.csv")

@@ -294,3 +294,27 @@ def test_curvature_is_the_largest_second_derivative(link, alpha):
 
 def test_curvature_of_the_logistic_link():
     assert Logistic(3.0).curvature(0.1) == pytest.approx(9 / 4)
+
+
+# Scales
+
+
+@each_kind
+@pytest.mark.parametrize("scale", [1e-15, 1e15])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_at_the_last_scales_all_is_finite_and_curved(kind, scale, dtype):
+    link = kind(scale)
+    size = np.concatenate(([0.0], np.geomspace(1e-6, 1e3, 100)))
+    x = np.concatenate((-size, size)).astype(dtype)
+    with np.errstate(over="ignore", under="ignore"):  # powers in the tail, which are divided by
+        for name, method in methods(link):
+            assert np.isfinite(method(x)).all(), name
+    for y in (1, -1):
+        assert link.second(x[:1], y) > np.finfo(dtype).tiny
+
+
+@each_kind
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-16, 1e16, 1e200, 1e308])
+def test_a_scale_that_cannot_be_computed_with_is_one_sentence(kind, scale):
+    with pytest.raises(InvalidInputError, match=r"must be from 1e-15 to 1e\+15, .*; got 1e"):
+        kind(scale)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tribit.errors import InvalidInputError
 from tribit.files import atomic_path, column_places, text_reader, text_writer
 from tribit.ids import AnyArray
-from tribit.limits import Lines
+from tribit.limits import Lines, check_size
 from tribit.quoting import printable
 
 Record: TypeAlias = tuple[int, list[str]]
@@ -29,6 +29,8 @@ def read(path: Path, delimiter: str | None, wanted: list[str] | None, limit: int
     Without a delimiter it is the first that the first line holds of tab, comma and semicolon, or else white space.
     """
     name = printable(path.name)
+    if path.suffix.lower() != ".gz":  # known before it is read
+        check_size(path.stat().st_size, limit, name)
     try:
         with text_reader(path) as text:
             return _collect(name, _records(Lines(text, name, limit), delimiter), wanted)

@@ -101,7 +101,7 @@ class Source:
 
         with self.open() as text:
             first = next(text, "").split()
-            if len(first) != 3 or not all(size.isdecimal() for size in first):
+            if len(first) != 3 or not all(size.isdecimal() and len(size) < 19 for size in first):
                 raise InvalidInputError(
                     f"Line 1 of {self.name} is not three sizes (rows, columns, entries); get the file again."
                 )

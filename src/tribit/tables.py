@@ -18,7 +18,7 @@ from tribit.errors import InvalidInputError, TribitWarning
 from tribit.formulas import escaped, escaped_cell, first_formula
 from tribit.ids import AnyArray
 from tribit.ingest import Duplicates, entries_from_ids
-from tribit.limits import byte_limit, check_size
+from tribit.limits import byte_limit
 from tribit.observations import Observations
 from tribit.quoting import listed, printable, quoted
 
@@ -105,9 +105,7 @@ def read_table(
     name = printable(source.name)
     wanted = None if columns is None else list(columns)
     kind = _kind(source)
-    packed = source.stat().st_size
-    limit = byte_limit(packed, max_size)
-    check_size(packed, limit, name)
+    limit = byte_limit(source.stat().st_size, max_size)
     lines = None
     try:
         if kind == PARQUET:
