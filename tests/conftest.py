@@ -24,15 +24,14 @@ def cases(request: pytest.FixtureRequest) -> Callable[[int], range]:
 
 
 @pytest.fixture
-def run(capsys):
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process; returns (exit code, stdout, stderr)."""
-
     from tribit.cli import main
 
-    def call(*arguments):
+    def call(*arguments: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stop:
             main([str(argument) for argument in arguments])
         written = capsys.readouterr()
-        return stop.value.code or 0, written.out, written.err
+        return int(stop.value.code or 0), written.out, written.err
 
     return call

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import tribit.demo
 import tribit.workflows
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
-from tribit.cli import app, fit, main
+from tribit.cli import app, fit
 
 RATINGS = "user,item,rating\n" + "".join(
     f"u{user},i{item},{5 if (user + item) % 2 else 2}\n"
