@@ -193,7 +193,7 @@ def test_sizes_that_lie_are_counted_while_reading(tmp_path, monkeypatch):
 
 
 def test_batches_join_to_the_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "BATCH", 7)
+    monkeypatch.setattr(parquet, "ROWS", 7)
     users = [None if place % 5 == 0 else f" u{place % 13}" for place in range(100)]
     columns = {
         "user": users,

@@ -15,8 +15,8 @@ from tribit.ids import AnyArray
 from tribit.limits import check_size
 from tribit.quoting import printable
 
-#: Rows read at a time.
-BATCH = 2**20
+#: Rows, and bytes as the file says, that are read at a time.
+ROWS, BYTES = 2**18, 2**26
 #: Bytes that a cell takes here, however small it is in the file.
 REFERENCE = 8
 
@@ -71,12 +71,23 @@ def _leaves(metadata: Any) -> dict[str, int]:
     return {metadata.schema.column(leaf).path: leaf for leaf in range(metadata.num_columns)}
 
 
+def _groups(metadata: Any) -> list[Any]:
+    # Not further, to the columns of a group: where a file is damaged there, pyarrow ends the process.
+    return [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+
+
 def _size(metadata: Any, leaves: list[int]) -> int:
-    """Return how many bytes the columns say that they unpack to; a cell counts as a reference at least."""
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    said = sum(group.column(leaf).total_uncompressed_size for group in groups for leaf in leaves)
-    widths = sum(max(REFERENCE, metadata.schema.column(leaf).length) for leaf in leaves)
-    return int(max(said, metadata.num_rows * widths))
+    """Return the least bytes that the rows will take, by what the file says: a cell is a reference, or has a width."""
+    rows = max(metadata.num_rows, sum(group.num_rows for group in _groups(metadata)))
+    return int(rows * sum(max(REFERENCE, metadata.schema.column(leaf).length) for leaf in leaves))
+
+
+def _batch_rows(metadata: Any) -> int:
+    """Return how many rows to read at a time, so that they take few bytes by what the file says."""
+    widest = max(
+        (group.total_byte_size // max(1, group.num_rows) for group in _groups(metadata)), default=0
+    )
+    return int(min(ROWS, max(1, BYTES // max(1, widest))))
 
 
 def _is_text(metadata: Any, leaf: int) -> bool:
@@ -86,29 +97,31 @@ def _is_text(metadata: Any, leaf: int) -> bool:
 def _read_batches(
     pyarrow: ModuleType, file: Any, columns: list[str], name: str, limit: int
 ) -> dict[str, AnyArray]:
-    """Read some rows at a time, and count what they really take: sizes in a file may be wrong."""
+    """Read some rows at a time, and count what is kept of them: sizes that the file says may be wrong."""
     parts: dict[str, list[AnyArray]] = {column: [np.empty(0, dtype=object)] for column in columns}
-    shared: dict[str, str] = {}
+    shared: dict[str, str] = {}  # one object per distinct string: ids repeat millions of times
     size = 0
-    for batch in file.iter_batches(BATCH, columns=columns):
-        size += max(batch.nbytes, REFERENCE * batch.num_rows * len(columns))
-        check_size(size, limit, name)
+    for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
+        size += REFERENCE * batch.num_rows * len(columns)
         for column in columns:
-            parts[column].append(_strings(pyarrow, batch.column(column), shared))
+            encoded = _encoded(pyarrow, batch.column(column))
+            texts = encoded.dictionary.cast(pyarrow.large_string()).to_pylist()
+            size += sum(len(text) for text in texts if text is not None and text not in shared)
+            check_size(size, limit, name)
+            distinct = [
+                "" if text is None else shared.setdefault(text, text.strip()) for text in texts
+            ]
+            places = encoded.indices.cast(pyarrow.int64()).fill_null(len(distinct))
+            strings = np.array([*distinct, ""], dtype=object)
+            parts[column].append(strings[places.to_numpy(zero_copy_only=False)])
     return {column: np.concatenate(arrays) for column, arrays in parts.items()}
 
 
-def _strings(pyarrow: ModuleType, values: Any, shared: dict[str, str]) -> AnyArray:
-    # Through a dictionary, so that equal ids share one Python string.
-    encoded = values
-    if not pyarrow.types.is_dictionary(values.type):
-        encoded = values.cast(pyarrow.large_string()).dictionary_encode()
-    names = encoded.dictionary.cast(pyarrow.large_string()).to_pylist()
-    distinct = ["" if text is None else shared.setdefault(text, text.strip()) for text in names]
-    missing = len(distinct)
-    places = encoded.indices.cast(pyarrow.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
-    strings: AnyArray = np.array([*distinct, ""], dtype=object)[places]
-    return strings
+def _encoded(pyarrow: ModuleType, values: Any) -> Any:
+    """Return the values as places in a dictionary, of texts or of what the file's own dictionary has."""
+    if pyarrow.types.is_dictionary(values.type):
+        return values
+    return values.cast(pyarrow.large_string()).dictionary_encode()
 
 
 def _pyarrow() -> ModuleType:

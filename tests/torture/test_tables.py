@@ -362,7 +362,7 @@ def repeated_parquet(path, text, count, groups):
 
 
 def test_bombs_are_refused_in_little_memory(tmp_path, request):
-    times, max_size = (64, None) if request.config.getoption("--torture") else (1, 2**23)
+    times, max_size = (32, None) if request.config.getoption("--torture") else (1, 2**23)
     mega = 2**20
     field = b'"\n' + b"a" * 100 + b'",'
     long = "the record has more than 16777216 characters"
