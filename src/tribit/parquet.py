@@ -98,30 +98,55 @@ def _read_batches(
     pyarrow: ModuleType, file: Any, columns: list[str], name: str, limit: int
 ) -> dict[str, AnyArray]:
     """Read some rows at a time, and count what is kept of them: sizes that the file says may be wrong."""
-    parts: dict[str, list[AnyArray]] = {column: [np.empty(0, dtype=object)] for column in columns}
-    shared: dict[str, str] = {}  # one object per distinct string: ids repeat millions of times
-    size = 0
+    texts = {column: _Texts(pyarrow) for column in columns}
+    numbers: dict[str, list[Any]] = {column: [] for column in columns}
     for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
-        size += REFERENCE * batch.num_rows * len(columns)
         for column in columns:
-            encoded = _encoded(pyarrow, batch.column(column))
-            texts = encoded.dictionary.cast(pyarrow.large_string()).to_pylist()
-            size += sum(len(text) for text in texts if text is not None and text not in shared)
-            check_size(size, limit, name)
-            distinct = [
-                "" if text is None else shared.setdefault(text, text.strip()) for text in texts
-            ]
-            places = encoded.indices.cast(pyarrow.int64()).fill_null(len(distinct))
-            strings = np.array([*distinct, ""], dtype=object)
-            parts[column].append(strings[places.to_numpy(zero_copy_only=False)])
-    return {column: np.concatenate(arrays) for column, arrays in parts.items()}
+            values = batch.column(column)
+            if pyarrow.types.is_dictionary(values.type):
+                texts[column].add(values)
+            else:
+                numbers[column].append(values)
+        kept = sum(text.size for text in texts.values())
+        kept += sum(values.nbytes for column in columns for values in numbers[column])
+        check_size(kept, limit, name)
+    for column, values in numbers.items():
+        if values:  # all at once, which finds each number that repeats once
+            whole = pyarrow.chunked_array(values).combine_chunks()
+            texts[column].add(whole.dictionary_encode())
+    return {column: text.strings() for column, text in texts.items()}
 
 
-def _encoded(pyarrow: ModuleType, values: Any) -> Any:
-    """Return the values as places in a dictionary, of texts or of what the file's own dictionary has."""
-    if pyarrow.types.is_dictionary(values.type):
-        return values
-    return values.cast(pyarrow.large_string()).dictionary_encode()
+class _Texts:
+    """A column of strings, one object for each that is distinct: ids repeat millions of times."""
+
+    def __init__(self, pyarrow: ModuleType) -> None:
+        self.pyarrow = pyarrow
+        self.shared: dict[str, str] = {}
+        self.parts: list[AnyArray] = [np.empty(0, dtype=object)]
+        self.dictionary: Any = None
+        self.distinct: AnyArray = self.parts[0]
+        self.size = 0
+
+    def add(self, values: Any) -> None:
+        """Add places in a dictionary, which is often that of the values before."""
+        if self.dictionary is None or not self.dictionary.equals(values.dictionary):
+            self._look_up(values.dictionary)
+        places = values.indices.cast(self.pyarrow.int64()).fill_null(self.distinct.size - 1)
+        self.parts.append(self.distinct[places.to_numpy(zero_copy_only=False)])
+        self.size += REFERENCE * len(values)
+
+    def strings(self) -> AnyArray:
+        """Return the whole column."""
+        return np.concatenate(self.parts)
+
+    def _look_up(self, dictionary: Any) -> None:
+        self.dictionary = dictionary
+        listed = dictionary.cast(self.pyarrow.large_string()).to_pylist()
+        texts = ["" if text is None else text for text in listed]
+        self.size += sum(len(text) for text in texts if text not in self.shared)
+        strings = [self.shared.setdefault(text, text.strip()) for text in texts]
+        self.distinct = np.array([*strings, ""], dtype=object)  # the last for what is missing
 
 
 def _pyarrow() -> ModuleType:

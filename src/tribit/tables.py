@@ -92,8 +92,7 @@ def read_table(
         Names of the columns to read; all of them by default. If every name is a decimal number,
         a text file is taken to have no header and the numbers to be column positions from 0.
     max_size : int, optional
-        The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
-        200 times the size of the file, but no less than 32 MiB and no more than 4 GiB (:mod:`tribit.limits`).
+        As in :func:`observations_from_file`.
 
     Returns
     -------
@@ -146,7 +145,8 @@ def observations_from_file(
     duplicates : {"error", "first", "last", "majority"}, default="error"
         As in :meth:`Observations.from_pairs`.
     max_size : int, optional
-        The most bytes to read; see :func:`read_table`.
+        The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
+        200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
     """
     # Positions may come as numbers.
     row, column, value = str(row), str(column), None if value is None else str(value)

@@ -50,7 +50,7 @@ def fit_file(
     duplicates : {"error", "first", "last", "majority"}, default="error"
         As in :meth:`Observations.from_pairs`.
     max_size : int, optional
-        The most bytes to read; see :func:`tribit.tables.read_table`.
+        The most bytes to read; see :func:`tribit.tables.observations_from_file`.
     **parameters
         Of :class:`BinaryMatrixCompletion`.
 
@@ -100,9 +100,11 @@ def predict_file(
     skip_unknown : bool, default=False
         Leave out pairs with an id that the model does not know, instead of refusing the table; one must be left.
     max_size : int, optional
-        The most bytes to read of the pairs; see :func:`tribit.tables.read_table`.
+        The most bytes to read of the pairs; see :func:`tribit.tables.observations_from_file`.
     escape_formulas : bool, optional
-        As in :func:`tribit.tables.write_table`.
+        Whether to put an apostrophe before ids that a spreadsheet would run as formulas: those that begin with ``=``,
+        ``+``, ``-``, ``@`` or white space and are no numbers. The ids written are then not those of the model any more,
+        so that it is off by default; a CSV or TSV file with such ids has a warning, unless this is False.
 
     Returns
     -------
@@ -205,7 +207,7 @@ def recommend_file(
     row, column, value, like_at, duplicates, skip_unknown, max_size
         As in :func:`evaluate_file`.
     escape_formulas : bool, optional
-        As in :func:`tribit.tables.write_table`.
+        As in :func:`predict_file`.
     """
     for source in (model_path, seen):
         check_different(source, out)
