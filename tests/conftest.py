@@ -29,3 +29,17 @@ def one_blas_thread() -> Iterator[None]:
     """Small dense products on one thread: where others use the cores too, two would wait for each other."""
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process; returns (exit code, stdout, stderr)."""
+    from tribit.cli import main
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        written = capsys.readouterr()
+        return int(stop.value.code or 0), written.out, written.err
+
+    return call

@@ -236,7 +236,7 @@ def test_counts_have_their_ends():
     message = r"^n must be a whole number from 2 to 4, the columns; got 5\.$"
     with pytest.raises(InvalidInputError, match=message):
         check_count("n", 5, 2, 4, meaning="the columns")
-    with pytest.raises(InvalidInputError, match="got a number of over 40 digits"):
+    with pytest.raises(InvalidInputError, match="got a whole number of 16610 bits"):
         check_count("n", 10**5000, 1, 2)
 
 

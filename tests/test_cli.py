@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import tribit.demo
 import tribit.workflows
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
-from tribit.cli import app, fit, main
+from tribit.cli import app, fit
 
 RATINGS = "user,item,rating\n" + "".join(
     f"u{user},i{item},{5 if (user + item) % 2 else 2}\n"
@@ -21,19 +21,6 @@ RATINGS = "user,item,rating\n" + "".join(
 )
 NAMES = ["--row", "user", "--column", "item", "--value", "rating", "--like-at", "4"]
 COMMANDS = ["fit", "predict", "evaluate", "recommend", "demo", "reproduce", "compare"]
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command line in this process; returns (exit code, stdout, stderr)."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        written = capsys.readouterr()
-        return stop.value.code or 0, written.out, written.err
-
-    return call
 
 
 @pytest.fixture
@@ -137,7 +124,7 @@ def test_the_options_cover_the_constructor():
     parameters = set(inspect.signature(BinaryMatrixCompletion).parameters)
     options = set(inspect.signature(fit).parameters)
     expected = parameters - {"callback", "imputed", "verbose"} | {"link_scale", "quiet"}
-    assert options - {"file", "out", "row", "column", "value", "duplicates"} == expected
+    assert options - {"file", "out", "row", "column", "value", "duplicates", "max_size"} == expected
 
 
 def test_the_defaults_are_those_of_the_constructor():

@@ -10,7 +10,7 @@ import numpy as np
 import pooch
 import pytest
 
-from tribit import InvalidInputError, TribitError, datasets
+from tribit import InvalidInputError, TribitError, datasets, limits
 from tribit.datasets import Ratings, coat, movielens, movielens100k, senate
 
 LINES = {
@@ -453,3 +453,29 @@ def test_the_real_coat():
 def test_the_real_senate():
     votes = senate(real_data("senate"))
     assert (votes.shape, votes.n_observed) == ((145, 1056), 27_083)
+
+
+def test_a_zip_that_would_fill_the_memory_is_one_sentence(tmp_path):
+    with zipfile.ZipFile(tmp_path / "ml-100k.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-100k/u.data", b"\n" * 2**26)
+    with pytest.raises(
+        InvalidInputError, match=r"u\.data in ml-100k\.zip would unpack to 64 MiB"
+    ) as caught:
+        movielens100k(tmp_path)
+    sentence(caught)
+
+
+def test_a_line_without_end_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "LINE", 100)
+    folder = write(tmp_path, "ml-100k")
+    next(folder.rglob("u.data")).write_text("1\t2\t3\t4\n" + "7" * 200)
+    with pytest.raises(
+        InvalidInputError, match=r"line 2 of u\.data: the record has more than 100 char"
+    ):
+        movielens100k(folder)
+
+
+def test_sizes_of_five_thousand_digits_are_one_sentence(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"Line 1 .* is not three sizes") as caught:
+        senate(senate_file(tmp_path, f"{'9' * 5000}\t4\t3\n2\t0\t1\n"))
+    sentence(caught)

@@ -9,6 +9,7 @@ from tribit.files import (
     atomic_path,
     check_different,
     checked_path,
+    column_places,
     text_reader,
     text_writer,
     writable,
@@ -230,3 +231,26 @@ def test_a_path_that_is_merely_missing_passes(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "absent", tmp_path / "absent" / "deep", tmp_path / "file" / "below"):
         assert checked_path(str(path)) == path
+
+
+def test_a_file_that_is_read_is_not_written_by_any_of_its_names(tmp_path):
+    source = tmp_path / "model"
+    source.write_text("kept")
+    (tmp_path / "soft").symlink_to(source)
+    (tmp_path / "hard").hardlink_to(source)
+    for out in (source, tmp_path / "." / "model", tmp_path / "soft", tmp_path / "hard"):
+        with pytest.raises(InvalidInputError, match="is the file that is read, and would be lost"):
+            check_different(source, out)
+    (tmp_path / "other").write_text("kept")
+    for out in (tmp_path / "other", tmp_path / "absent"):
+        check_different(source, out)
+        check_different(out, source)
+
+
+def test_all_columns_of_a_wide_header_are_found_at_once():
+    header = [f"c{place}" for place in range(200_000)]  # a search for each would take minutes
+    assert column_places(header, None, "wide.csv")["c199999"] == 199_999
+    with pytest.raises(
+        InvalidInputError, match=r"wide\.csv has two columns 'c7'; .* and 199991 more"
+    ):
+        column_places([*header, "c7"], None, "wide.csv")

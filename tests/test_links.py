@@ -311,3 +311,27 @@ class ShiftedLogistic(Logistic):
 @pytest.mark.parametrize("alpha", [300.0, 2000.0])
 def test_a_peak_far_narrower_than_the_interval_is_found_to_its_top(shift, alpha):
     assert ShiftedLogistic(shift=shift).curvature(alpha) == pytest.approx(0.25, rel=1e-9)
+
+
+# Scales
+
+
+@each_kind
+@pytest.mark.parametrize("scale", [1e-15, 1e15])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_at_the_last_scales_all_is_finite_and_curved(kind, scale, dtype):
+    link = kind(scale)
+    size = np.concatenate(([0.0], np.geomspace(1e-6, 1e3, 100)))
+    x = np.concatenate((-size, size)).astype(dtype)
+    with np.errstate(over="ignore", under="ignore"):  # powers in the tail, which are divided by
+        for name, method in methods(link):
+            assert np.isfinite(method(x)).all(), name
+    for y in (1, -1):
+        assert link.second(x[:1], y) > np.finfo(dtype).tiny
+
+
+@each_kind
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-16, 1e16, 1e200, 1e308])
+def test_a_scale_that_cannot_be_computed_with_is_one_sentence(kind, scale):
+    with pytest.raises(InvalidInputError, match=r"must be from 1e-15 to 1e\+15, .*; got 1e"):
+        kind(scale)

@@ -213,7 +213,8 @@ def test_lists_that_run_short_are_filled_up():
     seen = np.zeros(SHAPE, dtype=int)
     seen[0, 2:], seen[1] = 1, -1
     lists = fitted().recommend([0, 1, 2], 10, exclude_seen=seen)
-    assert lists.positions.shape == lists.columns.shape == lists.scores.shape == (3, 10)
+    # Of ten places asked for there are as many as columns.
+    assert lists.positions.shape == lists.columns.shape == lists.scores.shape == (3, SHAPE[1])
     assert np.count_nonzero(lists.shown, axis=1).tolist() == [2, 0, 9]
     assert set(lists.columns[0, :2]) == {0, 1}
     assert (lists.columns[~lists.shown] == -1).all()
@@ -222,7 +223,7 @@ def test_lists_that_run_short_are_filled_up():
     named = fitted(observations=with_ids(labels(), ROWS, COLUMNS)).recommend(
         ROWS[:3], 10, exclude_seen=with_ids(seen, ROWS, COLUMNS)
     )
-    assert named.columns[0].tolist() == [*(100 + lists.columns[0, :2]), *[None] * 8]
+    assert named.columns[0].tolist() == [*(100 + lists.columns[0, :2]), *[None] * 7]
     rows, columns, scores = named.pairs()
     assert rows.tolist() == ["user 0"] * 2 + ["user 2"] * 9
     assert None not in columns.tolist()

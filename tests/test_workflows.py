@@ -7,7 +7,7 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.tables import read_table
-from tribit.workflows import Prediction, evaluate_file, fit_file, predict_file
+from tribit.workflows import Prediction, evaluate_file, fit_file, predict_file, recommend_file
 
 USERS, ITEMS = [f"u{n}" for n in range(10)], [str(100 + n) for n in range(8)]
 
@@ -191,10 +191,16 @@ def test_the_line_of_a_wrong_value_after_skipped_records(tmp_path, model_path):
 
 def test_a_test_set_of_strangers(tmp_path, model_path):
     path = write(frame([("u77", "100")]), tmp_path / "test.csv")
-    with pytest.raises(InvalidInputError, match=r"No entry of test\.csv has a row id and a column"):
-        evaluate_file(model_path, path, skip_unknown=True)
-    done = predict_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True)
-    assert done == Prediction(0, 1)
+    for call in (
+        lambda: evaluate_file(model_path, path, skip_unknown=True),
+        lambda: predict_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True),
+        lambda: recommend_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"No entry of test\.csv has a row id and a col"
+        ):
+            call()
+    assert not (tmp_path / "scores.csv").exists()
 
 
 def test_other_column_names_than_in_the_fit(tmp_path, model_path):

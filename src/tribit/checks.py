@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.quoting import quoted
 
 
 def check_positive(name: str, value: Any) -> float:
     """Return a positive finite number as a float, or say that it is not one."""
     number = _as_float(value)
     if not 0.0 < number < np.inf:
-        raise InvalidInputError(f"{name} must be a positive finite number; got {shown(value)}.")
+        raise InvalidInputError(f"{name} must be a positive finite number; got {quoted(value)}.")
     return number
 
 
@@ -27,7 +28,7 @@ def check_not_negative(name: str, value: Any) -> float:
     """Return a finite number >= 0 as a float, or say that it is not one."""
     number = _as_float(value)
     if not 0.0 <= number < np.inf:
-        raise InvalidInputError(f"{name} must be a finite number, at least 0; got {shown(value)}.")
+        raise InvalidInputError(f"{name} must be a finite number, at least 0; got {quoted(value)}.")
     return number
 
 
@@ -57,13 +58,13 @@ def check_between(
     """
     interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
     if not is_number(value):
-        raise InvalidTypeError(f"{name} must be a number in {interval}; got {shown(value)}.")
+        raise InvalidTypeError(f"{name} must be a number in {interval}; got {quoted(value)}.")
     number = _as_float(value)
     above = low <= number if ends[0] == "[" else low < number
     below = number <= high if ends[1] == "]" else number < high
     if not (above and below):
         what = f"{name}, {meaning}," if meaning else name
-        raise InvalidInputError(f"{what} must be in {interval}; got {shown(value)}.")
+        raise InvalidInputError(f"{what} must be in {interval}; got {quoted(value)}.")
     return number
 
 
@@ -75,13 +76,13 @@ def check_count(
         return int(value)
     reach = f", at least {least}" if most is None else f" from {least} to {most}"
     what = f", {meaning}" if meaning else ""
-    raise InvalidInputError(f"{name} must be a whole number{reach}{what}; got {shown(value)}.")
+    raise InvalidInputError(f"{name} must be a whole number{reach}{what}; got {quoted(value)}.")
 
 
 def check_switch(name: str, value: Any) -> bool:
     """Return True or False as a bool."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"{name} must be True or False; got {shown(value)}.")
+        raise InvalidTypeError(f"{name} must be True or False; got {quoted(value)}.")
     return bool(value)
 
 
@@ -89,7 +90,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of the choices."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
-        raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {shown(value)}.")
+        raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {quoted(value)}.")
     return value
 
 
@@ -106,16 +107,6 @@ def is_number(value: Any) -> bool:
 def is_whole(value: Any) -> bool:
     """Return whether a value is one whole number of an integer type, and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def shown(value: Any) -> str:
-    """Return a value as a message shows it; an int of a thousand digits is no help to anyone."""
-    text = (
-        repr(value)
-        if not is_whole(value) or abs(int(value)) < 10**40
-        else "a number of over 40 digits"
-    )
-    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _as_float(value: Any) -> float:

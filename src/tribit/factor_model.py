@@ -113,8 +113,8 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         rows : array-like, or a single value
             The user's ids where the model was fitted on ids, else positions from 0.
         n : int, default=10
-            Length of a list. A row with fewer columns to choose from has a shorter one, filled up with -1 (None where
-            columns have ids) and ``-inf``; ``pairs()`` leaves that out.
+            Length of a list, at most the number of columns. A row with fewer to choose from has a shorter one, filled
+            up with -1 (None where columns have ids) and ``-inf``; ``pairs()`` leaves that out.
         exclude_seen : Observations, sparse matrix or array, optional
             Entries to leave out, such as those the model was fitted on; matched by id where the model has ids.
         avoid_dislikes : float, default=1.0

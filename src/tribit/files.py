@@ -5,17 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.quoting import listed, quoted
 from tribit.temporaries import remove_dead, temporary_file
-
-#: Characters of a path that an error shows.
-SHOWN = 200
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
@@ -43,16 +40,9 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInputError(
-            f"{shown_path(path)} cannot be the path of a file ({reason}); choose another."
+            f"{quoted(os.fspath(path))} cannot be the path of a file ({reason}); choose another."
         ) from None
     return checked
-
-
-def shown_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as an error shows it: on one line, and not all of a very long one."""
-    shortened = reprlib.Repr()
-    shortened.maxstring = SHOWN
-    return shortened.repr(os.fspath(path))
 
 
 @contextmanager
@@ -99,7 +89,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.replace(target)
     except OSError as error:
         raise InvalidInputError(
-            f"{shown_path(path)} could not be written ({error.strerror or error}); "
+            f"{quoted(os.fspath(path))} could not be written ({error.strerror or error}); "
             "check the directory's permissions and free space, or choose another."
         ) from error
 
@@ -124,31 +114,36 @@ def writable(path: str | os.PathLike[str]) -> Path:
     target = checked_path(path).resolve()
     if target.exists() and not target.is_file():
         raise InvalidInputError(
-            f"{shown_path(path)} is not a regular file, so it cannot be written; choose a file name."
+            f"{quoted(os.fspath(path))} is not a regular file, so it cannot be written; choose a file name."
         )
     # The bits too: the superuser may write anything, and still somebody meant this file to stay.
     if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
         raise InvalidInputError(
-            f"{shown_path(path)} is read-only, so it is not replaced; choose another file, or let it be written "
+            f"{quoted(os.fspath(path))} is read-only, so it is not replaced; choose another file, or let it be written "
             "(chmod u+w)."
         )
     if not target.parent.is_dir():
         raise InvalidInputError(
-            f"{shown_path(path)} cannot be written because its directory does not exist; "
+            f"{quoted(os.fspath(path))} cannot be written because its directory does not exist; "
             "create the directory or choose another."
         )
     if not os.access(target.parent, os.W_OK):
         raise InvalidInputError(
-            f"{shown_path(path)} cannot be written because its directory is read-only; choose another."
+            f"{quoted(os.fspath(path))} cannot be written because its directory is read-only; choose another."
         )
     return target
 
 
 def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Refuse to write over the file that is read."""
-    if checked_path(source).resolve() == checked_path(out).resolve():
+    source, out = checked_path(source), checked_path(out)
+    try:
+        same = source.samefile(out)  # also by another name: a link, hard or symbolic
+    except OSError:
+        same = False  # one of them is not there yet
+    if same:
         raise InvalidInputError(
-            f"{shown_path(out)} is the file that is read, and would be lost; choose another file to write."
+            f"{quoted(os.fspath(out))} is the file that is read, and would be lost; choose another file to write."
         )
 
 
@@ -182,6 +177,18 @@ def column_place(header: list[str], column: str, name: str) -> int:
     if header.count(column) != 1:
         problem = "has two columns" if column in header else "has no column"
         raise InvalidInputError(
-            f"{name} {problem} {column!r}; choose one of its columns: {', '.join(header)}."
+            f"{name} {problem} {quoted(column)}; choose one of its columns: {listed(header)}."
         )
     return header.index(column)
+
+
+def column_places(header: list[str], wanted: list[str] | None, name: str) -> dict[str, int]:
+    """Return where the file called ``name`` has the wanted columns, or all; each must be there once."""
+    if wanted:
+        return {column: column_place(header, column, name) for column in wanted}
+    places = {column: place for place, column in enumerate(header)}
+    # With a name twice, the place of its first is not the one that was kept.
+    for place, column in enumerate(header):
+        if places[column] != place:
+            column_place(header, column, name)
+    return places

@@ -10,6 +10,7 @@ from narwhals.exceptions import DuplicateError
 
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.ids import AnyArray, distinct_ids, first_true
+from tribit.quoting import listed, quoted
 
 
 def eager(frame: Any) -> nw.DataFrame[Any]:
@@ -29,20 +30,20 @@ def column(frame: nw.DataFrame[Any], name: str, role: str) -> AnyArray:
     """Return a column without missing values as an array; ``role`` is the keyword that named it."""
     if name not in frame.columns:
         raise InvalidInputError(
-            f"The frame has no column {name!r}, given as {role}=; "
-            f"choose one of its columns: {', '.join(map(str, frame.columns))}."
+            f"The frame has no column {quoted(name)}, given as {role}=; "
+            f"choose one of its columns: {listed(frame.columns)}."
         )
     series = frame.get_column(name)
     position = first_true(series.is_null().to_numpy())
     if position is not None:
         raise InvalidInputError(
-            f"{row_of_frame(position)}: the {role} in column {name!r} is missing; "
+            f"{row_of_frame(position)}: the {role} in column {quoted(name)} is missing; "
             "drop the row or fill it in."
         )
     values: AnyArray = series.to_numpy()
     if values.ndim != 1:
         raise InvalidTypeError(
-            f"Column {name!r}, given as {role}=, holds lists; choose one with a value per row."
+            f"Column {quoted(name)}, given as {role}=, holds lists; choose one with a value per row."
         )
     return values
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.quoting import quoted
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -98,7 +99,7 @@ def check_positions(positions: AnyArray, size: int, name: str) -> None:
 def named(ids: AnyArray | None, position: int | np.int64) -> str:
     """Return the id at ``position``, or without ids the position, for an error to name."""
     # Through a list, which turns NumPy's numbers into Python's: 7, not np.int64(7).
-    return str(position) if ids is None else repr(ids[position : position + 1].tolist()[0])
+    return str(position) if ids is None else quoted(ids[position : position + 1].tolist()[0])
 
 
 def _id_array(ids: Any, name: str) -> AnyArray:

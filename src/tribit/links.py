@@ -24,6 +24,10 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 Array = NDArray[np.floating[Any]]
 Label = Literal[1, -1]
 
+#: The scales of links. The curvature goes with their square, and so does the probit's loss far out: in single precision
+#: some powers of ten further the one is rounded to 0 or the other overflows.
+SCALES = (1e-15, 1e15)
+
 
 class Link(ABC):
     """``P(like) = f(x)`` with the loss ``l(x, y)`` and its derivatives, elementwise on arrays.
@@ -99,7 +103,7 @@ class Logistic(Link):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_field(self, "scale", check_positive)
+        check_field(self, "scale", _check_scale)
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(expit(self.scale * x))
@@ -123,7 +127,7 @@ class Probit(Link):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        check_field(self, "sigma", check_positive)
+        check_field(self, "sigma", _check_scale)
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(ndtr(x / self.sigma))
@@ -174,6 +178,16 @@ def _supremum(function: Any, alpha: float) -> float:
         lambda x: -float(function(np.array([x]))[0]), bounds=bounds, method="bounded"
     )
     return max(float(values[best]), -float(refined.fun))
+
+
+def _check_scale(name: str, value: Any) -> float:
+    """Return a scale at which losses and derivatives of entries up to 1000 are finite, and the curvature is not 0."""
+    scale = check_positive(name, value)
+    if not SCALES[0] <= scale <= SCALES[1]:
+        raise InvalidInputError(
+            f"{name} must be from {SCALES[0]:g} to {SCALES[1]:g}, where the link can be computed; got {value!r}."
+        )
+    return scale
 
 
 LINKS: dict[str, type[Link]] = {"logistic": Logistic, "probit": Probit}

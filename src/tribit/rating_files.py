@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tribit.errors import InvalidInputError
 from tribit.files import column_place
+from tribit.limits import Lines, byte_limit, in_units
+from tribit.quoting import printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Whole: TypeAlias = npt.NDArray[np.int64]
@@ -61,22 +63,31 @@ class Source:
     @property
     def name(self) -> str:
         """What to call the file in a message."""
-        return self.path.name if self.member is None else f"{self.member} in {self.path.name}"
+        name = printable(self.path.name)
+        return name if self.member is None else f"{printable(self.member)} in {name}"
 
     @contextmanager
-    def open(self) -> Iterator[TextIO]:
-        """Open the text; what cannot be read or unpacked is told in one sentence."""
+    def open(self) -> Iterator[Iterator[str]]:
+        """Open the lines of the text; what cannot be read or unpacked is told in one sentence."""
         try:
             if self.member is None:
                 # Bytes that are no text become a mark, which the line's check refuses.
                 with self.path.open(encoding="utf-8-sig", errors="replace") as text:
-                    yield text
+                    yield Lines(text, self.name, None).records()
             else:
                 with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as raw:
-                    yield io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")
+                    member = archive.getinfo(self.member)
+                    if member.file_size > byte_limit(member.compress_size, None):
+                        raise InvalidInputError(
+                            f"{self.name} would unpack to {in_units(member.file_size)}, more than any ratings do; "
+                            "get it again."
+                        )
+                    text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")
+                    yield Lines(text, self.name, None).records()
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
             raise InvalidInputError(
-                f"{self.name} could not be read ({error}); it is damaged or closed to you: get it again."
+                f"{self.name} could not be read ({printable(str(error))}); it is damaged or closed to you: "
+                "get it again."
             ) from error
 
     def triplets(self) -> tuple[Whole, Whole, Whole, tuple[int, int]]:
@@ -89,8 +100,8 @@ class Source:
             return None if label in (-1, 1) else f"the vote {label} is neither +1 nor -1"
 
         with self.open() as text:
-            first = text.readline().split()
-            if len(first) != 3 or not all(size.isdecimal() for size in first):
+            first = next(text, "").split()
+            if len(first) != 3 or not all(size.isdecimal() and len(size) < 19 for size in first):
                 raise InvalidInputError(
                     f"Line 1 of {self.name} is not three sizes (rows, columns, entries); get the file again."
                 )
@@ -114,7 +125,7 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
     """Find ``file`` in a folder, in its ``folder`` or ``folder.zip``, or in a .zip."""
     home = Path(path)
     if not home.exists():
-        raise InvalidInputError(f"There is no folder or file {str(path)!r}; {advice}.")
+        raise InvalidInputError(f"There is no folder or file {quoted(str(path))}; {advice}.")
     if home.is_dir():
         for place in (home / file, home / folder / file):
             if place.is_file():
@@ -122,7 +133,7 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
         archive = home / f"{folder}.zip"
         if not archive.is_file():
             raise InvalidInputError(
-                f"{str(path)!r} has neither {file} nor {folder}/{file}; {advice}."
+                f"{quoted(str(path))} has neither {file} nor {folder}/{file}; {advice}."
             )
         home = archive
     if home.name == file:
@@ -132,13 +143,14 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
             members = opened.namelist()
     except (zipfile.BadZipFile, OSError) as error:
         raise InvalidInputError(
-            f"{str(home)!r} is not a .zip that can be read ({error}); it is damaged or another file: {advice}."
+            f"{quoted(str(home))} is not a .zip that can be read ({printable(str(error))}); "
+            f"it is damaged or another file: {advice}."
         ) from error
     for wanted in (f"{folder}/{file}", file):
         if wanted in members:
             return Source(home, wanted)
     raise InvalidInputError(
-        f"{str(home)!r} has neither {folder}/{file} nor {file} inside; {advice}."
+        f"{quoted(str(home))} has neither {folder}/{file} nor {file} inside; {advice}."
     )
 
 
@@ -147,7 +159,7 @@ def read_ratings(source: Source, layout: Layout) -> tuple[Whole, Whole, Floats, 
     places, skipped = [0, 1, 2, 3], 0
     if layout.header is not None:
         with source.open() as text:
-            header = [name.strip() for name in text.readline().split(layout.delimiter)]
+            header = [name.strip() for name in next(text, "").split(layout.delimiter)]
         places, skipped = [column_place(header, name, source.name) for name in layout.header], 1
     try:
         with source.open() as text, warnings.catch_warnings():
@@ -177,7 +189,7 @@ def read_matrix(source: Source, scale: Scale) -> Floats:
     def check(fields: list[str]) -> str | None:
         for field in fields:
             if float(field) != 0 and not scale.has(float(field)):
-                return f"the rating {field} is neither 0 nor from {scale.low:g} to {scale.high:g}"
+                return f"the rating {float(field):g} is neither 0 nor from {scale.low:g} to {scale.high:g}"
         return None
 
     rows: list[list[str]] = []
@@ -201,10 +213,10 @@ def _explain(source: Source, layout: Layout, places: list[int], skipped: int) ->
         user, item, rating, time = (fields[place] for place in places)
         for name, field in (("user", user), ("item", item), ("timestamp", time)):
             if not field.strip().lstrip("-").isdecimal():
-                return f"the {name} {field!r} is not a whole number"
+                return f"the {name} {quoted(field)} is not a whole number"
         if not scale.has(float(rating)):
             steps = f"{scale.low:g} to {scale.high:g} in steps of {scale.step:g}"
-            return f"the rating {rating} is not one of {steps}"
+            return f"the rating {float(rating):g} is not one of {steps}"
         return None
 
     width = 4

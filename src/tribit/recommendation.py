@@ -32,7 +32,8 @@ BLOCK = 2**16
 class Recommendations:
     """The best columns for each row, best first; of equal scores the column that comes first is the better.
 
-    A row with fewer than ``n`` columns to choose from has a shorter list, filled up as said below.
+    ``n`` is the length asked for, or the number of columns where there are fewer. A row with fewer than ``n`` columns
+    to choose from has a shorter list, filled up as said below.
 
     Attributes
     ----------
@@ -77,8 +78,8 @@ def recommend(
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
     check_ready(model)
-    n = check_count("n", n)
     axes = Axes.of_model(model)
+    n = min(check_count("n", n), axes.shape[1])
     places = lookup(_listed(rows), axes.row_ids, axes.shape[0], "row")
     seen = None
     if exclude_seen is not None:

@@ -18,7 +18,7 @@ from tribit import __version__, propensity
 from tribit.completion import BinaryMatrixCompletion
 from tribit.errors import InvalidInputError, TribitError
 from tribit.factors import Factors
-from tribit.files import atomic_path, checked_path, shown_path
+from tribit.files import atomic_path, checked_path
 from tribit.ingest import check_like_at
 from tribit.links import LINKS, as_link
 from tribit.model_schema import (
@@ -33,6 +33,7 @@ from tribit.model_schema import (
     tensor_bytes,
 )
 from tribit.problem import check_values
+from tribit.quoting import quoted
 from tribit.risks import Risk
 from tribit.selection.settings import CHOOSABLE
 from tribit.selection.settle import check_fixed, check_words, is_auto
@@ -95,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
         If the file is missing, damaged, not a tribit model, written by a later format, or too large for the memory.
     """
     source = checked_path(path)
-    name = shown_path(path)
+    name = quoted(os.fspath(path))
     if not source.is_file():
         raise InvalidInputError(f"There is no model file {name}; write one with model.save(path).")
     try:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import os
-import zlib
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tribit import parquet
-from tribit.errors import InvalidInputError
-from tribit.files import atomic_path, column_place, text_reader, text_writer
+from tribit import delimited, parquet
+from tribit.errors import InvalidInputError, TribitWarning
+from tribit.formulas import escaped, escaped_cell, first_formula
 from tribit.ids import AnyArray
 from tribit.ingest import Duplicates, entries_from_ids
+from tribit.limits import byte_limit
 from tribit.observations import Observations
+from tribit.quoting import listed, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
-Record: TypeAlias = tuple[int, list[str]]
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SNIFFED = (".txt", ".data")
@@ -60,7 +59,7 @@ class Table:
         empty = np.flatnonzero(ids == "")
         if empty.size:
             raise InvalidInputError(
-                f"{self.where(int(empty[0]))}: the id in column {column!r} is empty; "
+                f"{self.where(int(empty[0]))}: the id in column {quoted(column)} is empty; "
                 "fill it in or remove the record."
             )
         return ids
@@ -73,12 +72,14 @@ class Table:
         except ValueError:
             position = next(p for p, text in enumerate(texts) if not _is_number(text))
             raise InvalidInputError(
-                f"{self.where(position)}: the value {texts[position]!r} in column {column!r} is "
-                "not a number; correct it, or choose another value column."
+                f"{self.where(position)}: the value {quoted(texts[position])} in column "
+                f"{quoted(column)} is not a number; correct it, or choose another value column."
             ) from None
 
 
-def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Table:
+def read_table(
+    path: PathLike, columns: Sequence[str] | None = None, *, max_size: int | None = None
+) -> Table:
     """Read columns of a CSV, TSV, text or parquet file as strings.
 
     Parameters
@@ -90,6 +91,8 @@ def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Table:
     columns : sequence of str, optional
         Names of the columns to read; all of them by default. If every name is a decimal number,
         a text file is taken to have no header and the numbers to be column positions from 0.
+    max_size : int, optional
+        As in :func:`observations_from_file`.
 
     Returns
     -------
@@ -97,20 +100,24 @@ def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Table:
         Its strings have no white space around them, and a parquet integer is its decimal string,
         so that the two kinds of file give the same ids.
     """
-    source = Path(path)
-    if not source.exists():
-        raise InvalidInputError(f"There is no file {str(path)!r}; check the path.")
-    if not source.is_file():
-        raise InvalidInputError(f"{str(path)!r} is not a file; name a file.")
+    source = _existing(path)
+    name = printable(source.name)
     wanted = None if columns is None else list(columns)
     kind = _kind(source)
-    if kind == PARQUET:
-        table = Table(source.name, parquet.read(source, wanted), None)
-    else:
-        table = _read_text(source, kind, wanted)
-    if not all(column.size for column in table.columns.values()):
-        raise InvalidInputError(f"{source.name} holds no records; give it at least one.")
-    return table
+    limit = byte_limit(source.stat().st_size, max_size)
+    lines = None
+    try:
+        if kind == PARQUET:
+            arrays = parquet.read(source, wanted, limit)
+        else:
+            arrays, lines = delimited.read(source, DELIMITERS.get(kind), wanted, limit)
+    except MemoryError as error:
+        raise InvalidInputError(
+            f"{name} does not fit into memory; read fewer columns or records of it."
+        ) from error
+    if not all(column.size for column in arrays.values()):
+        raise InvalidInputError(f"{name} holds no records; give it at least one.")
+    return Table(name, arrays, lines)
 
 
 def observations_from_file(
@@ -121,6 +128,7 @@ def observations_from_file(
     value: str | None = None,
     like_at: float | None = None,
     duplicates: Duplicates = "error",
+    max_size: int | None = None,
 ) -> Observations:
     """Read observations from a file with one observed entry per record.
 
@@ -136,10 +144,14 @@ def observations_from_file(
         The smallest rating that is a like.
     duplicates : {"error", "first", "last", "majority"}, default="error"
         As in :meth:`Observations.from_pairs`.
+    max_size : int, optional
+        The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
+        200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
     """
     # Positions may come as numbers.
     row, column, value = str(row), str(column), None if value is None else str(value)
-    table = read_table(path, [row, column] if value is None else [row, column, value])
+    wanted = [row, column] if value is None else [row, column, value]
+    table = read_table(path, wanted, max_size=max_size)
     entries = entries_from_ids(
         table.ids(row),
         table.ids(column),
@@ -151,7 +163,12 @@ def observations_from_file(
     return Observations(*entries)
 
 
-def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
+def write_table(
+    path: PathLike,
+    columns: Mapping[str, npt.ArrayLike],
+    *,
+    escape_formulas: bool | None = None,
+) -> None:
     """Write columns of equal length to a CSV, TSV (also ``.gz``) or parquet file, whole or not.
 
     Parameters
@@ -160,6 +177,10 @@ def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
         Its extension decides the format.
     columns : mapping of str to array-like
         The columns by name, in order.
+    escape_formulas : bool, optional
+        Whether to put an apostrophe before texts that a spreadsheet would run as formulas: those that begin with
+        ``=``, ``+``, ``-``, ``@`` or white space and are no numbers. The ids written are then not those of the data any
+        more, so that it is off by default; a CSV or TSV file with such texts has a warning, unless this is False.
     """
     target = Path(path)
     kind = _kind(target)
@@ -167,20 +188,31 @@ def write_table(path: PathLike, columns: Mapping[str, npt.ArrayLike]) -> None:
     if not arrays:
         raise InvalidInputError("No column is given to write; pass at least one.")
     if len({values.shape for values in arrays.values()}) > 1:
-        sizes = ", ".join(f"{name!r}: {values.shape}" for name, values in arrays.items())
+        sizes = listed([f"{name!r}: {values.shape}" for name, values in arrays.items()])
         raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
+    if escape_formulas:
+        arrays = {escaped_cell(name): escaped(values) for name, values in arrays.items()}
+    elif escape_formulas is None and kind in DELIMITERS:
+        _warn_of_formulas(target, arrays)
     if kind == PARQUET:
         parquet.write(target, arrays)
     elif kind in DELIMITERS:
-        gzipped = target.suffix.lower() == ".gz"
-        with atomic_path(target) as temporary, text_writer(temporary, gzipped=gzipped) as text:
-            writer = csv.writer(text, delimiter=DELIMITERS[kind], lineterminator="\n")
-            writer.writerow(arrays)
-            writer.writerows(zip(*(values.tolist() for values in arrays.values()), strict=True))
+        delimited.write(target, arrays, DELIMITERS[kind])
     else:
         raise InvalidInputError(
-            f"The name {target.name!r} does not tell the format to write; "
+            f"The name {quoted(target.name)} does not tell the format to write; "
             "end it in .csv, .tsv, .csv.gz, .tsv.gz or .parquet."
+        )
+
+
+def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
+    found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
+    if found is not None:
+        warnings.warn(
+            f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if it "
+            "is meant for one, write it with escape_formulas=True; escape_formulas=False says that it is not.",
+            TribitWarning,
+            stacklevel=3,
         )
 
 
@@ -190,83 +222,20 @@ def _kind(path: Path) -> str:
     text_kinds = (*DELIMITERS, *SNIFFED)
     if kind not in text_kinds and (gzipped or kind != PARQUET):
         raise InvalidInputError(
-            f"The name {path.name!r} does not tell the format; end it in {PARQUET}, or in one of "
+            f"The name {quoted(path.name)} does not tell the format; end it in {PARQUET}, or in one of "
             f"{', '.join(text_kinds)}, also with .gz."
         )
     return kind
 
 
-def _read_text(path: Path, kind: str, wanted: list[str] | None) -> Table:
-    try:
-        with text_reader(path) as text:
-            return _collect(path.name, _records(text, DELIMITERS.get(kind), path.name), wanted)
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(
-            f"{path.name} is not UTF-8 text, near byte {error.object[error.start]:#04x}; "
-            "save it as UTF-8."
-        ) from error
-    except (EOFError, zlib.error, OSError) as error:
-        raise InvalidInputError(
-            f"{path.name} could not be read ({error}); check that it is complete and readable."
-        ) from error
-
-
-def _records(text: TextIO, delimiter: str | None, name: str) -> Iterator[Record]:
-    """Yield the line number and the stripped fields of each record; blank lines are skipped."""
-    head = list(_until_not_blank(text))
-    if delimiter is None:
-        delimiter = next((mark for mark in "\t,;" if head and mark in head[-1]), None)
-    lines = chain(head, text)
-    if delimiter is None:
-        # csv would read two spaces as an empty field between them.
-        yield from ((line, text.split()) for line, text in enumerate(lines, 1) if text.strip())
-        return
-    # Strict, or a quote left open would swallow the rest of the file into one field.
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
-    try:
-        for fields in reader:
-            stripped = [field.strip() for field in fields]
-            if any(stripped):
-                yield reader.line_num, stripped
-    except csv.Error as error:
-        raise InvalidInputError(
-            f"line {reader.line_num} of {name}: the record is malformed ({error}); "
-            "correct its quotes and delimiters."
-        ) from error
-
-
-def _until_not_blank(text: TextIO) -> Iterator[str]:
-    for line in text:
-        yield line
-        if line.strip():
-            return
-
-
-def _collect(name: str, records: Iterator[Record], wanted: list[str] | None) -> Table:
-    first = next(records, None)
-    if first is None:
-        raise InvalidInputError(f"{name} is empty; give it at least one record.")
-    header = first[1]
-    if wanted and all(column.isdecimal() for column in wanted):
-        header = [str(position) for position in range(len(header))]
-        # A first line that numbers its columns ("0,1,2") is a header all the same.
-        if [first[1][int(c)] for c in wanted if int(c) < len(header)] != wanted:
-            records = chain([first], records)
-    places = {column: column_place(header, column, name) for column in wanted or header}
-    cells: dict[str, list[str]] = {column: [] for column in places}
-    lines = array("q")
-    shared: dict[str, str] = {}  # one object per distinct string: ids repeat millions of times
-    for line, fields in records:
-        if len(fields) != len(header):
-            raise InvalidInputError(
-                f"line {line} of {name} has {len(fields)} fields where the first has "
-                f"{len(header)}; correct it, and quote fields that hold the delimiter."
-            )
-        for column, place in places.items():
-            cells[column].append(shared.setdefault(fields[place], fields[place]))
-        lines.append(line)
-    columns = {column: np.array(texts, dtype=object) for column, texts in cells.items()}
-    return Table(name, columns, np.array(lines, dtype=np.int64))
+def _existing(path: PathLike) -> Path:
+    """Return the path of a file that is there, or say why it cannot be read."""
+    source = checked_path(path)
+    if not source.exists():
+        raise InvalidInputError(f"There is no file {quoted(os.fspath(path))}; check the path.")
+    if not source.is_file():
+        raise InvalidInputError(f"{quoted(os.fspath(path))} is not a file; name a file.")
+    return source
 
 
 def _is_number(text: str) -> bool:

@@ -14,11 +14,10 @@ import typer
 
 from tribit import __version__
 from tribit.cli.common import app
+from tribit.cli.endings import ended_by, tell
 from tribit.cli.fit import fit
 from tribit.cli.questions import evaluate, predict, recommend
 from tribit.cli.studies import compare, demo, reproduce
-from tribit.cli.words import spoken
-from tribit.errors import TribitError
 
 __all__ = [
     "app",
@@ -50,14 +49,16 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, never a traceback."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
         with warnings.catch_warnings(), _ends_in_order():
             # A warning is one line too, without the place in the library that raised it.
             warnings.showwarning = _show_warning
-            status: Any = app(args=arguments, standalone_mode=True)
-    except TribitError as error:
-        typer.echo(f"Error: {spoken(str(error))}", err=True)
-        status = 2
+            status: Any = app(args=given or ["--help"], prog_name="tribit", standalone_mode=False)
+        if not given:
+            status = 2  # the help was not asked for
+    except Exception as error:  # one place decides which of them are a sentence
+        status = ended_by(error)
     sys.exit(status)
 
 
@@ -82,4 +83,4 @@ def _ends_in_order() -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"Warning: {spoken(str(message))}", err=True)
+    tell("Warning", str(message))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+
+from tribit.cli.values import size
+from tribit.quoting import printable
 
 app = typer.Typer(
     name="tribit",
@@ -35,6 +38,24 @@ LikeAt = Annotated[
 SkipUnknown = Annotated[
     bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
 ]
+MaxSize = Annotated[
+    Any,
+    typer.Option(
+        "--max-size",
+        parser=size,
+        metavar="bytes",
+        help="Most to read of the table when unpacked: 500M, 4G [200 times its size, from 32M to 4G].",
+        show_default=False,
+    ),
+]
+EscapeFormulas = Annotated[
+    bool | None,
+    typer.Option(
+        "--escape-formulas/--no-escape-formulas",
+        help="Put ' before ids that a spreadsheet would run; tribit does not know them again [no, and a warning].",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")]
 
@@ -43,7 +64,7 @@ def print_facts(facts: dict[str, str]) -> None:
     """Print names and facts in two columns."""
     width = max(map(len, facts))
     for name, fact in facts.items():
-        typer.echo(f"{name:<{width}}  {fact}")
+        typer.echo(f"{name:<{width}}  {printable(fact)}")
 
 
 def skipped(count: int) -> str:

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tribit.cli.common import DuplicatesOption, Quiet, app, print_facts
+from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
 from tribit.cli.values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
 from tribit.cli.words import spoken
 from tribit.errors import InvalidInputError
+from tribit.quoting import quoted
 
 
 @app.command(
@@ -32,6 +33,7 @@ def fit(
         float | None, typer.Option(help="Values are ratings: from this one up a like.")
     ] = None,
     duplicates: DuplicatesOption = "error",
+    max_size: MaxSize = None,
     gammas: Annotated[
         tuple[float, float, float] | None,
         typer.Option(
@@ -130,7 +132,7 @@ def fit(
     from tribit.workflows import fit_file  # noqa: PLC0415
 
     if link not in LINKS:
-        raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
+        raise InvalidInputError(f"There is no link {quoted(link)}; use one of {', '.join(LINKS)}.")
     writable(out)  # told before the fit, not after it
     check_different(file, out)
     began = time.perf_counter()
@@ -140,6 +142,7 @@ def fit(
         column=column,
         value=value,
         duplicates=duplicates,
+        max_size=max_size,
         like_at=like_at,
         gammas="auto" if gammas is None else gammas,
         rho=rho,

@@ -10,7 +10,9 @@ import typer
 from tribit.cli.common import (
     ColumnName,
     DuplicatesOption,
+    EscapeFormulas,
     LikeAt,
+    MaxSize,
     ModelPath,
     RowName,
     SkipUnknown,
@@ -31,11 +33,22 @@ def predict(
     row: RowName = None,
     column: ColumnName = None,
     skip_unknown: SkipUnknown = False,
+    max_size: MaxSize = None,
+    escape_formulas: EscapeFormulas = None,
 ) -> None:
     """Write the probability of a like and the predicted sign for each pair of ids."""
     from tribit.workflows import predict_file  # noqa: PLC0415
 
-    done = predict_file(model, pairs, out, row=row, column=column, skip_unknown=skip_unknown)
+    done = predict_file(
+        model,
+        pairs,
+        out,
+        row=row,
+        column=column,
+        skip_unknown=skip_unknown,
+        max_size=max_size,
+        escape_formulas=escape_formulas,
+    )
     print_facts({"predictions": str(out), "pairs": f"{done.n_pairs}{skipped(done.n_skipped)}"})
 
 
@@ -49,6 +62,7 @@ def evaluate(
     like_at: LikeAt = None,
     duplicates: DuplicatesOption = "error",
     skip_unknown: SkipUnknown = False,
+    max_size: MaxSize = None,
 ) -> None:
     """Compare a model with observed entries: sign error, log-loss, AUC."""
     from tribit.workflows import evaluate_file  # noqa: PLC0415
@@ -62,6 +76,7 @@ def evaluate(
         like_at=like_at,
         duplicates=duplicates,
         skip_unknown=skip_unknown,
+        max_size=max_size,
     )
     print_facts(
         {
@@ -85,7 +100,7 @@ def recommend(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Table to write (.csv, .tsv, .gz, .parquet).")
     ],
-    n: Annotated[int, typer.Option("-n", help="Length of each list.")] = 10,
+    n: Annotated[int, typer.Option("-n", help="Length of each list, at most every column.")] = 10,
     avoid_dislikes: Annotated[
         float, typer.Option(help="How many likes to give up to avoid a dislike.")
     ] = 1.0,
@@ -101,6 +116,8 @@ def recommend(
     like_at: LikeAt = None,
     duplicates: DuplicatesOption = "error",
     skip_unknown: SkipUnknown = False,
+    max_size: MaxSize = None,
+    escape_formulas: EscapeFormulas = None,
 ) -> None:
     """Write the best columns for each row, none of which it has seen."""
     from tribit.workflows import recommend_file  # noqa: PLC0415
@@ -119,6 +136,8 @@ def recommend(
         like_at=like_at,
         duplicates=duplicates,
         skip_unknown=skip_unknown,
+        max_size=max_size,
+        escape_formulas=escape_formulas,
     )
     print_facts(
         {

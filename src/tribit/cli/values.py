@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
+
+from tribit.quoting import quoted
 
 #: How such a value is shown in the help.
 VALUE = "number|auto"
@@ -29,7 +32,17 @@ def whole_or_auto(text: Any) -> Any:
     try:
         return int(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a whole number nor auto.") from None
+        raise typer.BadParameter(f"{quoted(text)} is neither a whole number nor auto.") from None
+
+
+def size(text: Any) -> Any:
+    """Return a number of bytes: digits, or with K, M, G or T that many times 1024."""
+    if not isinstance(text, str):
+        return text
+    known = re.fullmatch(r"(\d{1,18})([KMGT]?)(i?B)?", text.strip(), re.ASCII | re.IGNORECASE)
+    if known is None or not int(known[1]):
+        raise typer.BadParameter(f"{quoted(text)} is no size in bytes, such as 500M or 4G.")
+    return int(known[1]) * 1024 ** ["", "K", "M", "G", "T"].index(known[2].upper())
 
 
 def yes_no_or_auto(text: Any) -> Any:
@@ -38,5 +51,5 @@ def yes_no_or_auto(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     if text not in known:
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(known)}.")
+        raise typer.BadParameter(f"{quoted(text)} is none of {', '.join(known)}.")
     return known[text]

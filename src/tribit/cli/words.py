@@ -8,6 +8,10 @@ WORDS = {
     "like_at=": "--like-at",
     "like_at": "--like-at",
     "value=": "--value",
+    "max_size=, in bytes": "--max-size (in bytes, or as 500M or 8G)",
+    "max_size": "--max-size",
+    "escape_formulas=True": "--escape-formulas",
+    "escape_formulas=False": "--no-escape-formulas",
     "duplicates='first', 'last' or 'majority' (for a matrix: Observations.from_pairs)": (
         "--duplicates first, last or majority"
     ),

@@ -1,0 +1,114 @@
+"""How much of a file is read: bytes when unpacked, and characters of a line.
+
+A small file can unpack to more than any memory holds. What is read of one is limited by its own size, so that a table
+someone sent can be refused in a sentence; whoever knows the table raises the limit (``max_size``, ``--max-size``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, TextIO
+
+from tribit.checks import check_count
+from tribit.errors import InvalidInputError
+
+#: Bytes read of a table when nothing else is said: 4 GiB, some 150 million ratings as text.
+LARGEST = 2**32
+#: Times its own size that a file may unpack to. Tables of ratings reach 3 to 10 with gzip, and very repetitive ones 20
+#: to 50; gzip cannot do more than 1,032, which is what files made to fill a memory reach.
+RATIO = 200
+#: What any file may unpack to, because the ratio of a small one says little: the ids of a tiny table may well repeat.
+FLOOR = 2**25
+#: Characters of a line, and of a record of several lines: a header of a million columns has some ten million.
+LINE = 2**24
+#: Blank lines in a row.
+BLANK = 2**20
+
+
+def byte_limit(packed: int, max_size: int | None) -> int:
+    """Return how many bytes a file of ``packed`` bytes may unpack to."""
+    if max_size is None:
+        return min(LARGEST, max(FLOOR, RATIO * packed))
+    return check_max_size(max_size)
+
+
+def check_max_size(max_size: Any) -> int:
+    """Return a limit in bytes as an int."""
+    return check_count("max_size", max_size)
+
+
+def check_size(size: int, limit: int, name: str) -> None:
+    """Refuse a file that holds more bytes than are to be read."""
+    if size > limit:
+        raise InvalidInputError(
+            f"{name} holds more than {in_units(limit)} when unpacked; if it is what you expect, raise the limit with "
+            "max_size=, in bytes."
+        )
+
+
+def in_units(size: int) -> str:
+    """Return a number of bytes in the largest unit of which it is at least one.
+
+    Examples
+    --------
+    >>> in_units(2**32), in_units(3 * 2**19), in_units(10)
+    ('4 GiB', '1.5 MiB', '10 bytes')
+    """
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >= 2**power:
+            return f"{size / 2**power:.4g} {unit}"
+    return f"{size} bytes"
+
+
+class Lines:
+    """The lines of a text, of which neither one line nor the whole may be too long.
+
+    Whoever reads sets ``pending`` to 0 when a record ends: characters since then are counted, so that a record of many
+    lines is limited too.
+
+    Parameters
+    ----------
+    text : text file
+        Where the lines are.
+    name : str
+        The file's name, for messages.
+    limit : int or None
+        The most bytes (of UTF-8) to read.
+    """
+
+    def __init__(self, text: TextIO, name: str, limit: int | None) -> None:
+        self.text, self.name, self.limit = text, name, limit
+        self.number = 0
+        self.pending = 0
+
+    def __iter__(self) -> Iterator[str]:
+        size = 0
+        limit = float("inf") if self.limit is None else self.limit
+        # Asked for by length: a plain loop would hold a line of any length before it is seen.
+        for line in iter(partial(self.text.readline, LINE + 1), ""):
+            self.number += 1
+            self.pending += len(line)
+            if self.pending > LINE:
+                raise InvalidInputError(
+                    f"line {self.number} of {self.name}: the record has more than {LINE} characters; "
+                    "check that the file is a table of text with a record on each line."
+                )
+            size += len(line) if line.isascii() else len(line.encode(errors="replace"))
+            if size > limit:
+                check_size(size, int(limit), self.name)
+            yield line
+
+    def skip_blank(self, last: int) -> None:
+        """Go on after a blank line, where the last record ended on line ``last``."""
+        self.pending = 0
+        if self.number - last > BLANK:
+            raise InvalidInputError(
+                f"{self.name} has {BLANK} blank lines after line {last}; remove them, or check that it is a table."
+            )
+
+    def records(self) -> Iterator[str]:
+        """Yield the lines where each is a record."""
+        for line in self:
+            self.pending = 0
+            yield line

@@ -1,0 +1,397 @@
+"""Tables that were changed at random are read as an independent reader reads them, or refused in one sentence."""
+
+import gzip
+import json
+import math
+import re
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tribit import InvalidInputError
+from tribit.tables import observations_from_file
+
+NAMES = {"row": "user", "column": "item", "value": "rating", "like_at": 3}
+DELIMITERS = {
+    "r.csv": ",",
+    "r.tsv": "\t",
+    "r.txt": ";",
+    "r.data": " ",
+    "r.csv.gz": ",",
+    "r.tsv.gz": "\t",
+}
+REFUSED = "refused"
+UNKNOWN = "unknown"
+IDS = [
+    "u1",
+    "u2",
+    "7",
+    "007",
+    "é",
+    "用户",
+    "-3",
+    "=1+1",
+    "a.b",
+    "nan",
+    "0",
+    "x" * 300,
+    "O'Brien",
+    "\u202eb",
+]
+ODD = [
+    "",
+    "five",
+    "nan",
+    "inf",
+    "-inf",
+    "1e999",
+    "1,5",
+    "0x10",
+    "--3",
+    "3 3",
+    "\x1b[31m",
+    "NaN\x00",
+    "٣",
+    "²",
+]
+#: Most memory (of Python) that reading one of these small tables may take: its largest field has some 200 kB.
+MOST = 2**25
+
+
+def drawn(rng):
+    """Return the records of a small table, each pair once."""
+    users, items = (rng.choice(IDS, size=int(rng.integers(2, 6)), replace=False) for _ in range(2))
+    pairs = [(str(user), str(item)) for user in users for item in items]
+    kept = rng.permutation(len(pairs))[: int(rng.integers(1, len(pairs) + 1))]
+    return [(*pairs[place], f"{rng.integers(1, 11) / 2:g}") for place in kept]
+
+
+def labels_of(records):
+    """Return the label of each pair."""
+    return {(user, item): 1 if float(rating) >= 3 else -1 for user, item, rating in records}
+
+
+def labels_in(seen):
+    """Return the label of each pair of observations, and check that they are observations."""
+    assert seen.shape == (seen.row_ids.size, seen.column_ids.size)
+    assert set(seen.labels.tolist()) <= {1, -1}
+    rows, columns = seen.row_ids[seen.rows].tolist(), seen.column_ids[seen.columns].tolist()
+    found = dict(zip(zip(rows, columns, strict=True), seen.labels.tolist(), strict=True))
+    assert len(found) == seen.labels.size
+    return found
+
+
+def read(path, duplicates="error"):
+    """Return the labels read, or REFUSED; anything but one printable line is a failure."""
+    tracemalloc.reset_peak()
+    try:
+        found = labels_in(observations_from_file(path, **NAMES, duplicates=duplicates))
+    except InvalidInputError as error:
+        message = str(error)
+        assert message.isprintable(), ascii(message)
+        assert len(message) < 1000
+        assert message.endswith(".")
+        found = REFUSED
+    assert tracemalloc.get_traced_memory()[1] < MOST
+    return found
+
+
+def plainly(data, name):
+    """Read bytes without the csv module: labels, REFUSED, or UNKNOWN where quotes or long fields decide."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return REFUSED
+    lines = [line for line in re.split("\r\n|\r|\n", text) if line.strip()]
+    if '"' in text or any(len(line) > 100_000 for line in lines):
+        return UNKNOWN
+    delimiter = {".csv": ",", ".tsv": "\t"}.get(re.search(r"\.[a-z]+", name)[0])
+    if delimiter is None and lines:
+        delimiter = next((mark for mark in "\t,;" if mark in lines[0]), None)
+    table = [[field.strip() for field in line.split(delimiter)] for line in lines]
+    table = [fields for fields in table if any(fields)]
+    if len(table) < 2 or any(len(fields) != len(table[0]) for fields in table):
+        return REFUSED
+    if any(table[0].count(column) != 1 for column in ("user", "item", "rating")):
+        return REFUSED
+    places = [table[0].index(column) for column in ("user", "item", "rating")]
+    records = [[fields[place] for place in places] for fields in table[1:]]
+    if any(not user or not item or not finite(rating) for user, item, rating in records):
+        return REFUSED
+    found = labels_of(records)
+    return found if len(found) == len(records) else REFUSED
+
+
+def finite(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def written(records, delimiter, header=("user", "item", "rating")):
+    return "".join(delimiter.join(fields) + "\n" for fields in [header, *records])
+
+
+def packed(name, data):
+    return gzip.compress(data) if name.endswith(".gz") else data
+
+
+def dressed(records, delimiter, rng):
+    """Return the records as text in some of the ways that should not matter."""
+    numbers, more, quotes, spaces, ends, blank, mark, bare = rng.integers(0, 2, size=8)
+    forms = ["{}", "+{}", "{}e0", "0{}"] if numbers else ["{}"]
+    table = [[user, item, str(rng.choice(forms)).format(rating)] for user, item, rating in records]
+    table.insert(0, ["user", "item", "rating"])
+    if more:
+        table = [[f"more{line}", *fields, "x"] for line, fields in enumerate(table)]
+    if quotes and delimiter != " ":
+        table = [
+            [f'"{field}"' if rng.integers(0, 2) else field for field in fields] for fields in table
+        ]
+    between = delimiter
+    if spaces and delimiter != "\t":
+        between = f"{delimiter}  " if quotes else f"  {delimiter} "  # nothing may follow a quote
+    after = ["\r\n", "\r", "\n", "\n\n", "\n \n"] if ends else ["\n"]
+    text = "".join(between.join(fields) + str(rng.choice(after)) for fields in table)
+    text = "\n" * int(blank * rng.integers(1, 50)) + text
+    return ("\ufeff" if mark else "") + (text.rstrip() if bare else text)
+
+
+# Changes that may be some
+
+
+def somewhere(data, rng):
+    return int(rng.integers(0, len(data) + 1))
+
+
+def flipped(data, rng):
+    changed = bytearray(data)
+    for place in rng.integers(0, len(data), size=int(rng.integers(1, 6))):
+        changed[place] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def truncated(data, rng):
+    return data[: somewhere(data, rng)]
+
+
+def inserted(data, rng):
+    bits = [
+        b",",
+        b"\t",
+        b";",
+        b" ",
+        b'"',
+        b'""',
+        b"\n",
+        b"\r",
+        b"\0",
+        b"\xff",
+        b"\xc3",
+        b"\x1b[31m",
+        b"'",
+    ]
+    bits += [
+        b"\xe2\x80\xa8",
+        b"\xc2\x85",
+        b"\xef\xbb\xbf",
+        b"\x1c",
+        b"\x0b",
+        b"user",
+        b"user,item,rating\n",
+    ]
+    for _ in range(int(rng.integers(1, 4))):
+        place = somewhere(data, rng)
+        data = data[:place] + bits[int(rng.integers(len(bits)))] + data[place:]
+    return data
+
+
+def duplicated_line(data, rng):
+    lines = data.splitlines(keepends=True)
+    return b"".join([*lines, lines[int(rng.integers(len(lines)))]])
+
+
+def dropped_line(data, rng):
+    lines = data.splitlines(keepends=True)
+    del lines[int(rng.integers(len(lines)))]
+    return b"".join(lines)
+
+
+def huge_field(data, rng):
+    place = somewhere(data, rng)
+    return data[:place] + bytes([int(rng.integers(32, 127))]) * 200_000 + data[place:]
+
+
+def of_nothing(data, rng):
+    return bytes(int(rng.integers(0, 5000)))
+
+
+def other_encoding(data, rng):
+    return data.decode(errors="replace").encode(
+        str(rng.choice(["utf-16", "utf-16-le", "utf-32", "latin-1", "utf-7"])), "replace"
+    )
+
+
+def wrong_number(data, rng):
+    lines = data.decode(errors="replace").split("\n")
+    place = int(rng.integers(1, len(lines) - 1)) if len(lines) > 2 else 0
+    last = max(lines[place].rfind(delimiter) for delimiter in DELIMITERS.values())
+    lines[place] = lines[place][: last + 1] + str(rng.choice(ODD))
+    return "\n".join(lines).encode()
+
+
+HARMFUL = [
+    flipped,
+    truncated,
+    inserted,
+    duplicated_line,
+    dropped_line,
+    huge_field,
+    of_nothing,
+    other_encoding,
+    wrong_number,
+]
+
+
+@pytest.fixture
+def traced():
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def test_harmless_changes_change_nothing(tmp_path, cases, traced):
+    for seed in cases(1000):
+        rng = np.random.default_rng([1, seed])
+        name = str(rng.choice(list(DELIMITERS)))
+        records = drawn(rng)
+        text = dressed(records, DELIMITERS[name], rng)
+        path = tmp_path / name
+        path.write_bytes(packed(name, text.encode()))
+        assert read(path) == labels_of(records), (seed, text)
+
+
+def test_harmful_changes_are_read_alike_or_refused(tmp_path, cases, traced):
+    agreed = refused = 0
+    for seed in cases(1500):
+        rng = np.random.default_rng([2, seed])
+        name = str(rng.choice(list(DELIMITERS)))
+        data = written(drawn(rng), DELIMITERS[name]).encode()
+        for _ in range(int(rng.integers(1, 3))):
+            data = HARMFUL[int(rng.integers(len(HARMFUL)))](data or b"\n", rng) if data else data
+        path = tmp_path / name
+        path.write_bytes(packed(name, data))
+        found, expected = read(path), plainly(data, name)
+        if expected is not UNKNOWN:
+            assert found == expected, (seed, name, data[:2000])
+            agreed += found is not REFUSED
+        refused += found is REFUSED
+    assert agreed
+    assert refused
+
+
+def test_damaged_gzip_is_refused_or_whole(tmp_path, cases, traced):
+    path = tmp_path / "r.csv.gz"
+    for seed in cases(500):
+        rng = np.random.default_rng([3, seed])
+        records = drawn(rng)
+        data = gzip.compress(written(records, ",").encode())
+        path.write_bytes((flipped, truncated)[seed % 2](data, rng))
+        # What is changed is a name or a time in the header, or else its checksum tells.
+        assert read(path) in (REFUSED, labels_of(records)), seed
+
+
+def test_damaged_parquet_is_refused_or_read(tmp_path, cases, traced):
+    path = tmp_path / "r.parquet"
+    refused = 0
+    for seed in cases(500):
+        rng = np.random.default_rng([4, seed])
+        users, items, ratings = zip(*drawn(rng), strict=True)
+        columns = {"user": users, "item": items, "rating": [float(rating) for rating in ratings]}
+        codec = str(rng.choice(["none", "snappy", "zstd", "gzip"]))
+        pq.write_table(pa.table(columns), path, compression=codec, use_dictionary=bool(seed % 3))
+        data = path.read_bytes()
+        if seed % 10 == 0:
+            assert read(path) == labels_of(zip(users, items, ratings, strict=True))
+        path.write_bytes((flipped, truncated, huge_field)[int(rng.integers(3))](data, rng))
+        refused += read(path, "last") is REFUSED
+    assert refused
+
+
+#: Reads the files named, in little memory, and prints what is said of each and the most memory that was used (kB).
+BOUNDED = """
+import json, resource, sys
+import pyarrow.parquet
+from tribit import InvalidInputError
+from tribit.tables import observations_from_file
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+# Room for libraries that reserve addresses without using them.
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+said = []
+for path in sys.argv[2:]:
+    try:
+        seen = observations_from_file(path, row="user", column="item", max_size=json.loads(sys.argv[1]))
+        said.append(str(seen))
+    except InvalidInputError as error:
+        said.append(str(error))
+print(json.dumps([said, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before]))
+"""
+
+
+def repeated_gzip(path, block, count):
+    with gzip.open(path, "wb") as file:
+        for _ in range(count):
+            file.write(block)
+    return path
+
+
+def repeated_parquet(path, text, count, groups):
+    places = pa.array(np.zeros(count, dtype=np.int32))
+    column = pa.DictionaryArray.from_arrays(places, pa.array([text]))
+    table = pa.table({"user": column, "item": column})
+    with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
+        for _ in range(groups):
+            writer.write_table(table)
+    return path
+
+
+def test_bombs_are_refused_in_little_memory(tmp_path, request):
+    times, max_size = (32, None) if request.config.getoption("--torture") else (1, 2**23)
+    mega = 2**20
+    field = b'"\n' + b"a" * 100 + b'",'
+    long = "the record has more than 16777216 characters"
+    packed_bombs = {
+        "newlines.csv.gz": (b"\n" * mega, 2, "blank lines"),
+        "spaces.txt.gz": (b" \n" * mega, 2, "blank lines"),
+        "commas.csv.gz": (b",\n" * mega, 2, "blank lines"),
+        "nulls.csv.gz": (bytes(mega), 20, long),
+        "words.data.gz": (b"a " * mega, 10, long),
+        "record.csv.gz": (field * 1000, 200, long if max_size is None else "holds more than"),
+        "records.csv.gz": (b"user,item\n" * mega, 1, "holds more than"),
+    }
+    expected = {name: match for name, (_, _, match) in packed_bombs.items()}
+    for name, (block, count, _) in packed_bombs.items():
+        repeated_gzip(tmp_path / name, block, count * times)
+    repeated_parquet(tmp_path / "rows.parquet", "x", 4 * mega, times)
+    expected["rows.parquet"] = "holds more than"
+    repeated_parquet(tmp_path / "long.parquet", "x" * mega, 50_000, 1)
+    expected["long.parquet"] = "both give row 'xxx"
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, json.dumps(max_size), *expected],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said, most = json.loads(done.stdout)
+    for (name, match), message in zip(expected.items(), said, strict=True):
+        assert match in message, (name, message)
+        assert message.isprintable()
+    assert most < 2**20, f"{most} kB"  # of a GiB
