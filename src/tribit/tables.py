@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tribit import delimited, parquet
 from tribit.errors import InvalidInputError, TribitWarning
+from tribit.files import checked_path
 from tribit.formulas import escaped, escaped_cell, first_formula
 from tribit.ids import AnyArray
 from tribit.ingest import Duplicates, entries_from_ids
