@@ -167,7 +167,7 @@ CONVEX = [pair for pair in PAIRS if isinstance(pair.values[1], MaxNorm | TraceNo
 @each_risk
 def test_the_first_order_residual_is_small(solver, constraint, link, risk):
     objective = objective_of(link, risk, l2=0.05)
-    result = minimise(solver, objective, [constraint])
+    result = minimise(solver, objective, [constraint], max_iter=5000)
     assert result.converged
     assert result.stop_reason == loop.CONVERGED
     assert residual(result.factors, objective, A, constraint) < 1e-4
@@ -360,8 +360,14 @@ def test_tol_stops_when_the_decrease_is_small(solver):
     size = values_of(result)[0]
     assert result.converged
     assert result.stop_reason == loop.CONVERGED
-    decreases = [iteration.decrease for iteration in result.history]
-    assert decreases[-1] <= 1e-3 * size < min(decreases[:-1])
+    assert result.history[-1].decrease <= 1e-3 * size
+    # It stopped as soon as that held twice, and not before.
+    held = [
+        part[-1].decrease <= 1e-3 * size and loop.left_to_gain(part) <= 1e-3 * size
+        for part in (result.history[:n] for n in range(1, result.n_iter + 1))
+    ]
+    assert held[-2:] == [True, True]
+    assert not all(held[-4:])
     finer = minimise(solver, objective_of(), [MaxNorm(1.0)], tol=1e-8)
     assert finer.n_iter > result.n_iter
     assert finer.objective < result.objective
@@ -372,7 +378,7 @@ def test_a_looser_tol_is_a_larger_objective_by_no_more_than_it_says(solver):
     exact = minimise(solver, objective_of(), [MaxNorm(1.0)]).objective
     for tol in (1e-3, 1e-5, 1e-7):
         result = minimise(solver, objective_of(), [MaxNorm(1.0)], tol=tol)
-        assert 0 <= result.objective - exact <= 300 * tol * exact
+        assert -1e-9 * exact <= result.objective - exact <= 10 * tol * exact
 
 
 @each_solver

@@ -221,7 +221,7 @@ def test_with_nothing_open_the_fit_is_the_one_that_the_parts_make(gammas):
         generator=draws,
     )
     result = Newton().minimise(
-        problem.objective, problem.constraints, problem.start, Stopping(100, 1e-5), draws
+        problem.objective, problem.constraints, problem.start, Stopping(100, model.tol), draws
     )
     factors = result.factors.astype("float32")
     np.testing.assert_array_equal(model.row_factors_, factors.row_factors)

@@ -31,6 +31,8 @@ RELIABLE = 10
 CONFIRMED = 2
 #: Gains below this share of ``tol`` in a window are rounding errors, or so slow that nobody waits for the rest.
 NEGLIGIBLE = 0.05
+#: What iterations promise grows when it does by this factor in a window; less may be rounding.
+GROWS = 1.5
 DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
 
 
@@ -179,8 +181,10 @@ def _settled(history: Sequence[Iteration], enough: float) -> bool:
     if history[-1].decrease <= 0.0:
         return True
     before, gained = _gains(history)
-    if gained <= NEGLIGIBLE * enough and gained <= max(before, 0.0) + NEGLIGIBLE**2 * enough:
-        return True
+    if gained <= NEGLIGIBLE * enough:
+        # Too little to tell a rate from: it is enough that what iterations promise does not grow.
+        grows = history[-1].decrease > GROWS * history[-1 - _window(history)].decrease
+        return not grows and gained <= max(before, 0.0) + NEGLIGIBLE**2 * enough
     return left_to_gain(history) <= enough * min(_window(history) / RELIABLE, 1.0)
 
 
