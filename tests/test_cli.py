@@ -12,6 +12,7 @@ import tribit.demo
 import tribit.workflows
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
 from tribit.cli import app, fit
+from tribit.solvers import loop
 
 RATINGS = "user,item,rating\n" + "".join(
     f"u{user},i{item},{5 if (user + item) % 2 else 2}\n"
@@ -39,8 +40,8 @@ def model(run, ratings, tmp_path):
     return path
 
 
-def assert_one_line(err):
-    assert re.fullmatch(r"Error: [^\n]+\.\n", err), err
+def assert_one_line(err, opening="Error: "):
+    assert re.fullmatch(opening + r"[^\n]+\.\n", err), err
 
 
 # The commands
@@ -123,7 +124,11 @@ def test_demo(run, monkeypatch, tmp_path):
 def test_the_options_cover_the_constructor():
     parameters = set(inspect.signature(BinaryMatrixCompletion).parameters)
     options = set(inspect.signature(fit).parameters)
-    expected = parameters - {"callback", "imputed", "verbose"} | {"link_scale", "quiet"}
+    expected = parameters - {"callback", "imputed", "verbose"} | {
+        "link_scale",
+        "quiet",
+        "keep_partial",
+    }
     assert options - {"file", "out", "row", "column", "value", "duplicates", "max_size"} == expected
 
 
@@ -402,14 +407,90 @@ def test_a_process_of_its_own(ratings, tmp_path):
     assert_one_line(done.stderr)
 
 
-def test_an_interruption_is_no_traceback(run, monkeypatch, ratings, tmp_path):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+@pytest.fixture
+def many(tmp_path):
+    """A table with enough entries for a search."""
+    draws = np.random.default_rng(0)
+    path = tmp_path / "many.csv"
+    pairs = [(i, j) for i in range(40) for j in range(30) if draws.random() < 0.5]
+    lines = [f"u{i},i{j},{draws.choice([5, 2], p=[0.6, 0.4])}" for i, j in pairs]
+    path.write_text("\n".join(["user,item,rating", *lines]) + "\n")
+    return path
 
-    monkeypatch.setattr(tribit.workflows, "fit_file", interrupt)
-    code, _, err = run("fit", ratings, "-o", tmp_path / "m", *NAMES)
+
+@pytest.fixture
+def pressed(monkeypatch):
+    """Ctrl-C, a real signal, before some of the solvers' fits of a command."""
+
+    def press(*fits):
+        calls = 0
+        original = loop.run
+
+        def run(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            advance = arguments[0]
+
+            def pressing(factors, this=calls):
+                if this in fits:
+                    signal.raise_signal(signal.SIGINT)
+                return advance(factors)
+
+            return original(pressing, *arguments[1:], **options)
+
+        for module in ("newton", "lbfgs"):
+            monkeypatch.setattr(f"tribit.solvers.{module}.run", run)
+
+    return press
+
+
+@pytest.mark.parametrize("fits", [(1,), (5,), (9, 10)])
+def test_ctrl_c_leaves_the_old_model(run, pressed, many, tmp_path, fits):
+    out = tmp_path / "model"
+    out.write_bytes(b"an old model")
+    pressed(*fits)
+    code, printed, err = run("fit", many, "-o", out, *NAMES)
     assert code == 130
-    assert "Traceback" not in err
+    assert out.read_bytes() == b"an old model"
+    assert not printed
+    assert_one_line(err, "Interrupted: ")
+    assert "--keep-partial" in err
+    assert not list(tmp_path.glob(".tribit*"))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("fit", [1, 7])
+def test_ctrl_c_with_keep_partial_writes_the_best_so_far(run, pressed, many, tmp_path, fit):
+    out = tmp_path / "model"
+    pressed(fit)
+    code, printed, err = run("fit", many, "-o", out, *NAMES, "--keep-partial")
+    assert code == 130
+    model = load(out)
+    assert not model.converged_
+    assert "interrupted" in model.stop_reason_
+    assert "interrupted" in printed
+    assert f"Interrupted: {str(out)!r} holds the best model so far." in err
+
+
+def test_a_second_ctrl_c_leaves_the_old_model_in_any_case(run, pressed, many, tmp_path):
+    out = tmp_path / "model"
+    out.write_bytes(b"an old model")
+    pressed(*range(7, 100))
+    code, _, err = run("fit", many, "-o", out, *NAMES, "--keep-partial")
+    assert code == 130
+    assert out.read_bytes() == b"an old model"
+    assert err.splitlines()[-1].startswith("Interrupted: ")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "recommend"])
+def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, command):
+    monkeypatch.setattr(
+        f"tribit.workflows.{command}_file", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+    )
+    out = [] if command == "evaluate" else ["-o", tmp_path / "out.csv"]
+    code, _, err = run(command, tmp_path / "model", tmp_path / "table.csv", *out)
+    assert code == 130
+    assert_one_line(err, "Interrupted: ")
 
 
 # Help

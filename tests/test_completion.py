@@ -588,6 +588,7 @@ def test_an_interruption_keeps_what_there_is():
     with pytest.warns(RuntimeWarning, match="Interrupted after 3 iterations"):
         model.fit(A)
     assert model.stop_reason_ == "interrupted from the keyboard"
+    assert not model.converged_
     assert np.isfinite(model.complete()).all()
 
 

@@ -28,7 +28,7 @@ from tribit.propensity import row_column
 from tribit.randomness import generator
 from tribit.selection import settle, trials
 from tribit.selection.settings import CHOOSABLE
-from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping
+from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
 from tribit.solvers.loop import INTERRUPTED
 from tribit.uncertainty import laplace
 from tribit.uncertainty.calibrators import Isotonic, Platt
@@ -334,10 +334,39 @@ def test_the_keyboard_during_a_search_keeps_the_best_so_far(monkeypatch):
     monkeypatch.setattr(trials, "suited", suited)
     model = make().fit(A)
     assert model.search_.stop_reason == INTERRUPTED
+    assert model.stop_reason_ == INTERRUPTED
+    assert not model.converged_
+    assert INTERRUPTED in str(model.search_)
     done = [c.settings.family for c in model.search_.candidates]
     assert done.count("factors") == 1
     assert model.search_.best.score == min(c.score for c in model.search_.candidates)
     assert np.isfinite(model.complete()).all()
+
+
+@pytest.mark.filterwarnings("ignore:Interrupted:RuntimeWarning")
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_second_press_of_the_keyboard_is_an_error(monkeypatch, first):
+    """The first ends the search, the second the fit on all entries, or another fold of the first candidate."""
+    calls = 0
+    original = loop.run
+
+    def interrupted(advance, *arguments, **options):
+        nonlocal calls
+        calls += 1
+        press = calls >= first
+
+        def advance_or_stop(factors):
+            if press:
+                raise KeyboardInterrupt
+            return advance(factors)
+
+        return original(advance_or_stop, *arguments, **options)
+
+    for module in ("newton", "lbfgs"):
+        monkeypatch.setattr(f"tribit.solvers.{module}.run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make().fit(A)
+    assert calls == first + 1
 
 
 def test_n_candidates_and_max_time_bound_the_search():

@@ -36,7 +36,7 @@ def problem(seed):
     settings = {
         "gammas": gammas,
         "link": link,
-        "rank": int(draws.integers(1, 6)),
+        "rank": int(draws.integers(1, min(d1, d2, 5) + 1)),
         # In units of the curvature, so that it means the same at every scale.
         "l2": float(10 ** draws.uniform(-2, 1.5)) * scale**2,
         "l2_intercept": None,

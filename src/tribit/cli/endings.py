@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
-from contextlib import suppress
-from typing import TextIO
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 import typer
 
@@ -14,8 +17,54 @@ from tribit.cli.words import spoken
 from tribit.errors import TribitError
 from tribit.quoting import printable, quoted
 
+INTERRUPTED = 130  #: the exit code of a command that Ctrl-C ended, as shells have it
 #: What typer raises where the words of a command cannot be used; it exports only some of its kinds.
 UsageError = typer.BadParameter.__mro__[1]
+
+
+class StoppedError(BaseException):
+    """Ctrl-C where nothing is to be kept: no KeyboardInterrupt, at which a solver would keep the best so far."""
+
+
+@contextmanager
+def orderly_signals() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the block as errors do, so that half-written files are removed; a second one kills."""
+    with (
+        _handler(signal.SIGTERM, signal.SIG_DFL, _terminated),
+        _handler(signal.SIGINT, signal.default_int_handler, _interrupted),
+    ):
+        yield
+
+
+@contextmanager
+def keyboard_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt inside, for a block that keeps what it has."""
+    with _handler(signal.SIGINT, _interrupted, signal.default_int_handler):
+        yield
+
+
+def _terminated(number: int, _: Any) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(128 + number)
+
+
+def _interrupted(number: int, _: Any) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    raise StoppedError("Every file is as it was.")
+
+
+@contextmanager
+def _handler(number: int, replaced: Any, handler: Any) -> Iterator[None]:
+    """Handle a signal inside, if its handler is the one to be replaced: any other is somebody else's, with reasons."""
+    main_thread = threading.current_thread() is threading.main_thread()  # no other may
+    if not main_thread or signal.getsignal(number) != replaced:
+        yield
+        return
+    signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, replaced)
 
 
 def tell(kind: str, message: str) -> None:
@@ -24,8 +73,11 @@ def tell(kind: str, message: str) -> None:
         typer.echo(f"{kind}: {printable(spoken(message))}", err=True)
 
 
-def ended_by(error: Exception) -> int:
+def ended_by(error: BaseException) -> int:
     """Tell what ended a command and return its exit code; what nobody foresaw is raised again."""
+    if isinstance(error, StoppedError):
+        tell("Interrupted", str(error))
+        return INTERRUPTED
     if isinstance(error, TribitError):
         message = str(error)
     elif isinstance(error, UsageError):
@@ -40,7 +92,7 @@ def ended_by(error: Exception) -> int:
     return 2
 
 
-def _usage(error: Exception) -> str:
+def _usage(error: BaseException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     if context is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
+from tribit.cli.endings import StoppedError, keyboard_interrupts
 from tribit.cli.values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
 from tribit.cli.words import spoken
 from tribit.errors import InvalidInputError
@@ -124,11 +126,16 @@ def fit(
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
     random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
+    keep_partial: Annotated[
+        bool,
+        typer.Option("--keep-partial", help="After Ctrl-C write the best model so far."),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit a model on a table with one observed entry in each line."""
     from tribit.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.links import LINKS  # noqa: PLC0415
+    from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
     from tribit.workflows import fit_file  # noqa: PLC0415
 
     if link not in LINKS:
@@ -136,41 +143,50 @@ def fit(
     writable(out)  # told before the fit, not after it
     check_different(file, out)
     began = time.perf_counter()
-    model = fit_file(
-        file,
-        row=row,
-        column=column,
-        value=value,
-        duplicates=duplicates,
-        max_size=max_size,
-        like_at=like_at,
-        gammas="auto" if gammas is None else gammas,
-        rho=rho,
-        link=LINKS[link](link_scale),  # type: ignore[call-arg]
-        rank=rank,
-        radius=radius,
-        norm=norm,
-        alpha=alpha,
-        l2=l2,
-        l2_intercept=l2_intercept,
-        mask_features=mask_features,
-        l2_mask=l2_mask,
-        intercept=intercept,
-        inverse_power=inverse_power,
-        target=target,
-        scoring=scoring,
-        n_candidates=n_candidates,
-        calibration=calibration,
-        solver=solver,
-        max_iter=max_iter,
-        max_time=max_time,
-        tol=tol,
-        dtype=dtype,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        verbose=0 if quiet else 1,
-    )
-    model.save(out)
+    parameters = {
+        "row": row,
+        "column": column,
+        "value": value,
+        "duplicates": duplicates,
+        "max_size": max_size,
+        "like_at": like_at,
+        "gammas": "auto" if gammas is None else gammas,
+        "rho": rho,
+        "link": LINKS[link](link_scale),  # type: ignore[call-arg]
+        "rank": rank,
+        "radius": radius,
+        "norm": norm,
+        "alpha": alpha,
+        "l2": l2,
+        "l2_intercept": l2_intercept,
+        "mask_features": mask_features,
+        "l2_mask": l2_mask,
+        "intercept": intercept,
+        "inverse_power": inverse_power,
+        "target": target,
+        "scoring": scoring,
+        "n_candidates": n_candidates,
+        "calibration": calibration,
+        "solver": solver,
+        "max_iter": max_iter,
+        "max_time": max_time,
+        "tol": tol,
+        "dtype": dtype,
+        "n_jobs": n_jobs,
+        "random_state": random_state,
+        "verbose": 0 if quiet else 1,
+    }
+    try:
+        with keyboard_interrupts() if keep_partial else nullcontext():
+            model = fit_file(file, **parameters)
+        whole = model.stop_reason_ != INTERRUPTED
+        if not (whole or keep_partial):
+            raise KeyboardInterrupt
+        model.save(out)
+    except (KeyboardInterrupt, StoppedError):
+        raise StoppedError(
+            f"{quoted(str(out))} is as it was; with --keep-partial the best model so far is written."
+        ) from None
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     print_facts(
         {
@@ -183,6 +199,8 @@ def fit(
             "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )
+    if not whole:
+        raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
 
 
 def _named(rho: Any) -> str:

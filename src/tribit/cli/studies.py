@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from tribit.cli.common import Quiet, app, console
+from tribit.cli.endings import StoppedError, keyboard_interrupts
 
 
 @app.command(epilog="Example: tribit demo --picture demo.png")
@@ -140,7 +141,7 @@ def compare(
 def continued() -> Iterator[None]:
     """Say that a run which is interrupted can be continued."""
     try:
-        yield
+        with keyboard_interrupts():  # processes of the run are to be ended in order
+            yield
     except KeyboardInterrupt:
-        typer.echo("Interrupted: the same command continues from here.", err=True)
-        raise typer.Exit(130) from None
+        raise StoppedError("The same command continues from here.") from None
