@@ -16,14 +16,17 @@ BIN := .venv/bin
 demo: .venv/.installed-plot  ## draw, fit, compare, picture
 	$(BIN)/tribit demo --picture demo.png
 
+# One process a core, each with one BLAS thread: two threads of each would wait for one another.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
+
 test: .venv/.installed-test  ## the tests (no network, no GPU, no data to download)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20,000
 	$(BIN)/python -m pytest -m slow
 
 torture: .venv/.installed-test  ## the fuzzers in full: model files, tables, random problems, threads, forks, kills (minutes)
-	$(BIN)/python -m pytest tests/torture --torture --timeout 900
+	$(PYTEST) tests/torture --torture --timeout 900
 
 lint: .venv/.installed-test  ## style and types
 	$(BIN)/ruff check .
