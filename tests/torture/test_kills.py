@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion
-from tribit.cli import _ends_in_order
+from tribit.cli.endings import orderly_signals
 from tribit.tables import write_table
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
@@ -58,7 +58,7 @@ def killed_while_writing(path, pair, number, delay, *, in_order):
         code = 1
         try:
             os.close(ready)
-            with _ends_in_order() if in_order else open(os.devnull):  # noqa: PTH123
+            with orderly_signals() if in_order else open(os.devnull):  # noqa: PTH123
                 os.write(told, b"x")
                 while True:
                     for write in pair:

@@ -50,7 +50,7 @@ def _terminated(number: int, _: Any) -> None:
 
 def _interrupted(number: int, _: Any) -> None:
     signal.signal(number, signal.SIG_DFL)
-    raise StoppedError("Every file is as it was.")
+    raise StoppedError("every file is as it was.")
 
 
 @contextmanager

@@ -144,4 +144,4 @@ def continued() -> Iterator[None]:
         with keyboard_interrupts():  # processes of the run are to be ended in order
             yield
     except KeyboardInterrupt:
-        raise StoppedError("The same command continues from here.") from None
+        raise StoppedError("the same command continues from here.") from None
