@@ -32,6 +32,7 @@ lint: .venv/.installed-test  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: .venv/.installed-test
 	$(BIN)/ruff check --fix .

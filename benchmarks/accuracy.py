@@ -17,7 +17,7 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
 from tribit.datasets import coat, movielens100k
-from tribit.experiments.synthetic import EXPERIMENT_2, draw
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options, Settings
 from tribit.selection.trials import fit_from
 

@@ -20,8 +20,8 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __version__
 from tribit.datasets import coat, movielens100k, senate
-from tribit.experiments.settings import simplex
-from tribit.experiments.synthetic import EXPERIMENT_2, draw
+from tribit.paper.experiments.settings import simplex
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options, Settings
 from tribit.selection.scores import log_loss
 from tribit.selection.trials import Fold, fit_from, make_folds

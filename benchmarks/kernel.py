@@ -6,8 +6,8 @@ from scipy.special import expit
 from benchmarks.data import skewed
 from benchmarks.measure import interleaved, print_table
 from tribit import Logistic, Objective, Observations, tri
-from tribit.kernels import tiles
-from tribit.kernels.threads import single_threaded_blas
+from tribit.backends import tiles
+from tribit.backends.threads import single_threaded_blas
 
 SHAPE, COUNT = (6040, 3706), 1_000_209
 

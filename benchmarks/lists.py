@@ -19,8 +19,8 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import print_table
 from tribit import BinaryMatrixCompletion, Observations
 from tribit.datasets import movielens100k
-from tribit.finders import LikeFinder
-from tribit.ranking import ranking_report
+from tribit.metrics.ranking import ranking_report
+from tribit.recommend import LikeFinder
 
 SEEDS = range(5)
 LENGTH = 10

@@ -12,9 +12,9 @@ import numpy as np
 from benchmarks.data import movielens
 from benchmarks.measure import interleaved, print_table
 from tribit import Logistic, MaxNorm, Newton, Objective, ProjectedGradient, tri
-from tribit.factors import Factors
+from tribit.model.factors import Factors
 from tribit.solvers import Stopping
-from tribit.start import spectral_start
+from tribit.solvers.start import spectral_start
 
 SETTINGS = (((0.6, 0.2, 0.2), 2.0), ((1.0, 0.0, 0.0), 2.0), ((0.9, 0.1, 0.0), 4.0))
 GAP, RANK, MOST = 1e-3, 10, 600

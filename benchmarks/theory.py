@@ -15,17 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, Probit, UnboundedRiskWarning
-from tribit.baselines import PUMatrixCompletion
-from tribit.plots import check_picture
-from tribit.simulate import (
-    all_at_once,
-    likes_only,
-    low_rank_target,
-    observe,
-    observe_cells,
-    quantise,
-)
-from tribit.theory import (
+from tribit.paper.systems import PUMatrixCompletion
+from tribit.paper.theory import (
     Bound,
     cai_zhou_least_squares_bound,
     cai_zhou_one_bit_bound,
@@ -35,6 +26,15 @@ from tribit.theory import (
     nuclear_norm,
     relative_error,
     weighted_frobenius,
+)
+from tribit.plots import check_picture
+from tribit.simulate import (
+    all_at_once,
+    likes_only,
+    low_rank_target,
+    observe,
+    observe_cells,
+    quantise,
 )
 
 SIDE, ALPHA, RANK, DRAWS = 200, 1.0, 1, 3

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import expit
 
-from tribit.links import LINKS, Link
-from tribit.observations import Observations
-from tribit.risks import nu, pn, pnu, pu, punu, tri
+from tribit.data.observations import Observations
+from tribit.model.links import LINKS, Link
+from tribit.model.risks import nu, pn, pnu, pu, punu, tri
 
 # The three tables of MATH.md, section 2
 

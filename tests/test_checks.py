@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import clone
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Logistic, Probit
-from tribit.baselines import SYSTEMS
 from tribit.checks import (
     check_between,
     check_choice,
@@ -19,12 +18,13 @@ from tribit.checks import (
     check_positive,
     check_switch,
 )
-from tribit.constraints import EntryBound, MaxNorm, Ridge, TraceNorm
-from tribit.finders import LikeFinder
+from tribit.model.calibrators import Platt
+from tribit.model.constraints import EntryBound, MaxNorm, Ridge, TraceNorm
+from tribit.paper.systems import SYSTEMS
 from tribit.propensity import low_rank, row_column
+from tribit.recommend import LikeFinder
 from tribit.solvers import ProjectedGradient
 from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.uncertainty.calibrators import Platt
 
 NUMBERS = (int, float, np.int8, np.int64, np.uint16, np.float16, np.float32, np.float64)
 WHOLE = (int, np.int8, np.int64, np.uint16)

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.backends.threads import single_threaded_blas
+from tribit.data.observations import as_observations
 from tribit.errors import TribitWarning
 from tribit.factor_model import FactorModel
-from tribit.kernels.threads import single_threaded_blas
-from tribit.observations import as_observations
-from tribit.problem import make_problem
+from tribit.model.risks import Missingness
 from tribit.progress import progress
 from tribit.randomness import generator
-from tribit.risks import Missingness
+from tribit.selection.problem import make_problem
 from tribit.selection.settings import AUTO
 from tribit.selection.settle import begun, calibrated, is_auto, options_of, settled
 from tribit.selection.trials import suited
@@ -32,7 +32,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
     ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With mask features U and V are
-    themselves sums over the entries observed in a row or column (:mod:`tribit.features`).
+    themselves sums over the entries observed in a row or column (:mod:`tribit.model.features`).
 
     What is ``"auto"``, by default everything that matters, is chosen on held-out entries (:mod:`tribit.selection`);
     ``print(model.search_)`` says what was chosen and why.
@@ -59,7 +59,7 @@ class BinaryMatrixCompletion(FactorModel):
     alpha : float, None or "auto", default=None
         Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``, which keeps it by
         scaling all of ``U V'`` as the paper does, and stops well above the minimum;
-        :class:`~tribit.baselines.MaxNormLikelihood` keeps it exactly. "auto" is the radius that is chosen.
+        :class:`~tribit.paper.systems.MaxNormLikelihood` keeps it exactly. "auto" is the radius that is chosen.
     l2 : float or "auto", default="auto"
         Weight of the ridge penalty on U and V.
     l2_intercept : float, None or "auto", default="auto"

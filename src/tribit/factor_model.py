@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from tribit.data.ids import lookup
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.ids import lookup
-from tribit.links import Link, as_link
+from tribit.model.factors import Factors
+from tribit.model.links import Link, as_link
 
 if TYPE_CHECKING:
-    from tribit.finders.protocol import Finder
-    from tribit.recommendation import Recommendations
+    from tribit.recommend.lists import Recommendations
+    from tribit.recommend.protocol import Finder
 
 Array = NDArray[np.floating[Any]]
 
@@ -102,7 +102,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
-        Without a finder, by the probability of a like. With a :class:`~tribit.finders.LikeFinder`, by the likes less
+        Without a finder, by the probability of a like. With a :class:`~tribit.recommend.LikeFinder`, by the likes less
         ``avoid_dislikes`` times the dislikes to be expected, ``q (p - avoid_dislikes (1 - p))``: q says how likely the
         row is to come to a column, and p, on which model and finder are asked alike, that it will like it there. What
         is not worth showing by that comes last, by p alone. With another model as finder, by
@@ -122,7 +122,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             would give up to avoid a dislike; with another model, the weight of P(like) beside it.
         finder : LikeFinder, Finder or FactorModel, optional
             Fitted on the same rows and columns: ``LikeFinder().fit(X)``, anything like it
-            (:class:`tribit.finders.Finder`), or a model of which entries are observed and liked, such as
+            (:class:`tribit.recommend.Finder`), or a model of which entries are observed and liked, such as
             ``BinaryMatrixCompletion((0, 1, 0), rho=0.0, radius=20)`` fitted on the likes alone
             (:func:`tribit.simulate.likes_only`).
 
@@ -132,7 +132,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             Rows, columns and scores (as above; log-probabilities where there is no ``LikeFinder``). Equal ones come in
             the order of the columns.
         """
-        from tribit.recommendation import recommend  # noqa: PLC0415 - it takes the estimator
+        from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
 
         return recommend(
             self,
@@ -145,7 +145,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the share of the observed entries of ``X`` whose sign is predicted right."""
-        from tribit.metrics import evaluate  # noqa: PLC0415 - metrics takes the estimator
+        from tribit.metrics.entries import evaluate  # noqa: PLC0415 - metrics takes the estimator
 
         return evaluate(self, X).accuracy
 
@@ -157,6 +157,11 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     def _link(self) -> Link:
         """Return how an entry becomes the probability of a like."""
         return as_link(self.link)
+
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.row_factors_.shape[0], self.column_factors_.shape[0]
 
     def _set_fitted(self, factors: Factors, observations: Any) -> None:
         """Keep the factors, and the shape and ids of what they were fitted on."""
@@ -181,9 +186,8 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     def _positions(self, rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of pairs given by id or position; unknown ones are named."""
-        shape = self.row_factors_.shape[0], self.column_factors_.shape[0]
-        i = lookup(_listed(rows), self.row_ids_, shape[0], "row")
-        j = lookup(_listed(columns), self.column_ids_, shape[1], "column")
+        i = lookup(_listed(rows), self.row_ids_, self.shape_[0], "row")
+        j = lookup(_listed(columns), self.column_ids_, self.shape_[1], "column")
         if i.size != j.size:
             raise InvalidInputError(
                 f"rows and columns must have the same length; got {i.size} and {j.size}."

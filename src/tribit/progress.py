@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tribit.solvers.loop import Callback, Iteration
+if TYPE_CHECKING:
+    from tribit.solvers.loop import Callback, Iteration
 
 #: The most candidates a search is likely to try: what its bar is full at.
 CANDIDATES = 30

@@ -22,17 +22,17 @@ from tribit import (
     evaluate,
     load,
 )
-from tribit.kernels import sparse, tiles
-from tribit.problem import make_problem
+from tribit.backends import sparse, tiles
+from tribit.model.calibrator_fits import platt
+from tribit.model.calibrators import Isotonic, Platt
 from tribit.propensity import row_column
 from tribit.randomness import generator
 from tribit.selection import settle, trials
+from tribit.selection.problem import make_problem
 from tribit.selection.settings import CHOOSABLE
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
 from tribit.solvers.loop import INTERRUPTED
 from tribit.uncertainty import laplace
-from tribit.uncertainty.calibrators import Isotonic, Platt
-from tribit.uncertainty.fitting import platt
 
 PN, MIXTURE = (1.0, 0.0, 0.0), (0.6, 0.2, 0.2)
 NOTHING = {

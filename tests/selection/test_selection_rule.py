@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from tribit.risks import tri
+from tribit.model.risks import tri
 from tribit.selection.rule import imputed_share, mixture
 
 

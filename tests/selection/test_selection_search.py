@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from selection_data import low_rank, observed, telling_mask
 
-from tribit.factors import Factors
-from tribit.links import Logistic, Probit
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic, Probit
 from tribit.selection import Candidate, Options, Search, Settings, choose, mixtures
 from tribit.selection import stages as module
 from tribit.selection import trials as trials_module

@@ -10,12 +10,12 @@ from selection_data import low_rank, observed
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
-from tribit.constraints import MaxNorm
+from tribit.backends.featured import FeaturedObjective
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.features import FeaturedObjective
-from tribit.links import Logistic, Probit
-from tribit.observations import Observations
+from tribit.model.constraints import MaxNorm
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic, Probit
 from tribit.propensity import row_column
 from tribit.selection import trials as module
 from tribit.selection.scores import SCORINGS, log_loss, misorder, sign_error

@@ -12,7 +12,7 @@ import pytest
 
 from tribit import BinaryMatrixCompletion
 from tribit.cli.endings import orderly_signals
-from tribit.tables import write_table
+from tribit.data.tables import write_table
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 ROWS = np.arange(3000)

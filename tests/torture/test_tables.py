@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tribit import InvalidInputError
-from tribit.tables import observations_from_file
+from tribit.data.tables import observations_from_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating", "like_at": 3}
 DELIMITERS = {
@@ -329,7 +329,7 @@ BOUNDED = """
 import json, resource, sys
 import pyarrow.parquet
 from tribit import InvalidInputError
-from tribit.tables import observations_from_file
+from tribit.data.tables import observations_from_file
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 # Room for libraries that reserve addresses without using them.
 resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import svds
 from threadpoolctl import threadpool_info
 
 from tribit import BinaryMatrixCompletion
-from tribit.kernels import threads
-from tribit.kernels.threads import ordered_map, single_threaded_blas
+from tribit.backends import threads
+from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.selection import stages
 
 KINDS = [

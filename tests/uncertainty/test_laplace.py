@@ -15,11 +15,11 @@ from tribit import (
     Observations,
     Probit,
 )
-from tribit.baselines import SYSTEMS
-from tribit.label_noise import LabelNoise
-from tribit.objective import Objective
+from tribit.backends.objective import Objective
+from tribit.model.label_noise import LabelNoise
+from tribit.model.risks import Risk, pn
+from tribit.paper.systems import SYSTEMS
 from tribit.propensity import row_column
-from tribit.risks import Risk, pn
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import Posterior, laplace, moderated
 from tribit.uncertainty import side as side_module
@@ -207,7 +207,7 @@ def test_blocks_change_nothing(monkeypatch):
     monkeypatch.setattr(side_module, "BLOCK", 50)
     # The package's name laplace is the function.
     monkeypatch.setattr(sys.modules["tribit.uncertainty.laplace"], "BLOCK", 50)
-    monkeypatch.setattr("tribit.kernels.common.PRODUCTS_BYTES", 0)
+    monkeypatch.setattr("tribit.backends.base.PRODUCTS_BYTES", 0)
     np.testing.assert_allclose(laplace(model, seen).deviation(i, j), whole, rtol=1e-10)
     mixture = {"gammas": (0.4, 0.3, 0.3), "rho": 0.5, "radius": 2.0}
     model = fitted(seen, **mixture)

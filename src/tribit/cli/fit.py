@@ -133,8 +133,8 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model on a table with one observed entry in each line."""
-    from tribit.files import check_different, writable  # noqa: PLC0415 - help should not wait
-    from tribit.links import LINKS  # noqa: PLC0415
+    from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
+    from tribit.model.links import LINKS  # noqa: PLC0415
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
     from tribit.workflows import fit_file  # noqa: PLC0415
 

@@ -23,8 +23,9 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Draw a matrix as the paper does, complete it with PN and with the mixture, and compare."""
-    from tribit.demo import run_demo  # noqa: PLC0415
-    from tribit.plots import check_picture, plot_demo  # noqa: PLC0415
+    from tribit.paper.demo import run_demo  # noqa: PLC0415
+    from tribit.paper.demo_picture import plot_demo  # noqa: PLC0415
+    from tribit.plots import check_picture  # noqa: PLC0415
 
     if picture is not None:
         check_picture(picture)
@@ -74,8 +75,8 @@ def reproduce(
 ) -> None:
     """Make a figure or a table of the paper again, beside what the paper says of it."""
     from tribit.datasets import MOVIELENS_LICENCE  # noqa: PLC0415
-    from tribit.experiments import Settings  # noqa: PLC0415
-    from tribit.experiments import reproduce as run  # noqa: PLC0415
+    from tribit.paper.experiments import Settings  # noqa: PLC0415
+    from tribit.paper.experiments import reproduce as run  # noqa: PLC0415
 
     settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
     with continued():
@@ -111,7 +112,7 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare every system on the same data: accuracy and time."""
-    from tribit.comparison import compare_all  # noqa: PLC0415
+    from tribit.paper.comparison import compare_all  # noqa: PLC0415
 
     with continued():
         results, files = compare_all(

@@ -6,7 +6,7 @@
 
 each fitted to the mask, all d1 x d2 entries of it, by penalised maximum likelihood. The mask is a binary matrix that is
 fully seen, so no label and no dense array enters. A fitted :class:`Propensity` is a
-:class:`~tribit.risks.Missingness`: pass it, or its name, as ``rho``. With ``1 / q_ij`` in its corrections PU and NU
+:class:`~tribit.Missingness`: pass it, or its name, as ``rho``. With ``1 / q_ij`` in its corrections PU and NU
 stay unbiased where the mask is not uniform (Schnabel, Swaminathan, Singh, Chandak and Joachims 2016, "Recommendations
 as treatments: debiasing learning and evaluation"), as long as an entry's being observed does not depend on its label
 once ``q_ij`` is known. The last model has parameters enough to follow the draws of its own mask, so
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tribit.data.observations import Observations
 from tribit.errors import InvalidTypeError
-from tribit.observations import Observations
 from tribit.propensity.cross_fitted import FOLDS, CrossFittedPropensity, cross_fitted
 from tribit.propensity.diagnostics import (
     Calibration,

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import is_whole
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.observations import Observations
 from tribit.propensity.low_rank import RANK, low_rank
 from tribit.propensity.model import (
     Propensity,
@@ -42,7 +42,7 @@ FOLDS = 5
 class CrossFittedPropensity:
     """``q_ij`` from K models of the mask, at each observed entry from the one that was fitted without it.
 
-    Made by :func:`cross_fitted`. It is a :class:`~tribit.risks.Missingness`.
+    Made by :func:`cross_fitted`. It is a :class:`~tribit.model.risks.Missingness`.
 
     Parameters
     ----------

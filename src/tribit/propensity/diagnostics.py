@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from tribit.checks import check_count
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.observations import Observations
+from tribit.model.risks import Missingness
 from tribit.propensity.cross_fitted import CrossFittedPropensity
 from tribit.propensity.model import Propensity, check_observations
-from tribit.risks import Missingness
 
 Floats = NDArray[np.floating[Any]]
 

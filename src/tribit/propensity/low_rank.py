@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit import risks
+from tribit.backends.objective import Objective
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive, is_whole
-from tribit.constraints import Unconstrained
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.factors import Factors
-from tribit.kernels.threads import single_threaded_blas
-from tribit.links import Logistic
-from tribit.objective import Objective
-from tribit.observations import Observations
+from tribit.model import risks
+from tribit.model.constraints import Unconstrained
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic
 from tribit.propensity.model import Propensity, check_observations, constant, resolve_floor
 from tribit.propensity.row_column import row_column
 from tribit.randomness import RandomState, generator

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from tribit.checks import check_between, check_field, check_positive
+from tribit.data.ids import check_positions
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.factors import Factors
-from tribit.ids import check_positions
-from tribit.observations import Observations
+from tribit.model.factors import Factors
 
 Floats = NDArray[np.floating[Any]]
 
@@ -26,7 +26,7 @@ FLOOR_SHARE = 0.1
 class Propensity:
     """``q_ij = scale max(floor, 1 / (1 + exp(-(b + a_i + c_j + u_i' v_j))))``: P(entry (i, j) is observed), at most 1.
 
-    Made by :func:`constant`, :func:`row_column` and :func:`low_rank`. It is a :class:`~tribit.risks.Missingness`.
+    Made by :func:`constant`, :func:`row_column` and :func:`low_rank`. It is a :class:`~tribit.model.risks.Missingness`.
 
     Parameters
     ----------

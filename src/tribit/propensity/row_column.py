@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit, logit
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.kernels.threads import single_threaded_blas
-from tribit.observations import Observations
+from tribit.model.factors import Factors
 from tribit.propensity.model import Propensity, check_observations, constant, resolve_floor
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.factors import Factors
+from tribit.model.factors import Factors
 from tribit.selection.settings import Settings
 from tribit.solvers.loop import INTERRUPTED
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from tribit.errors import InvalidInputError
-from tribit.links import Link
+from tribit.model.links import Link
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[np.int8]

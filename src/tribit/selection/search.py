@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.observations import Observations
+from tribit.data.observations import Observations
 from tribit.selection.record import DONE, Candidate, Search
 from tribit.selection.settings import Settings
 from tribit.selection.stages import Stages

@@ -19,13 +19,15 @@ from tribit.checks import (
     check_switch,
     is_whole,
 )
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning
-from tribit.factors import Factors
-from tribit.links import as_link
-from tribit.observations import Observations
-from tribit.problem import Problem
+from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
+from tribit.model.calibrators import Calibrator, Identity
+from tribit.model.factors import Factors
+from tribit.model.links import as_link
+from tribit.model.risks import Missingness, check_gammas, check_rho
 from tribit.progress import candidates_bar
-from tribit.risks import Missingness, check_gammas, check_rho
+from tribit.selection.problem import Problem
 from tribit.selection.record import Search
 from tribit.selection.scores import SCORINGS
 from tribit.selection.search import ABOVE_0, choose
@@ -33,9 +35,6 @@ from tribit.selection.settings import AUTO, CHOOSABLE, Settings
 from tribit.selection.starts import start_of
 from tribit.selection.trials import ENOUGH_RARE, Options
 from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient, Stopping
-from tribit.uncertainty.calibrate import calibration_losses
-from tribit.uncertainty.calibrators import Calibrator, Identity
-from tribit.uncertainty.fitting import CALIBRATORS
 
 TARGETS = ("observed", "all")
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tribit.constraints import Rank
-from tribit.factors import Factors
-from tribit.features import FeaturedObjective
-from tribit.problem import Problem
+from tribit.backends.featured import FeaturedObjective
+from tribit.model.constraints import Rank
+from tribit.model.factors import Factors
+from tribit.selection.problem import Problem
 from tribit.selection.settings import Settings
 
 #: Columns that are new in a start, as a share of what a start has.

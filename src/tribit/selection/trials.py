@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tribit.factors import Factors
-from tribit.links import Link
-from tribit.observations import Observations
-from tribit.problem import Problem, make_problem
-from tribit.risks import Missingness
+from tribit.data.observations import Observations
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.model.risks import Missingness
+from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
 from tribit.selection.scores import ENTRY_LOSSES, SCORINGS, Array, Labels
 from tribit.selection.settings import Settings

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tribit.constraints import Constraint
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.factors import Factors
+from tribit.model.constraints import Constraint
+from tribit.model.factors import Factors
 from tribit.solvers.lbfgs import LBFGS
 from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
 from tribit.solvers.newton import Newton

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import Constraint, TraceNorm
-from tribit.factors import Factors
+from tribit.model.constraints import Constraint, TraceNorm
+from tribit.model.factors import Factors
 from tribit.solvers.loop import Step
 
 Array = NDArray[np.floating[Any]]
@@ -25,7 +25,7 @@ ROUNDING = 1e-13  #: share of a value that its rounding may be
 
 
 class Smooth(Protocol):
-    """What the solver asks of an objective, such as :class:`tribit.objective.Objective`."""
+    """What the solver asks of an objective, such as :class:`tribit.backends.objective.Objective`."""
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive
-from tribit.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.kernels.threads import single_threaded_blas
+from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
+from tribit.model.factors import Factors
 from tribit.solvers.accelerated import Accelerated, Pair, Smooth, projection_of
 from tribit.solvers.lagrangian import Interval, Lagrangian, row_blocks
 from tribit.solvers.loop import (

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.factors import Factors
+from tribit.model.factors import Factors
 from tribit.solvers.accelerated import Pair, Smooth, counts_of
 
 Array = NDArray[np.floating[Any]]

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
-from tribit.constraints import Constraint, Unconstrained
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.kernels.threads import single_threaded_blas
+from tribit.model.constraints import Constraint, Unconstrained
+from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 
 Vector = NDArray[np.float64]
@@ -33,7 +33,7 @@ WINDOW = 10
 
 
 class Smooth(Protocol):
-    """A function of factors, such as :class:`tribit.objective.Objective`."""
+    """A function of factors, such as :class:`tribit.backends.objective.Objective`."""
 
     size: float
 

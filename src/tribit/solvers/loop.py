@@ -12,7 +12,7 @@ import numpy as np
 
 from tribit.checks import check_count, check_field, check_not_negative, check_positive
 from tribit.errors import InvalidTypeError
-from tribit.factors import Factors
+from tribit.model.factors import Factors
 
 CONVERGED = "what is left to gain fell below tol"
 NO_DESCENT = "no step lowers the objective any more"

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.constraints import Constraint, EntryBound, MaxNorm, Unconstrained, clip_rows
+from tribit.backends import Kernel, Panel
+from tribit.backends.objective import Objective
+from tribit.backends.threads import single_threaded_blas
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.kernels import Kernel, Panel
-from tribit.kernels.threads import single_threaded_blas
-from tribit.objective import Objective
+from tribit.model.constraints import Constraint, EntryBound, MaxNorm, Unconstrained, clip_rows
+from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 from tribit.solvers.rows import minimise_in_balls
 

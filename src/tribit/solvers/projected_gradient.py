@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.objective import Objective
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive, check_switch
-from tribit.constraints import START, Constraint, EntryBound
-from tribit.factors import Factors
-from tribit.kernels.threads import single_threaded_blas
-from tribit.objective import Objective
+from tribit.model.constraints import START, Constraint, EntryBound
+from tribit.model.factors import Factors
 from tribit.solvers.loop import Iteration, SolverResult, Step, Stopping, run
 
 Array = NDArray[np.floating[Any]]

@@ -9,11 +9,17 @@ Each takes a fitted model, held-out entries it has not seen, and, where every ce
 like the observed ones, a model of the mask (:mod:`tribit.propensity`).
 """
 
+from tribit.model.calibrator_fits import (
+    CALIBRATORS,
+    calibration_losses,
+    identity,
+    isotonic,
+    platt,
+)
+from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt, calibrator_from
 from tribit.uncertainty.adjustment import Adjustment
-from tribit.uncertainty.calibrate import calibrate, calibration_losses
-from tribit.uncertainty.calibrators import Calibrator, Identity, Isotonic, Platt, calibrator_from
+from tribit.uncertainty.calibrate import calibrate
 from tribit.uncertainty.conformal import Conformal, LabelSets, conformal
-from tribit.uncertainty.fitting import CALIBRATORS, identity, isotonic, platt
 from tribit.uncertainty.intervals import Intervals
 from tribit.uncertainty.laplace import Posterior, laplace
 from tribit.uncertainty.moderation import moderated

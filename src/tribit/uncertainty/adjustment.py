@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from tribit.checks import check_count
+from tribit.model.calibrator_fits import platt
+from tribit.model.calibrators import Platt
+from tribit.model.links import draw_labels
 from tribit.randomness import RandomState, generator
-from tribit.simulate import quantise
-from tribit.uncertainty.calibrators import Platt
-from tribit.uncertainty.fitting import platt
 from tribit.uncertainty.held_out import Entries
 
 if TYPE_CHECKING:
-    from tribit.links import Link
+    from tribit.model.links import Link
     from tribit.uncertainty.laplace import Posterior
 
 Array = NDArray[np.floating[Any]]
@@ -99,9 +99,9 @@ def adjust(
         def truth(i: Any, j: Any, factors: Any = factors) -> Array:
             return np.asarray(line.slope * factors.at(i, j) + line.offset)
 
-        labels = quantise(truth(seen.rows, seen.columns), link, random_state=draws)
+        labels = draw_labels(truth(seen.rows, seen.columns), link, draws)
         again = posterior.refitted(labels, int(draws.integers(2**31)))
-        labels = quantise(truth(held_out.rows, held_out.columns), link, random_state=draws)
+        labels = draw_labels(truth(held_out.rows, held_out.columns), link, draws)
         new = _line(again, held_out, labels, weights, link)
         i, j = _cells(held_out, seen.shape, everywhere, draws)
         x, deviation = again.centre_and_deviation(i, j)

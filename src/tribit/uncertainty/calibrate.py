@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from tribit.links import Link, Logistic
-from tribit.randomness import RandomState, fold_numbers
-from tribit.uncertainty.calibrators import Calibrator
-from tribit.uncertainty.fitting import CALIBRATORS, check_method, checked
+from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses, check_method
+from tribit.model.calibrators import Calibrator
+from tribit.randomness import RandomState
 from tribit.uncertainty.held_out import Target, entries_of, weigh
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
-    from tribit.risks import Missingness
-
-Array = NDArray[np.floating[Any]]
+    from tribit.model.risks import Missingness
 
 
 def calibrate(
@@ -70,43 +64,3 @@ def calibrate(
         )
         method = min(losses, key=losses.__getitem__)
     return CALIBRATORS[method](x, entries.labels, weights, link=link)
-
-
-def calibration_losses(
-    x: ArrayLike,
-    labels: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    link: Link | None = None,
-    folds: int = 5,
-    random_state: RandomState = None,
-) -> dict[str, float]:
-    """Return the cross-validated log-loss of each calibrator, weighted; equal ones favour the first, "identity".
-
-    Parameters
-    ----------
-    x, labels, weights, link
-        As in :func:`platt`.
-    folds : int, default=5
-        Each entry is predicted by a calibrator fitted to the other parts.
-    random_state : int, Generator, RandomState or None
-        Draws the parts.
-    """
-    scores, likes, w = checked(x, labels, weights)
-    curve = Logistic() if link is None else link
-    signs = np.where(likes, 1, -1)
-    fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
-    probabilities = {name: np.empty(scores.size) for name in CALIBRATORS}
-    for part in np.unique(fold):
-        test = fold == part
-        train = ~test
-        if not w[train].any():
-            train = np.ones_like(test)  # all the weight is in this part
-        for name, fit in CALIBRATORS.items():
-            fitted = fit(scores[train], signs[train], w[train], link=curve)
-            probabilities[name][test] = fitted(scores[test])
-    smallest = np.finfo(np.float64).tiny
-    return {
-        name: float(np.average(-np.log(np.maximum(np.where(likes, p, 1 - p), smallest)), weights=w))
-        for name, p in probabilities.items()
-    }

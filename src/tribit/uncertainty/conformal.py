@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
-from tribit.uncertainty.calibrators import Calibrator, Identity
+from tribit.model.calibrators import Calibrator, Identity
 from tribit.uncertainty.held_out import Target, check_level, entries_of, target_weights, weigh
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
-    from tribit.risks import Missingness
+    from tribit.model.risks import Missingness
 
 Array = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.objective import Objective
-from tribit.problem import _intercept_bound
-from tribit.risks import Risk, check_gammas
+from tribit.model.risks import Risk, check_gammas
+from tribit.selection.problem import _intercept_bound
 
 if TYPE_CHECKING:
+    from tribit.data.observations import Observations
     from tribit.factor_model import FactorModel
-    from tribit.observations import Observations
 
 #: Parameters that an estimator may choose from the data: what it chose is in an attribute of that name with a "_".
 CHOSEN = (

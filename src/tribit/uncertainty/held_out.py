@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_between
+from tribit.data.ids import first_true
+from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.ids import first_true
-from tribit.metrics import _pairs
-from tribit.observations import as_observations
+from tribit.metrics.entries import _pairs
+from tribit.model.risks import Missingness
 from tribit.propensity import CrossFittedPropensity, Propensity
-from tribit.risks import Missingness
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.threads import single_threaded_blas
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.factors import Factors
-from tribit.kernels.threads import single_threaded_blas
-from tribit.observations import Observations
+from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
 from tribit.uncertainty.fitted import objective_of, unfitted
 from tribit.uncertainty.held_out import check_level, entries_of, shape_of, weigh
@@ -31,8 +31,8 @@ from tribit.uncertainty.side import BLOCK, Side, normal_side
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
+    from tribit.model.risks import Missingness
     from tribit.randomness import RandomState
-    from tribit.risks import Missingness
     from tribit.uncertainty.held_out import Target
 
 Array = NDArray[np.floating[Any]]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from tribit.links import Link, Logistic, Probit
+from tribit.model.links import Link, Logistic, Probit
 
 Array = NDArray[np.floating[Any]]
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tribit.factors import Factors
-from tribit.kernels import Kernel
-from tribit.kernels.common import ColumnProducts
-from tribit.objective import Objective
+from tribit.backends import Kernel
+from tribit.backends.base import ColumnProducts
+from tribit.backends.objective import Objective
+from tribit.model.factors import Factors
 
 Array = NDArray[np.floating[Any]]
 

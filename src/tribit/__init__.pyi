@@ -1,0 +1,40 @@
+"""The public names and where they live; ``__init__.py`` reads them from here."""
+
+from .backends.objective import Objective as Objective
+from .completion import BinaryMatrixCompletion as BinaryMatrixCompletion
+from .data.observations import Observations as Observations
+from .errors import InvalidInputError as InvalidInputError
+from .errors import InvalidTypeError as InvalidTypeError
+from .errors import TribitError as TribitError
+from .errors import TribitWarning as TribitWarning
+from .errors import UnboundedRiskWarning as UnboundedRiskWarning
+from .errors import UnknownRhoWarning as UnknownRhoWarning
+from .metrics.entries import Evaluation as Evaluation
+from .metrics.entries import evaluate as evaluate
+from .model.constraints import EntryBound as EntryBound
+from .model.constraints import MaxNorm as MaxNorm
+from .model.constraints import Rank as Rank
+from .model.constraints import Ridge as Ridge
+from .model.constraints import TraceNorm as TraceNorm
+from .model.constraints import Unconstrained as Unconstrained
+from .model.links import Link as Link
+from .model.links import Logistic as Logistic
+from .model.links import Probit as Probit
+from .model.risks import Missingness as Missingness
+from .model.risks import Risk as Risk
+from .model.risks import doubly_robust as doubly_robust
+from .model.risks import nu as nu
+from .model.risks import pn as pn
+from .model.risks import pnu as pnu
+from .model.risks import pu as pu
+from .model.risks import punu as punu
+from .model.risks import tri as tri
+from .solvers import LBFGS as LBFGS
+from .solvers import Iteration as Iteration
+from .solvers import Newton as Newton
+from .solvers import ProjectedGradient as ProjectedGradient
+from .solvers import SolverResult as SolverResult
+from .storage import load as load
+from .storage import save as save
+
+__version__: str

@@ -1,0 +1,88 @@
+"""Modules that moved in 0.2: their old names import the new ones, with a warning, until 0.3."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+
+#: Old name of a module or package, and the new one; what is inside a package has moved with it.
+MOVED = {
+    "axes": "data.axes",
+    "baselines": "paper.systems",
+    "calibration": "metrics.reliability",
+    "classification": "paper.classification",
+    "comparison": "paper.comparison",
+    "constraints": "model.constraints",
+    "demo": "paper.demo",
+    "experiments": "paper.experiments",
+    "factors": "model.factors",
+    "features": "model.features",
+    "files": "data.files",
+    "finders": "recommend",
+    "frames": "data.frames",
+    "imputation": "model.imputation",
+    "ingest": "data.ingest",
+    "kernels": "backends",
+    "label_noise": "model.label_noise",
+    "links": "model.links",
+    "measurements": "data.measurements",
+    "objective": "backends.objective",
+    "observations": "data.observations",
+    "problem": "selection.problem",
+    "ranking": "metrics.ranking",
+    "recommendation": "recommend.lists",
+    "risks": "model.risks",
+    "tables": "data.tables",
+    "theory": "paper.theory",
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds ``tribit.old`` as ``tribit.new``."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return a spec for an old name, None for any other."""
+        del path, target
+        return importlib.machinery.ModuleSpec(name, self) if _new_name(name) else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Return the module under its new name."""
+        new = _new_name(spec.name)
+        assert new is not None
+        warnings.warn(
+            f"{spec.name} is {new} since tribit 0.2; the old name goes with 0.3.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        module = importlib.import_module(new)
+        # The import system gives a module the spec that found it; this one keeps its own.
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is: it has run under its new name."""
+        module.__spec__ = self.spec
+        assert self.spec is not None
+        module.__loader__ = self.spec.loader
+
+
+def install() -> None:
+    """Let old names be imported."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        # First: a package under its old name has a path, on which its modules would be found a second time.
+        sys.meta_path.insert(0, _Finder())
+
+
+def _new_name(name: str) -> str | None:
+    package, _, rest = name.partition(".")
+    old, dot, inside = rest.partition(".")
+    if package != "tribit" or old not in MOVED:
+        return None
+    return f"tribit.{MOVED[old]}{dot}{inside}"

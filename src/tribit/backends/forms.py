@@ -1,0 +1,285 @@
+"""Forms: the link and the risk's weights, put into the shape a blocked pass can apply in place.
+
+On every entry the risk has the *dense* term ``nu l(x, +1) + pu l(x, -1)``, which needs no data, and on an
+observed entry the *correction* ``plus l(x, +1) + minus l(x, -1)``. A form evaluates both on ``z = scale x``
+and leaves affine parts to closed sums, so that a tile is read and written as few times as possible:
+
+    value      =  unit * (value_out + value_constant) + value_linear * z
+    d / dx     =  unit * slope * first_out + first_constant
+    d2 / dx2   =  unit * slope**2 * second_out
+
+A *bounded* form knows upper bounds of the curvature: of the dense term, the same for every entry, and of each
+correction. They make quadratic models that are nowhere below the risk and that need no pass of their own.
+
+Where a model imputes every entry (:func:`tribit.model.risks.doubly_robust`) the dense term is
+``(pu + nu) [f0 l(x, +1) + (1 - f0) l(x, -1)]``, and ``lean = 2 f0 - 1`` comes with the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.model.links import Label, Link, Logistic, Probit, hazards
+from tribit.model.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+Weight: TypeAlias = float | Array
+
+
+class Form(Protocol):
+    """What a kernel asks of a link under given weights; see the module's formulae."""
+
+    scale: float
+    unit: float
+    slope: float
+    value_constant: float
+    value_linear: float
+    first_constant: float
+    bounded: bool
+    dense_bound: float
+    needs_predictor: bool
+
+    def apply(
+        self,
+        z: Array,
+        value: Array | None,
+        second: Array | None,
+        spare: Array,
+        lean: Array | None = None,
+    ) -> None:
+        """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
+        ...
+
+    def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
+        """Return the correction weights in the shape that ``correct`` and ``correct_value`` take them."""
+        ...
+
+    def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
+        """Return what observed entries add to ``first_out`` and (if asked for) ``second_out``."""
+        ...
+
+    def correct_in_tile(
+        self, first: Array, z: Array | None, a: Array, b: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return the corrected ``first_out`` of observed entries, given its dense part, and the rest alike.
+
+        ``z`` is there where the form ``needs_predictor``.
+        """
+        ...
+
+    def correct_value(self, z: Array, a: Array, b: Array) -> Array:
+        """Return the whole correction ``plus l(x, +1) + minus l(x, -1)``, in float64."""
+        ...
+
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return upper bounds of the curvature ``d2 / dx2`` of the corrections."""
+        ...
+
+    def slack(self, first: Array, lean: Array | None = None) -> float:
+        """Return the sum over entries of ``1 - curvature / bound``, or a quick estimate, from ``first_out``."""
+        ...
+
+
+class LogisticForm:
+    """With ``z = s x / 2`` and ``t = tanh z`` everything is one ``tanh`` in place.
+
+    ``l(x, y)' = s (t - y) / 2``, ``l(x, y)'' = s^2 (1 - t^2) / 4`` and
+    ``l(x, y) = log 2 + |z| - log(1 + |t|) - y z``: bounded terms only, so nothing overflows.
+    """
+
+    bounded = True
+
+    def __init__(self, link: Logistic, pu: float, nu: float, *, imputed: bool = False) -> None:
+        weight = pu + nu
+        #: Where entries are imputed the tile holds ``t - lean``, and t is made again at the observed ones.
+        self.needs_predictor = imputed
+        pu, nu = (0.0, 0.0) if imputed else (pu, nu)  # the lean is what they would add
+        self.scale = link.scale / 2.0
+        self.unit = weight or 1.0  # without a dense term corrections are in units of 1
+        self.slope = link.scale / 2.0
+        self.value_constant = np.log(2.0)
+        self.value_linear = pu - nu
+        self.first_constant = (pu - nu) * link.scale / 2.0
+        self.dense_bound = weight * self.slope**2
+
+    def apply(
+        self,
+        z: Array,
+        value: Array | None,
+        second: Array | None,
+        spare: Array,
+        lean: Array | None = None,
+    ) -> None:
+        """Overwrite ``z`` by ``t - lean``; value ``|z| - log(1 + |t|) - lean z``, second ``1 - t^2``."""
+        if value is not None:
+            np.abs(z, out=value)
+            if lean is not None:
+                value -= np.multiply(lean, z, out=spare)
+        np.tanh(z, out=z)
+        if value is not None:
+            np.abs(z, out=spare)
+            spare += 1
+            value -= np.log(spare, out=spare)
+        if second is not None:
+            np.multiply(z, z, out=second)
+            np.subtract(1, second, out=second)
+        if lean is not None:
+            z -= lean
+
+    def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
+        """Return the even and the odd part, ``(plus + minus) / unit`` and ``(plus - minus) / unit``."""
+        return (plus + minus) / self.unit, (plus - minus) / self.unit
+
+    def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
+        """Return ``a t - b`` and ``a (1 - t^2)``."""
+        t = np.tanh(z)
+        first = a * t
+        first -= b
+        return first, (a * (1 - t * t) if second else None)
+
+    def correct_in_tile(
+        self, first: Array, z: Array | None, a: Array, b: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return ``t + a t - b`` and ``a (1 - t^2)``: the tile holds t already, unless it leans."""
+        if self.needs_predictor and z is not None:
+            add, bend = self.correct(z, a, b, second)
+            return first + add, bend
+        corrected = first * (1 + a)
+        corrected -= b
+        return corrected, (a * (1 - first * first) if second else None)
+
+    def correct_value(self, z: Array, a: Array, b: Array) -> Array:
+        """Return ``unit (a log(2 cosh z) - b z)``."""
+        size = np.abs(z)
+        even = size + np.log1p(np.exp(-2 * size))
+        return np.asarray(a * even - b * z, dtype=np.float64) * self.unit
+
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return ``(plus + minus) s^2 / 4``: the odd part has no curvature at all."""
+        return np.maximum(plus + minus, 0.0) * self.slope**2
+
+    def slack(self, first: Array, lean: Array | None = None) -> float:
+        """Return the sum of ``t^2``."""
+        t = first if lean is None else first + lean.reshape(-1)
+        return float(t @ t)
+
+
+class GenericForm:
+    """Any link, through its own loss and derivatives."""
+
+    bounded = False
+    dense_bound = np.inf
+    needs_predictor = True
+
+    def __init__(self, link: Link, pu: float, nu: float) -> None:
+        self.link, self.pu, self.nu = link, pu, nu
+        self.scale = self.unit = self.slope = 1.0
+        self.value_constant = self.value_linear = self.first_constant = 0.0
+
+    def apply(
+        self,
+        z: Array,
+        value: Array | None,
+        second: Array | None,
+        spare: Array,  # noqa: ARG002
+        lean: Array | None = None,
+    ) -> None:
+        """Fill value, second and (last, over ``z``) first with ``nu l(x, +1) + pu l(x, -1)``."""
+        pu, nu = self._shares(lean)
+        if value is not None:
+            value[...] = self._mixed(self.link.loss, z, pu, nu)
+        if second is not None:
+            second[...] = self._mixed(self.link.second, z, pu, nu)
+        z[...] = self._first(z, pu, nu)
+
+    def _shares(self, lean: Array | None) -> tuple[Weight, Weight]:
+        """Return what dislike and like weigh: two numbers, or two for each entry of a tile."""
+        if lean is None:
+            return self.pu, self.nu
+        half = 0.5 * (self.pu + self.nu)
+        return half * (1 - lean), half * (1 + lean)
+
+    def _first(self, z: Array, pu: Weight, nu: Weight) -> Array:
+        return self._mixed(self.link.first, z, pu, nu)
+
+    @staticmethod
+    def _mixed(term: Callable[[Array, Label], Array], z: Array, pu: Weight, nu: Weight) -> Array:
+        """Return ``nu term(x, +1) + pu term(x, -1)``; a term without weight is not computed."""
+        if not np.any(pu):
+            return nu * term(z, 1)
+        return nu * term(z, 1) + pu * term(z, -1) if np.any(nu) else pu * term(z, -1)
+
+    def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
+        """Return the weights as they are."""
+        return plus, minus
+
+    def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
+        """Return ``a l'(x, +1) + b l'(x, -1)`` and, if asked for, the second derivatives alike."""
+        first = a * self.link.first(z, 1) + b * self.link.first(z, -1)
+        if not second:
+            return first, None
+        return first, a * self.link.second(z, 1) + b * self.link.second(z, -1)
+
+    def correct_in_tile(
+        self, first: Array, z: Array | None, a: Array, b: Array, second: bool
+    ) -> tuple[Array, Array | None]:
+        """Return ``first`` plus the corrections, and the second derivatives of these."""
+        if z is None:
+            raise TypeError("this form needs the predictor")
+        add, bend = self.correct(z, a, b, second)
+        return first + add, bend
+
+    def correct_value(self, z: Array, a: Array, b: Array) -> Array:
+        """Return ``a l(x, +1) + b l(x, -1)``."""
+        x = z.astype(np.float64)
+        return np.asarray(a * self.link.loss(x, 1) + b * self.link.loss(x, -1))
+
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return infinity: nothing is known."""
+        return np.full(np.broadcast(plus, minus).shape, np.inf)
+
+    def slack(self, first: Array, lean: Array | None = None) -> float:  # noqa: ARG002
+        """Return the number of entries: no bound is tight."""
+        return float(first.size)
+
+
+class ProbitForm(GenericForm):
+    """``0 < l(x, y)'' < 1 / sigma^2``: the same formulae as any link's, and bounds."""
+
+    bounded = True
+
+    def __init__(self, link: Probit, pu: float, nu: float) -> None:
+        super().__init__(link, pu, nu)
+        self.sigma = link.sigma
+        self.most = 1.0 / link.sigma**2
+        self.dense_bound = (pu + nu) * self.most
+
+    def _first(self, z: Array, pu: Weight, nu: Weight) -> Array:
+        """Return the same as any link's, both labels from one error function."""
+        if not (np.any(pu) and np.any(nu)):
+            return super()._first(z, pu, nu)
+        like, dislike = hazards(z * z.dtype.type(1.0 / self.sigma))
+        like *= -nu / self.sigma
+        dislike *= pu / self.sigma
+        return like + dislike
+
+    def correct_bound(self, plus: Array, minus: Array) -> Array:
+        """Return the positive weights over ``sigma^2``; a negative one only takes curvature away."""
+        return (np.maximum(plus, 0.0) + np.maximum(minus, 0.0)) * self.most
+
+    def slack(self, first: Array, lean: Array | None = None) -> float:  # noqa: ARG002
+        """Return half the number of entries: ``l(x, +1)'' + l(x, -1)''`` is from 1 to 4 / pi, the bound 2."""
+        return 0.5 * first.size
+
+
+def make_form(link: Link, risk: Risk) -> Form:
+    """Return the fastest form for a link under a risk's weights."""
+    if type(link) is Logistic:
+        return LogisticForm(link, risk.pu, risk.nu, imputed=risk.imputed is not None)
+    if type(link) is Probit:
+        return ProbitForm(link, risk.pu, risk.nu)
+    return GenericForm(link, risk.pu, risk.nu)

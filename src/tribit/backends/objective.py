@@ -1,0 +1,192 @@
+"""The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty.
+
+    F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
+                       + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
+
+The one number ``b`` is not penalised. Where unobserved entries count, F can have no lower bound in the
+intercepts: then ``b`` stays what it is at the start, and row and column intercepts within ``intercept_bound``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends import Kernel, make_kernel
+from tribit.backends.threads import count_jobs, single_threaded_blas
+from tribit.data.observations import Observations
+from tribit.model.constraints import Ridge
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.model.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+
+#: A factor that is still near 0 will grow: its mean square counts as this at least, where curvatures are guessed.
+LEAST_SQUARE = 0.1
+
+
+class Objective:
+    """Value and gradients of a penalised risk, through a kernel.
+
+    Parameters
+    ----------
+    observations : Observations
+        What was seen.
+    link : Link
+        How an entry becomes a like.
+    risk : Risk
+        How much each kind of entry counts.
+    l2 : float
+        Weight of the ridge penalty on the factors.
+    l2_intercept : float or None
+        Weight of the ridge penalty on row and column intercepts; None for ``l2``.
+    intercept : bool
+        Whether the intercepts are unknowns (otherwise they stay 0).
+    intercept_bound : float
+        Largest absolute value of a row or column intercept. When finite, ``b`` is not an unknown either.
+    dtype : {"float32", "float64"}
+        Type of the arithmetic within a tile; sums over tiles are always float64.
+    n_jobs : int or None
+        Threads; ``None`` or -1 for every core. The result has the same bits for any number.
+    """
+
+    def __init__(
+        self,
+        observations: Observations,
+        link: Link,
+        risk: Risk,
+        *,
+        l2: float = 0.0,
+        l2_intercept: float | None = None,
+        intercept: bool = False,
+        intercept_bound: float = np.inf,
+        dtype: str = "float64",
+        n_jobs: int | None = 1,
+    ) -> None:
+        self.observations, self.link, self.risk = observations, link, risk
+        self.ridge, self.intercept = Ridge(l2), intercept
+        self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
+        self.intercept_bound = intercept_bound
+        self.kernel: Kernel = make_kernel(
+            observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
+        )
+
+    def in_float64(self) -> Objective:
+        """Return the same objective in float64 arithmetic: the numbers that are reported."""
+        if self.kernel.dtype == np.float64:
+            return self
+        return Objective(
+            self.observations,
+            self.link,
+            self.risk,
+            l2=self.ridge.l2,
+            l2_intercept=self.intercept_ridge.l2,
+            intercept=self.intercept,
+            intercept_bound=self.intercept_bound,
+            dtype="float64",
+            n_jobs=self.kernel.n_jobs,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+        return self.observations.shape
+
+    @cached_property
+    def size(self) -> float:
+        """The risk at ``X = 0``, corrections by ``1 / q`` left out: what ``tol`` is relative to."""
+        zero = np.zeros(1)
+        like, dislike = float(self.link.loss(zero, 1)[0]), float(self.link.loss(zero, -1)[0])
+        entries = self.shape[0] * self.shape[1]
+        seen = self.observations
+        return entries * (self.risk.nu * like + self.risk.pu * dislike) + self.risk.pn * (
+            seen.n_likes * like + seen.n_dislikes * dislike
+        )
+
+    def settle_intercepts(self, factors: Factors) -> Factors:
+        """Bring intercepts where they belong after a move: inside their bound, or centred on 0."""
+        if not self.intercept:
+            return factors
+        if np.isfinite(self.intercept_bound):
+            return factors.clipped_intercepts(self.intercept_bound)
+        return factors.centred()
+
+    def product(self, factors: Factors) -> tuple[Array, Array]:
+        """Return P and Q with ``x = P Q'``; columns for intercepts only where there are any."""
+        if self.intercept or factors.has_intercepts:
+            return factors.augmented()
+        return factors.row_factors, factors.column_factors
+
+    def penalty(self, factors: Factors) -> float:
+        """Return the ridge penalties of the factors and of row and column intercepts."""
+        return self.ridge.value(
+            factors.row_factors, factors.column_factors
+        ) + self.intercept_ridge.value(factors.row_intercepts, factors.column_intercepts)
+
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+        return self.risk_value(factors) + self.penalty(factors)
+
+    def risk_value(self, factors: Factors) -> float:
+        """Return the risk alone, without the ridge."""
+        with single_threaded_blas():
+            return self.kernel.value(*self.product(factors))
+
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
+        total, gradient = self.risk_gradient(factors, value=value)
+        ridge, intercept_ridge = self.ridge.gradient, self.intercept_ridge.gradient
+        return total + self.penalty(factors), Factors(
+            gradient.row_factors + ridge(factors.row_factors),
+            gradient.column_factors + ridge(factors.column_factors),
+            gradient.intercept,
+            gradient.row_intercepts + intercept_ridge(factors.row_intercepts),
+            gradient.column_intercepts + intercept_ridge(factors.column_intercepts),
+        )
+
+    def scales(self, factors: Factors) -> Factors:
+        """Return the curvature of F in each unknown, roughly: it sets how fast a solver is, not where it ends."""
+        risk = self.curvatures(factors)
+        l2, l2_intercept = self.ridge.l2, self.intercept_ridge.l2
+        return Factors(
+            risk.row_factors + l2,
+            risk.column_factors + l2,
+            risk.intercept,
+            risk.row_intercepts + l2_intercept,
+            risk.column_intercepts + l2_intercept,
+        )
+
+    def curvatures(self, factors: Factors) -> Factors:
+        """Return the curvature of the risk in each unknown, as if every entry that counts had even odds."""
+        d1, d2 = self.shape
+        seen, zero = self.observations, np.zeros(1)
+        bend = float(self.link.second(zero, 1)[0])
+        rows, columns = (
+            np.full(d1, self.risk.unobserved * d2),
+            np.full(d2, self.risk.unobserved * d1),
+        )
+        rows += self.risk.pn * np.bincount(seen.rows, minlength=d1)
+        columns += self.risk.pn * np.bincount(seen.columns, minlength=d2)
+        U, V = factors.row_factors, factors.column_factors
+        squares = (max(float(np.mean(F**2)) if F.size else 0.0, LEAST_SQUARE) for F in (V, U))
+        in_U, in_V = (
+            np.broadcast_to(bend * square * counts[:, None], F.shape)
+            for F, counts, square in zip((U, V), (rows, columns), squares, strict=True)
+        )
+        return Factors(in_U, in_V, bend * float(np.sum(rows)), bend * rows, bend * columns)
+
+    def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return the risk alone (NaN unless ``value``) and its gradient."""
+        with single_threaded_blas():
+            total, in_P, in_Q = self.kernel.gradient(*self.product(factors), value=value)
+        k = factors.rank
+        if self.intercept:
+            # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
+            rows, columns = in_P[:, k], in_Q[:, k + 1]
+        else:  # they are no unknowns, and stay
+            rows, columns = np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        return total, Factors(in_P[:, :k], in_Q[:, :k], float(np.sum(rows)), rows, columns)

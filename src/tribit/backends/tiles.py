@@ -1,0 +1,236 @@
+"""The exact pass over every entry, tile by tile, the link applied in place to each tile.
+
+A tile of 256 x 256 entries stays in a core's second-level cache between its three matrix products, and the
+place of an observed entry in it fits 16 bits. Observed corrections are added to the tile itself, so that the
+same products that carry the dense term carry them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from tribit.backends.base import FixedFactor, Kernel, Places, RowModels
+from tribit.backends.forms import Form
+from tribit.errors import InvalidInputError
+from tribit.model.imputation import Imputation, Leans
+
+Array = NDArray[np.floating[Any]]
+
+TILE = 256
+#: Panels whose gradients in Q are summed before they are handed back: fewer, larger partial sums.
+GROUP = 8
+
+
+class _Side:
+    """The observed entries of one orientation, in the order in which the tiles are visited."""
+
+    def __init__(
+        self,
+        rows: Places,
+        columns: Places,
+        weights: tuple[Array, Array],
+        bounds: Array | None,
+        shape: tuple[int, int],
+    ) -> None:
+        self.shape = shape
+        #: what is imputed to every entry, where the risk has such a thing
+        self.leans: Leans | None = None
+        self.tiles = -(-shape[1] // TILE)
+        panels = -(-shape[0] // TILE)
+        tile = (rows // TILE) * self.tiles + columns // TILE
+        order = np.argsort(tile, kind="stable")
+        counts = np.bincount(tile, minlength=panels * self.tiles)
+        self.offsets: list[int] = np.concatenate([[0], np.cumsum(counts)]).tolist()
+        left = (columns[order] // TILE) * TILE
+        width = np.minimum(shape[1] - left, TILE)
+        self.cells = ((rows[order] % TILE) * width + (columns[order] - left)).astype(np.uint16)
+        self.local_rows = (rows[order] % TILE).astype(np.uint16)
+        a, b = weights
+        # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
+        self.one_weight = bool(np.all(a == a[0]))
+        self.a: Array = a[:1] if self.one_weight else a[order]
+        self.b: Array = b[order]
+        #: bounds of what the observed entries of each panel add to the curvature, as sparse matrices
+        self.bounds: list[csr_array] = []
+        if bounds is not None:
+            whole = csr_array((bounds, (rows, columns)), shape=shape)
+            whole.eliminate_zeros()
+            self.bounds = [whole[start : start + TILE] for start in range(0, shape[0], TILE)]
+
+
+class TilePanel:
+    """Up to 256 rows of P against all of Q."""
+
+    def __init__(self, kernel: TileKernel, number: int, against: FixedFactor) -> None:
+        self.kernel, self.number, self.against = kernel, number, against
+        self.rows = slice(number * TILE, min((number + 1) * TILE, kernel.shape[0]))
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each row in float64."""
+        return self._visit(P, free=0, value=True).values
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
+        """Return a quadratic model of each row in its first ``free`` columns."""
+        if exact or not self.kernel.bounded:
+            return self._visit(P, free=free, value=value, curvature=True)
+        products = self.against.products(free)
+        model = self._visit(P, free=free, value=value)
+        # The bound of the dense term is the same for every row; observed entries add theirs.
+        dense = self.kernel.form.dense_bound * products.sums
+        observed = self.kernel.side.bounds[self.number] @ products.all
+        return replace(model, packed=dense + observed)
+
+    def gradient(self, P: Array, columns: Array, *, value: bool) -> tuple[float, Array]:
+        """Return the panel's value and gradient in P, and add ``first_out' P`` to ``columns``."""
+        model = self._visit(P, free=P.shape[1], value=value, columns=columns)
+        return float(np.sum(model.values)), model.gradients
+
+    def _visit(
+        self,
+        P: Array,
+        *,
+        free: int,
+        value: bool,
+        curvature: bool = False,
+        columns: Array | None = None,
+    ) -> RowModels:
+        """Visit the panel's tiles once and sum what is asked for, in float64."""
+        kernel, form, against = self.kernel, self.kernel.form, self.against
+        side, Q = kernel.side, against.Q
+        scaled = P * kernel.dtype.type(form.scale)
+        products = against.products(free) if curvature else None
+        values = np.full(P.shape[0], 0.0 if value else np.nan)
+        first = np.zeros((P.shape[0], free))
+        packed = np.zeros((P.shape[0], products.width if products else 0))
+        slack = 0.0
+        offsets = side.offsets[self.number * side.tiles : (self.number + 1) * side.tiles + 1]
+        seen = np.empty(offsets[-1] - offsets[0], dtype=kernel.dtype)
+        width = 0
+        for tile, (block, Q_tile) in enumerate(kernel.blocks(Q)):
+            if Q_tile.shape[0] != width:  # the first tile, and the last where it is narrower
+                width = Q_tile.shape[0]
+                z, out, second, spare = kernel.buffers(P.shape[0], width)
+                flat = z.reshape(-1)
+            np.matmul(scaled, Q_tile.T, out=z)
+            here = slice(offsets[tile], offsets[tile + 1])
+            cells = side.cells[here].astype(np.intp)
+            x = flat[cells] if value or form.needs_predictor else None
+            lean = None if side.leans is None else side.leans.tile(self.rows, block)
+            form.apply(z, out if value else None, second if curvature else None, spare, lean)
+            if value:
+                seen[here.start - offsets[0] : here.stop - offsets[0]] = x
+                values += out @ kernel.ones[:width]
+            if not free:
+                continue
+            if columns is None:
+                slack += form.slack(flat, lean)
+            a = side.a if side.one_weight else side.a[here]
+            flat[cells], bend = form.correct_in_tile(flat[cells], x, a, side.b[here], curvature)
+            first += z @ Q_tile[:, :free]
+            if columns is not None:
+                columns[block] += z.T @ P
+            if products is not None and bend is not None:
+                # Only a curvature that is nowhere negative keeps each row's model convex.
+                bent = second.reshape(-1)
+                bent[cells] = np.maximum(bent[cells] + bend, 0)
+                packed += second @ products.block(block)
+        if value:
+            values = form.unit * (values + form.value_constant * Q.shape[0])
+            values += form.value_linear * (scaled.astype(np.float64) @ against.column_sums)
+            entries = slice(offsets[0], offsets[-1])
+            a = side.a if side.one_weight else side.a[entries]
+            corrections = form.correct_value(seen, a, side.b[entries])
+            values += np.bincount(side.local_rows[entries], corrections, minlength=P.shape[0])
+        first *= form.unit * form.slope
+        first += form.first_constant * against.column_sums[:free]
+        packed *= form.unit * form.slope**2
+        return RowModels(values, first, packed, 1.0 - slack / (P.shape[0] * Q.shape[0]))
+
+
+class TileKernel(Kernel):
+    """Sums over all entries: the risk's dense term and its observed corrections, by tiles."""
+
+    side: _Side
+    other: _Side
+
+    def __init__(
+        self, side: _Side, other: _Side, form: Form, dtype: np.dtype[Any], n_jobs: int
+    ) -> None:
+        if form.dense_bound == 0.0:
+            raise InvalidInputError(
+                "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse kernel."
+            )
+        super().__init__(side, other, form, dtype, n_jobs)
+        self.ones = np.ones(TILE, dtype=dtype)
+        self._local = threading.local()
+
+    @classmethod
+    def arrange(
+        cls,
+        rows: Places,
+        columns: Places,
+        weights: tuple[Array, Array],
+        bounds: Array | None,
+        shape: tuple[int, int],
+    ) -> _Side:
+        """Sort the observed entries by tile."""
+        return _Side(rows, columns, weights, bounds, shape)
+
+    def impute(self, imputation: Imputation) -> Self:
+        """Return the kernel with a model's probabilities in the dense term, for a form that expects them."""
+        self.side.leans, self.other.leans = imputation.leans(self.dtype)
+        return self
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the form knows upper bounds of the curvature."""
+        return self.form.bounded
+
+    def panels(self, Q: Array) -> Sequence[TilePanel]:
+        """Return panels of 256 rows against a fixed Q."""
+        against = FixedFactor(Q, self.dtype)
+        return [TilePanel(self, number, against) for number in range(-(-self.shape[0] // TILE))]
+
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+        P = np.ascontiguousarray(P, dtype=self.dtype)
+        panels = self.panels(Q)
+        in_P = np.empty(P.shape)
+        in_Q = np.zeros((self.shape[1], P.shape[1]))
+        groups = [panels[start : start + GROUP] for start in range(0, len(panels), GROUP)]
+
+        def run(group: Sequence[TilePanel]) -> tuple[float, Array]:
+            columns = np.zeros(in_Q.shape)
+            total = 0.0
+            for panel in group:
+                part, in_P[panel.rows] = panel.gradient(P[panel.rows], columns, value=value)
+                total += part
+            return total, columns
+
+        total = 0.0
+        for part, columns in self.map(run, groups):
+            total += part
+            in_Q += columns
+        in_Q *= self.form.unit * self.form.slope
+        in_Q += self.form.first_constant * np.sum(P, axis=0, dtype=np.float64)
+        return (total if value else float("nan")), in_P, in_Q
+
+    @staticmethod
+    def blocks(Q: Array) -> list[tuple[slice, Array]]:
+        """Return the columns of each tile and the rows of Q that belong to them."""
+        starts = range(0, Q.shape[0], TILE)
+        return [(slice(i, i + TILE), Q[i : i + TILE]) for i in starts]
+
+    def buffers(self, height: int, width: int) -> list[Array]:
+        """Return this thread's four tile buffers, cut to a tile's size."""
+        store = getattr(self._local, "store", None)
+        if store is None:
+            store = self._local.store = np.empty((4, TILE * TILE), dtype=self.dtype)
+        return [buffer[: height * width].reshape(height, width) for buffer in store]

@@ -1,0 +1,194 @@
+"""What file formats share: opening text, finding a column, writing all of a file or nothing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from tribit.data.temporaries import remove_dead, temporary_file
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.quoting import listed, quoted
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path, or say in one sentence why no file can be there; what is merely missing passes.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is too long, links go round in circles, the path holds a NUL or text that is no file name, or
+        a directory on the way is closed.
+    InvalidTypeError
+        If it is no path at all.
+    """
+    try:
+        checked = Path(path)
+        checked.stat()
+        checked.resolve()
+    except (FileNotFoundError, NotADirectoryError):
+        return checked
+    except TypeError:
+        raise InvalidTypeError(
+            f"A file is named by a str or a path; got {type(path).__name__}."
+        ) from None
+    # A NUL or a lone surrogate is a ValueError; links in circles are a RuntimeError to some versions of Python.
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInputError(
+            f"{quoted(os.fspath(path))} cannot be the path of a file ({reason}); choose another."
+        ) from None
+    return checked
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    r"""Yield a temporary path beside ``path`` that takes its place when the block succeeds.
+
+    When the block raises, ``path`` is left as it was and the temporary file is removed. A file that is replaced hands
+    on its permissions and, where this user may, its owner and group. What killed writers left in the directory is
+    removed (:mod:`tribit.data.temporaries`).
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write; a symbolic link is followed.
+
+    Yields
+    ------
+    pathlib.Path
+        An empty file in the same directory, for the block to write.
+
+    Raises
+    ------
+    InvalidInputError
+        If the directory is missing or cannot be written, if ``path`` names a read-only file or something other than
+        a regular file, or if writing fails (a full disk).
+
+    Examples
+    --------
+    >>> with atomic_path("scores.csv") as temporary:  # doctest: +SKIP
+    ...     temporary.write_text("row,column,score\n")
+    """
+    target = writable(path)
+    before = target.stat() if target.exists() else None
+    try:
+        remove_dead(target.parent)
+        # What takes the place of a private file is private while it is written, too.
+        with temporary_file(target.parent, 0o666 if before is None else 0o600) as temporary:
+            yield temporary
+            with temporary.open("rb+") as written:
+                # On disk before the rename, or a power cut could leave the new name on an empty file.
+                os.fsync(written.fileno())
+            if before is not None:
+                _keep_owner_and_mode(temporary, before)
+            temporary.replace(target)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{quoted(os.fspath(path))} could not be written ({error.strerror or error}); "
+            "check the directory's permissions and free space, or choose another."
+        ) from error
+
+
+def _keep_owner_and_mode(temporary: Path, before: os.stat_result) -> None:
+    """Give a new file the owner, group and permissions of the one it replaces, as far as this user may."""
+    mode, now = before.st_mode & 0o777, temporary.stat()
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        try:
+            os.chown(temporary, before.st_uid, before.st_gid)
+        except OSError:
+            try:
+                os.chown(temporary, -1, before.st_gid)
+            except OSError:
+                mode &= ~0o070  # what one group might do is not for another
+    temporary.chmod(mode)
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """Return the file to write, its links followed, or say why it cannot be: before long work, say."""
+    # Resolved, so that writing through a link replaces the file it points to, not the link.
+    target = checked_path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise InvalidInputError(
+            f"{quoted(os.fspath(path))} is not a regular file, so it cannot be written; choose a file name."
+        )
+    # The bits too: the superuser may write anything, and still somebody meant this file to stay.
+    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise InvalidInputError(
+            f"{quoted(os.fspath(path))} is read-only, so it is not replaced; choose another file, or let it be written "
+            "(chmod u+w)."
+        )
+    if not target.parent.is_dir():
+        raise InvalidInputError(
+            f"{quoted(os.fspath(path))} cannot be written because its directory does not exist; "
+            "create the directory or choose another."
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidInputError(
+            f"{quoted(os.fspath(path))} cannot be written because its directory is read-only; choose another."
+        )
+    return target
+
+
+def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Refuse to write over the file that is read."""
+    source, out = checked_path(source), checked_path(out)
+    try:
+        same = source.samefile(out)  # also by another name: a link, hard or symbolic
+    except OSError:
+        same = False  # one of them is not there yet
+    if same:
+        raise InvalidInputError(
+            f"{quoted(os.fspath(out))} is the file that is read, and would be lost; choose another file to write."
+        )
+
+
+def text_reader(path: Path) -> TextIO:
+    """Open UTF-8 text, gzipped if the name ends in ``.gz``, with its line ends as they are."""
+    path = checked_path(path)
+    # "-sig" drops the mark that some spreadsheets put before the first header.
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+@contextmanager
+def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
+    """Open UTF-8 text to write, gzipped or plain whatever the (temporary) name says."""
+    if not gzipped:
+        with path.open("w", encoding="utf-8", newline="") as text:
+            yield text
+        return
+    # Without a name and a time inside, equal texts give equal bytes.
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+    ):
+        yield text
+
+
+def column_place(header: list[str], column: str, name: str) -> int:
+    """Return where the file called ``name`` has a column, which must be there once."""
+    if header.count(column) != 1:
+        problem = "has two columns" if column in header else "has no column"
+        raise InvalidInputError(
+            f"{name} {problem} {quoted(column)}; choose one of its columns: {listed(header)}."
+        )
+    return header.index(column)
+
+
+def column_places(header: list[str], wanted: list[str] | None, name: str) -> dict[str, int]:
+    """Return where the file called ``name`` has the wanted columns, or all; each must be there once."""
+    if wanted:
+        return {column: column_place(header, column, name) for column in wanted}
+    places = {column: place for place, column in enumerate(header)}
+    # With a name twice, the place of its first is not the one that was kept.
+    for place, column in enumerate(header):
+        if places[column] != place:
+            column_place(header, column, name)
+    return places

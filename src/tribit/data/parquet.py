@@ -1,0 +1,159 @@
+"""Columns in parquet files, through pyarrow where it is installed."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tribit.data.files import atomic_path, column_places
+from tribit.data.ids import AnyArray
+from tribit.data.limits import check_size
+from tribit.errors import InvalidInputError
+from tribit.quoting import printable
+
+#: Rows, and bytes as the file says, that are read at a time.
+ROWS, BYTES = 2**18, 2**26
+#: Bytes that a cell takes here, however small it is in the file.
+REFERENCE = 8
+
+
+def read(path: Path, wanted: list[str] | None, limit: int) -> dict[str, AnyArray]:
+    """Return the wanted columns, or all, as arrays of str; a missing value is empty."""
+    pyarrow = _pyarrow()
+    name = printable(path.name)
+    damaged = (
+        f"{name} could not be read as parquet columns of text or numbers; "
+        "check that it is complete and holds neither lists nor records."
+    )
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            columns = list(column_places(file.schema_arrow.names, wanted, name))
+            leaves = _leaves(file.metadata)
+            if not leaves.keys() >= set(
+                columns
+            ):  # what holds lists or records goes by longer names
+                raise InvalidInputError(damaged)
+            check_size(_size(file.metadata, [leaves[column] for column in columns]), limit, name)
+            texts = [column for column in columns if _is_text(file.metadata, leaves[column])]
+        # Texts that repeat stay as their dictionary says them: written out, a kilobyte may be a terabyte.
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+            return _read_batches(pyarrow, file, columns, name, limit)
+    except (InvalidInputError, MemoryError):
+        raise
+    except (
+        pyarrow.ArrowException,
+        OSError,
+        ValueError,
+    ) as error:  # ValueError: bytes that are no text
+        raise InvalidInputError(damaged) from error
+
+
+def write(path: Path, arrays: dict[str, AnyArray]) -> None:
+    """Write columns of equal length, whole or not."""
+    pyarrow = _pyarrow()
+    try:
+        packed = pyarrow.table(arrays)
+    except pyarrow.ArrowException as error:
+        raise InvalidInputError(
+            f"A column does not fit into {printable(path.name)} ({printable(str(error))}); "
+            "give each column values of one kind, numbers or strings."
+        ) from error
+    with atomic_path(path) as temporary:
+        pyarrow.parquet.write_table(packed, temporary)
+
+
+def _leaves(metadata: Any) -> dict[str, int]:
+    """Return the place of each column that holds values, by its name with those of the records around it."""
+    return {metadata.schema.column(leaf).path: leaf for leaf in range(metadata.num_columns)}
+
+
+def _groups(metadata: Any) -> list[Any]:
+    # Not further, to the columns of a group: where a file is damaged there, pyarrow ends the process.
+    return [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+
+
+def _size(metadata: Any, leaves: list[int]) -> int:
+    """Return the least bytes that the rows will take, by what the file says: a cell is a reference, or has a width."""
+    rows = max(metadata.num_rows, sum(group.num_rows for group in _groups(metadata)))
+    return int(rows * sum(max(REFERENCE, metadata.schema.column(leaf).length) for leaf in leaves))
+
+
+def _batch_rows(metadata: Any) -> int:
+    """Return how many rows to read at a time, so that they take few bytes by what the file says."""
+    widest = max(
+        (group.total_byte_size // max(1, group.num_rows) for group in _groups(metadata)), default=0
+    )
+    return int(min(ROWS, max(1, BYTES // max(1, widest))))
+
+
+def _is_text(metadata: Any, leaf: int) -> bool:
+    return bool(metadata.schema.column(leaf).physical_type == "BYTE_ARRAY")
+
+
+def _read_batches(
+    pyarrow: ModuleType, file: Any, columns: list[str], name: str, limit: int
+) -> dict[str, AnyArray]:
+    """Read some rows at a time, and count what is kept of them: sizes that the file says may be wrong."""
+    texts = {column: _Texts(pyarrow) for column in columns}
+    numbers: dict[str, list[Any]] = {column: [] for column in columns}
+    for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
+        for column in columns:
+            values = batch.column(column)
+            if pyarrow.types.is_dictionary(values.type):
+                texts[column].add(values)
+            else:
+                numbers[column].append(values)
+        kept = sum(text.size for text in texts.values())
+        kept += sum(values.nbytes for column in columns for values in numbers[column])
+        check_size(kept, limit, name)
+    for column, values in numbers.items():
+        if values:  # all at once, which finds each number that repeats once
+            whole = pyarrow.chunked_array(values).combine_chunks()
+            texts[column].add(whole.dictionary_encode())
+    return {column: text.strings() for column, text in texts.items()}
+
+
+class _Texts:
+    """A column of strings, one object for each that is distinct: ids repeat millions of times."""
+
+    def __init__(self, pyarrow: ModuleType) -> None:
+        self.pyarrow = pyarrow
+        self.shared: dict[str, str] = {}
+        self.parts: list[AnyArray] = [np.empty(0, dtype=object)]
+        self.dictionary: Any = None
+        self.distinct: AnyArray = self.parts[0]
+        self.size = 0
+
+    def add(self, values: Any) -> None:
+        """Add places in a dictionary, which is often that of the values before."""
+        if self.dictionary is None or not self.dictionary.equals(values.dictionary):
+            self._look_up(values.dictionary)
+        places = values.indices.cast(self.pyarrow.int64()).fill_null(self.distinct.size - 1)
+        self.parts.append(self.distinct[places.to_numpy(zero_copy_only=False)])
+        self.size += REFERENCE * len(values)
+
+    def strings(self) -> AnyArray:
+        """Return the whole column."""
+        return np.concatenate(self.parts)
+
+    def _look_up(self, dictionary: Any) -> None:
+        self.dictionary = dictionary
+        listed = dictionary.cast(self.pyarrow.large_string()).to_pylist()
+        texts = ["" if text is None else text for text in listed]
+        self.size += sum(len(text) for text in texts if text not in self.shared)
+        strings = [self.shared.setdefault(text, text.strip()) for text in texts]
+        self.distinct = np.array([*strings, ""], dtype=object)  # the last for what is missing
+
+
+def _pyarrow() -> ModuleType:
+    try:
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise InvalidInputError(
+            'Parquet files need pyarrow, which is not installed; run pip install "tribit[data]".'
+        ) from error

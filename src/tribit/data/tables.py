@@ -1,0 +1,247 @@
+"""Tables of the user's own ids in files: CSV, TSV (plain or gzipped) and parquet."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tribit.data import delimited, parquet
+from tribit.data.files import checked_path
+from tribit.data.formulas import escaped, escaped_cell, first_formula
+from tribit.data.ids import AnyArray
+from tribit.data.ingest import Duplicates, entries_from_ids
+from tribit.data.limits import byte_limit
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, TribitWarning
+from tribit.quoting import listed, printable, quoted
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SNIFFED = (".txt", ".data")
+PARQUET = ".parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of text read from a file.
+
+    Parameters
+    ----------
+    name : str
+        The file's name, for messages.
+    columns : dict of str to array of str
+        One array of Python strings per column, all of the same length.
+    lines : array of int or None
+        The line on which each record ends; None for a format without lines.
+    """
+
+    name: str
+    columns: dict[str, AnyArray]
+    lines: npt.NDArray[np.int64] | None
+
+    def where(self, position: int) -> str:
+        """Say where a record stands in the file."""
+        if self.lines is None:
+            return f"row {position} of {self.name}"
+        return f"line {self.lines[position]} of {self.name}"
+
+    def ids(self, column: str) -> AnyArray:
+        """Return a column of ids, none of them empty."""
+        ids = self.columns[column]
+        empty = np.flatnonzero(ids == "")
+        if empty.size:
+            raise InvalidInputError(
+                f"{self.where(int(empty[0]))}: the id in column {quoted(column)} is empty; "
+                "fill it in or remove the record."
+            )
+        return ids
+
+    def numbers(self, column: str) -> npt.NDArray[np.float64]:
+        """Return a column as floats."""
+        texts = self.columns[column]
+        try:
+            return texts.astype(np.float64)
+        except ValueError:
+            position = next(p for p, text in enumerate(texts) if not _is_number(text))
+            raise InvalidInputError(
+                f"{self.where(position)}: the value {quoted(texts[position])} in column "
+                f"{quoted(column)} is not a number; correct it, or choose another value column."
+            ) from None
+
+
+def read_table(
+    path: PathLike, columns: Sequence[str] | None = None, *, max_size: int | None = None
+) -> Table:
+    """Read columns of a CSV, TSV, text or parquet file as strings.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``.csv``, ``.tsv``, ``.txt`` or ``.data``, each also with ``.gz``, or ``.parquet``. In
+        ``.txt`` and ``.data`` the delimiter is the first that the first line holds of tab, comma
+        and semicolon, or else white space.
+    columns : sequence of str, optional
+        Names of the columns to read; all of them by default. If every name is a decimal number,
+        a text file is taken to have no header and the numbers to be column positions from 0.
+    max_size : int, optional
+        As in :func:`observations_from_file`.
+
+    Returns
+    -------
+    Table
+        Its strings have no white space around them, and a parquet integer is its decimal string,
+        so that the two kinds of file give the same ids.
+    """
+    source = _existing(path)
+    name = printable(source.name)
+    wanted = None if columns is None else list(columns)
+    kind = _kind(source)
+    limit = byte_limit(source.stat().st_size, max_size)
+    lines = None
+    try:
+        if kind == PARQUET:
+            arrays = parquet.read(source, wanted, limit)
+        else:
+            arrays, lines = delimited.read(source, DELIMITERS.get(kind), wanted, limit)
+    except MemoryError as error:
+        raise InvalidInputError(
+            f"{name} does not fit into memory; read fewer columns or records of it."
+        ) from error
+    if not all(column.size for column in arrays.values()):
+        raise InvalidInputError(f"{name} holds no records; give it at least one.")
+    return Table(name, arrays, lines)
+
+
+def observations_from_file(
+    path: PathLike,
+    *,
+    row: str,
+    column: str,
+    value: str | None = None,
+    like_at: float | None = None,
+    duplicates: Duplicates = "error",
+    max_size: int | None = None,
+) -> Observations:
+    """Read observations from a file with one observed entry per record.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that :func:`read_table` reads.
+    row, column : str
+        Names, or positions where the file has no header, of the columns of ids.
+    value : str, optional
+        The column of +1 and -1, or of ratings; without it every pair is a like.
+    like_at : float, optional
+        The smallest rating that is a like.
+    duplicates : {"error", "first", "last", "majority"}, default="error"
+        As in :meth:`Observations.from_pairs`.
+    max_size : int, optional
+        The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
+        200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
+    """
+    # Positions may come as numbers.
+    row, column, value = str(row), str(column), None if value is None else str(value)
+    wanted = [row, column] if value is None else [row, column, value]
+    table = read_table(path, wanted, max_size=max_size)
+    entries = entries_from_ids(
+        table.ids(row),
+        table.ids(column),
+        None if value is None else table.numbers(value),
+        like_at=like_at,
+        duplicates=duplicates,
+        where=table.where,
+    )
+    return Observations(*entries)
+
+
+def write_table(
+    path: PathLike,
+    columns: Mapping[str, npt.ArrayLike],
+    *,
+    escape_formulas: bool | None = None,
+) -> None:
+    """Write columns of equal length to a CSV, TSV (also ``.gz``) or parquet file, whole or not.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Its extension decides the format.
+    columns : mapping of str to array-like
+        The columns by name, in order.
+    escape_formulas : bool, optional
+        Whether to put an apostrophe before texts that a spreadsheet would run as formulas: those that begin with
+        ``=``, ``+``, ``-``, ``@`` or white space and are no numbers. The ids written are then not those of the data any
+        more, so that it is off by default; a CSV or TSV file with such texts has a warning, unless this is False.
+    """
+    target = Path(path)
+    kind = _kind(target)
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    if not arrays:
+        raise InvalidInputError("No column is given to write; pass at least one.")
+    if len({values.shape for values in arrays.values()}) > 1:
+        sizes = listed([f"{name!r}: {values.shape}" for name, values in arrays.items()])
+        raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
+    if escape_formulas:
+        arrays = {escaped_cell(name): escaped(values) for name, values in arrays.items()}
+    elif escape_formulas is None and kind in DELIMITERS:
+        _warn_of_formulas(target, arrays)
+    if kind == PARQUET:
+        parquet.write(target, arrays)
+    elif kind in DELIMITERS:
+        delimited.write(target, arrays, DELIMITERS[kind])
+    else:
+        raise InvalidInputError(
+            f"The name {quoted(target.name)} does not tell the format to write; "
+            "end it in .csv, .tsv, .csv.gz, .tsv.gz or .parquet."
+        )
+
+
+def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
+    found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
+    if found is not None:
+        warnings.warn(
+            f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if it "
+            "is meant for one, write it with escape_formulas=True; escape_formulas=False says that it is not.",
+            TribitWarning,
+            stacklevel=3,
+        )
+
+
+def _kind(path: Path) -> str:
+    gzipped = path.suffix.lower() == ".gz"
+    kind = (path.with_suffix("") if gzipped else path).suffix.lower()
+    text_kinds = (*DELIMITERS, *SNIFFED)
+    if kind not in text_kinds and (gzipped or kind != PARQUET):
+        raise InvalidInputError(
+            f"The name {quoted(path.name)} does not tell the format; end it in {PARQUET}, or in one of "
+            f"{', '.join(text_kinds)}, also with .gz."
+        )
+    return kind
+
+
+def _existing(path: PathLike) -> Path:
+    """Return the path of a file that is there, or say why it cannot be read."""
+    source = checked_path(path)
+    if not source.exists():
+        raise InvalidInputError(f"There is no file {quoted(os.fspath(path))}; check the path.")
+    if not source.is_file():
+        raise InvalidInputError(f"{quoted(os.fspath(path))} is not a file; name a file.")
+    return source
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

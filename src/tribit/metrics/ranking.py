@@ -1,0 +1,200 @@
+"""How good lists are: held-out likes found, and dislikes shown.
+
+Each row is shown the ``n`` best of all columns that it has no training entry in. Held-out likes are relevant;
+everything else, the many columns of which nothing is known included, is not. Rows with a held-out like count:
+
+    precision = likes shown / n,    recall = likes shown / held-out likes,
+    NDCG = sum_{places p of likes} 1 / log2(p + 1)  /  sum_{p <= min(n, held-out likes)} 1 / log2(p + 1)
+
+(Jarvelin and Kekalainen 2002, "Cumulated gain-based evaluation of IR techniques", with gains 0 and 1), each the
+mean over those rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.checks import check_count
+from tribit.data.axes import Axes
+from tribit.data.ids import Positions, first_true
+from tribit.data.observations import as_observations
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.factor_model import FactorModel
+from tribit.metrics.entries import evaluate
+from tribit.recommend.lists import best_columns
+from tribit.recommend.protocol import Finder
+from tribit.recommend.scores import Score, check_ready, is_finder, model_score
+
+__all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
+
+
+@dataclass(frozen=True)
+class RankingReport:
+    """Measures of the lists of the rows that have a held-out like.
+
+    Attributes
+    ----------
+    n : int
+        Length of a list.
+    n_users : int
+        How many rows were counted.
+    precision, recall, ndcg : float
+        Means over the rows; see :mod:`tribit.metrics.ranking`. Precision is a share of ``n`` even where the columns to
+        choose from are fewer.
+    likes_shown, dislikes_shown : int
+        Held-out likes and dislikes in all lists together.
+    dislikes_per_like : float or None
+        ``dislikes_shown / likes_shown``; None where no like was shown.
+    """
+
+    n: int
+    n_users: int
+    precision: float
+    recall: float
+    ndcg: float
+    likes_shown: int
+    dislikes_shown: int
+    dislikes_per_like: float | None
+
+
+def ranking_report(
+    scores: FactorModel | Finder | NDArray[Any] | Callable[[Positions], Any],
+    train: Any,
+    held_out: Any,
+    n: int = 10,
+    *,
+    avoid_dislikes: float = 1.0,
+    finder: FactorModel | Finder | None = None,
+) -> RankingReport:
+    """Measure the top ``n`` of everything that was not trained on.
+
+    Parameters
+    ----------
+    scores : FactorModel, Finder, array of shape (n_rows, n_columns) or callable
+        A fitted model or finder, which ranks as its ``recommend`` does; or the scores of another system, more is
+        better: all of them, or a function that gives those of the rows at an array of positions.
+    train : Observations, sparse matrix or array
+        What the scores were fitted on: never shown again.
+    held_out : Observations, sparse matrix or array
+        Likes and dislikes of the same matrix, none of them in ``train``. Ids are matched where there are ids.
+    n : int, default=10
+        Length of a list.
+    avoid_dislikes : float, default=1.0
+        As in :meth:`tribit.factor_model.FactorModel.recommend`; for a model without a finder it plays no part.
+    finder : FactorModel or Finder, optional
+        As there; for a model only.
+
+    Returns
+    -------
+    RankingReport
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> train, held_out = np.array([[1, 0, 0, 0]]), np.array([[0, 1, -1, 0]])
+    >>> report = ranking_report(np.array([[9.0, 2.0, 3.0, 1.0]]), train, held_out, n=2)
+    >>> report.precision, report.recall, report.dislikes_per_like
+    (0.5, 1.0, 1.0)
+    """
+    n = check_count("n", n)
+    like_at = getattr(scores, "like_at", None)
+    seen, hidden = as_observations(train, like_at), as_observations(held_out, like_at)
+    if isinstance(scores, FactorModel) or is_finder(scores):
+        check_ready(scores)
+        axes = Axes.of_model(scores)
+        score = model_score(scores, finder, avoid_dislikes)
+    else:
+        axes = Axes(seen.shape, seen.row_ids, seen.column_ids)
+        score = _given_score(scores, seen.shape, finder)
+    out = axes.mask(seen, "train")
+    places = axes.places(hidden, "held_out")
+    _check_held_out(places, out)
+    likes = hidden.labels > 0
+    if not likes.any():
+        raise InvalidInputError("held_out has no like for a list to find; hold out more entries.")
+    users, n_likes = np.unique(places[0][likes], return_counts=True)
+    shown, _ = best_columns(score, users, axes.shape[1], n, out)
+    labels = _labels_at(shown, users, places, hidden.labels, axes.shape[1])
+    return _report(labels, n_likes)
+
+
+def like_dislike_auc(model: FactorModel, held_out: Any) -> float | None:
+    """Return the probability that the model ranks a held-out like above a held-out dislike, of any row.
+
+    Over pairs of entries, not within rows: the ``auc`` of :func:`tribit.evaluate`, None where only one of the two
+    was held out.
+    """
+    return evaluate(model, held_out).auc
+
+
+def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:
+    """Measure the labels shown to each row, of whose held-out likes ``n_likes`` is the number."""
+    n = labels.shape[1]
+    likes = labels > 0
+    discounts = 1.0 / np.log2(np.arange(n) + 2.0)
+    ideal = np.cumsum(discounts)[np.minimum(n_likes, n) - 1]
+    hits = np.count_nonzero(likes, axis=1)
+    found, regretted = int(hits.sum()), int(np.count_nonzero(labels < 0))
+    return RankingReport(
+        n=n,
+        n_users=int(n_likes.size),
+        precision=float(np.mean(hits / n)),
+        recall=float(np.mean(hits / n_likes)),
+        ndcg=float(np.mean(likes @ discounts / ideal)),
+        likes_shown=found,
+        dislikes_shown=regretted,
+        dislikes_per_like=regretted / found if found else None,
+    )
+
+
+def _labels_at(
+    shown: Positions,
+    users: Positions,
+    places: tuple[Positions, Positions],
+    labels: NDArray[np.int8],
+    n_columns: int,
+) -> NDArray[np.int8]:
+    """Return the held-out label at each place of the lists, 0 for none."""
+    keys = places[0] * n_columns + places[1]
+    order = np.argsort(keys)
+    keys, labels = keys[order], labels[order]
+    # A filled up place must not read as the last column of the row before.
+    wanted = np.where(shown < 0, -1, users[:, None] * n_columns + shown)
+    found = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return np.where(keys[found] == wanted, labels[found], 0).astype(np.int8)
+
+
+def _given_score(scores: Any, shape: tuple[int, int], finder: Any) -> Score:
+    if finder is not None:
+        raise InvalidInputError("A finder goes with a model; add it to the scores yourself.")
+    if callable(scores):
+        return scores  # type: ignore[no-any-return]
+    array = np.asarray(scores)
+    if array.dtype.kind not in "iufb":
+        raise InvalidTypeError(
+            f"scores is of type {type(scores).__name__}; pass a fitted model, an array or a function."
+        )
+    if array.shape != shape:
+        raise InvalidInputError(
+            f"scores has the shape {array.shape} and train {shape}; give every entry a score."
+        )
+    return lambda rows: array[rows]
+
+
+def _check_held_out(places: tuple[Positions, Positions], seen: Any) -> None:
+    """Refuse entries that the scores know nothing of, or have been fitted on."""
+    rows, columns = places
+    if (lost := first_true((rows < 0) | (columns < 0))) is not None:
+        raise InvalidInputError(
+            f"The held-out entry {lost} has an id that the scores do not know; hold out entries "
+            "(Observations.split or folds), not rows or columns."
+        )
+    if (both := int(np.count_nonzero(seen[rows, columns]))) > 0:
+        raise InvalidInputError(
+            f"{both} held-out entries are in train too and could never be shown; split the entries."
+        )

@@ -1,0 +1,226 @@
+"""Fits of the calibrators to held-out scores and labels, each entry with its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.isotonic import isotonic_regression
+
+from tribit.data.ids import first_true
+from tribit.errors import InvalidInputError
+from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt
+from tribit.model.links import Link, Logistic
+from tribit.randomness import RandomState, fold_numbers
+
+Array = NDArray[np.floating[Any]]
+
+#: Newton's method for two unknowns squares its error: these are never used up.
+MAX_STEPS, HALVINGS, LAST_GAIN, ENOUGH = 100, 50, 1e-12, 1e-4
+
+
+def identity(
+    x: ArrayLike,  # noqa: ARG001
+    labels: ArrayLike,  # noqa: ARG001
+    weights: ArrayLike | None = None,  # noqa: ARG001
+    *,
+    link: Link | None = None,
+) -> Identity:
+    """Return the model's own probabilities, whatever was observed: what the others must beat."""
+    return Identity(Logistic() if link is None else link)
+
+
+def platt(
+    x: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None, *, link: Link | None = None
+) -> Platt:
+    """Fit ``P(like) = f(slope x + offset)`` by maximum a posteriori likelihood, with Newton's method.
+
+        min over slope > 0, offset   sum_t w_t l(slope x_t + offset, label_t)
+                                     + slope - log slope + (offset / unit)^2 / 2
+
+    (Platt 1999, "Probabilistic outputs for support vector machines"). In the place of Platt's blurred labels it has a
+    prior: the slope has the Gamma density ``slope exp(-slope)``, whose mode is 1, and the offset is normal around 0,
+    of deviation ``unit = f^-1(0.73)``, log-odds of 1. So the slope is positive and finite for any labels, and without
+    many of them little is changed.
+
+    Parameters
+    ----------
+    x : array-like of shape (n,)
+        Scores of held-out entries.
+    labels : array-like of shape (n,)
+        +1 for a like, -1 for a dislike.
+    weights : array-like of shape (n,), optional
+        How much each entry counts, at least 0. Only their proportions matter: they are scaled to sum to
+        ``(sum w)^2 / sum w^2``, the number of entries that they are worth.
+    link : Link, optional
+        ``f``; logistic by default.
+
+    Examples
+    --------
+    >>> bold = [-4.0, -4.0, -4.0, 4.0, 4.0, 4.0] * 10
+    >>> fitted = platt(bold, [-1, -1, 1, 1, 1, -1] * 10)
+    >>> round(fitted.slope, 2)
+    0.19
+    """
+    curve = Logistic() if link is None else link
+    scores, likes, w = checked(x, labels, weights)
+    unit = curve.level(float(expit(1.0)))
+
+    def value(line: Array) -> float:
+        if line[0] <= 0.0:
+            return np.inf
+        z = line[0] * scores + line[1]
+        losses = np.where(likes, curve.loss(z, 1), curve.loss(z, -1))
+        return float(w @ losses + line[0] - np.log(line[0]) + (line[1] / unit) ** 2 / 2)
+
+    line = np.array([1.0, 0.0])
+    here = value(line)
+    for _ in range(MAX_STEPS):
+        slope, offset = line
+        z = slope * scores + offset
+        first = w * np.where(likes, curve.first(z, 1), curve.first(z, -1))
+        # Where a link is not log-concave a negative curvature would point uphill.
+        second = w * np.maximum(np.where(likes, curve.second(z, 1), curve.second(z, -1)), 0.0)
+        gradient = np.array([first @ scores + 1 - 1 / slope, first.sum() + offset / unit**2])
+        mixed = second @ scores
+        curvature = np.array(
+            [
+                [second @ scores**2 + 1 / slope**2, mixed],
+                [mixed, second.sum() + 1 / unit**2],
+            ]
+        )
+        step = -np.linalg.solve(curvature, gradient)
+        gain = -float(gradient @ step)
+        if gain <= LAST_GAIN * max(1.0, abs(here)):
+            break
+        length = 1.0
+        for _ in range(HALVINGS):
+            reached = value(line + length * step)
+            if reached <= here - ENOUGH * length * gain:
+                break
+            length *= 0.5
+        else:
+            break
+        line, here = line + length * step, reached
+    return Platt(float(line[0]), float(line[1]), curve)
+
+
+def isotonic(
+    x: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    link: Link | None = None,  # noqa: ARG001
+) -> Isotonic:
+    """Fit the line that never falls and is nearest to the labels.
+
+        min over p_1 <= p_2 <= ...   sum_t w_t (p_t - 1[like_t])^2,     entries in the order of x
+
+    by pooling neighbours that fall (Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass
+    probability estimates"). It is also the likeliest such line. A like and a dislike are added at the lowest and at the
+    highest ``x``, so that nothing is said to be certain: the rule of succession for the outermost groups.
+
+    Parameters
+    ----------
+    x, labels, weights
+        As in :func:`platt`.
+    link : ignored
+        The line takes the place of the link.
+    """
+    scores, likes, w = checked(x, labels, weights)
+    ends = np.repeat([scores.min(), scores.max()], 2)
+    scores = np.concatenate([scores, ends])
+    likes = np.concatenate([likes, [True, False, True, False]])
+    w = np.concatenate([w, np.ones(4)])
+    # Equal scores are one group: the order of their labels must not matter.
+    places, group = np.unique(scores, return_inverse=True)
+    total, liked = np.bincount(group, w), np.bincount(group, w * likes)
+    kept = total > 0
+    places, total, liked = places[kept], total[kept], liked[kept]
+    line = isotonic_regression(liked / total, sample_weight=total)
+    # The ends of each level stretch are enough: between them nothing changes.
+    changes = np.abs(np.diff(line)) > 0
+    corner = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])
+    return Isotonic(places[corner], line[corner])
+
+
+#: How each kind is fitted, by its name.
+CALIBRATORS: dict[str, Callable[..., Calibrator]] = {
+    "identity": identity,
+    "platt": platt,
+    "isotonic": isotonic,
+}
+
+
+def calibration_losses(
+    x: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    link: Link | None = None,
+    folds: int = 5,
+    random_state: RandomState = None,
+) -> dict[str, float]:
+    """Return the cross-validated log-loss of each calibrator, weighted; equal ones favour the first, "identity".
+
+    Parameters
+    ----------
+    x, labels, weights, link
+        As in :func:`platt`.
+    folds : int, default=5
+        Each entry is predicted by a calibrator fitted to the other parts.
+    random_state : int, Generator, RandomState or None
+        Draws the parts.
+    """
+    scores, likes, w = checked(x, labels, weights)
+    curve = Logistic() if link is None else link
+    signs = np.where(likes, 1, -1)
+    fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
+    probabilities = {name: np.empty(scores.size) for name in CALIBRATORS}
+    for part in np.unique(fold):
+        test = fold == part
+        train = ~test
+        if not w[train].any():
+            train = np.ones_like(test)  # all the weight is in this part
+        for name, fit in CALIBRATORS.items():
+            fitted = fit(scores[train], signs[train], w[train], link=curve)
+            probabilities[name][test] = fitted(scores[test])
+    smallest = np.finfo(np.float64).tiny
+    return {
+        name: float(np.average(-np.log(np.maximum(np.where(likes, p, 1 - p), smallest)), weights=w))
+        for name, p in probabilities.items()
+    }
+
+
+def check_method(name: Any) -> None:
+    """Refuse a name that no calibrator has."""
+    if not isinstance(name, str) or name not in CALIBRATORS:
+        raise InvalidInputError(
+            f"There is no calibrator {name!r}; use one of {', '.join(CALIBRATORS)}."
+        )
+
+
+def checked(x: Any, labels: Any, weights: Any) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Return finite scores, which are likes, and weights that sum to the number of entries they are worth."""
+    scores, given = np.asarray(x, dtype=np.float64), np.asarray(labels)
+    if scores.ndim != 1 or scores.shape != given.shape or not scores.size:
+        raise InvalidInputError(
+            f"x and labels have the shapes {scores.shape} and {given.shape}; give one label for each score, and at "
+            "least one."
+        )
+    if (odd := first_true(~np.isfinite(scores))) is not None:
+        raise InvalidInputError(f"position {odd}: the score {scores[odd]} is not a finite number.")
+    if (odd := first_true((given != 1) & (given != -1))) is not None:
+        raise InvalidInputError(
+            f"position {odd}: the label {given[odd]} is not +1 (like) or -1 (dislike)."
+        )
+    w = np.ones(scores.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != scores.shape or not np.all((w >= 0.0) & (w < np.inf)) or not w.any():
+        raise InvalidInputError(
+            "weights must be one finite number, at least 0, for each score, and not all of them 0."
+        )
+    w = w / w.max()  # before squares are taken: they may not overflow
+    return scores, given > 0, w * (w.sum() / np.sum(w**2))

@@ -1,0 +1,211 @@
+"""Links: how a hidden real entry ``x`` becomes a like, ``P(like) = f(x)``.
+
+A link carries the entry loss of the paper, ``l(x, +1) = -log f(x)`` and ``l(x, -1) = -log(1 - f(x))``,
+and its first two derivatives in ``x``. Everything is exact in the tails: nothing here overflows, and no
+probability is rounded to 0 before its logarithm is taken.
+
+To add a link, subclass :class:`Link` with the four methods below; ``LINKS`` makes it reachable by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import erfcx, expit, log_ndtr, ndtr
+
+from tribit.checks import check_field, check_positive
+from tribit.errors import InvalidInputError, InvalidTypeError
+
+Array = NDArray[np.floating[Any]]
+Label = Literal[1, -1]
+
+#: The scales of links. The curvature goes with their square, and so does the probit's loss far out: in single precision
+#: some powers of ten further the one is rounded to 0 or the other overflows.
+SCALES = (1e-15, 1e15)
+
+
+class Link(ABC):
+    """``P(like) = f(x)`` with the loss ``l(x, y)`` and its derivatives, elementwise on arrays.
+
+    Every method keeps the dtype of a floating-point ``x``. ``y`` is the number +1 or -1.
+    """
+
+    @abstractmethod
+    def probability(self, x: Array) -> Array:
+        """Return ``f(x)``, the probability of a like."""
+
+    @abstractmethod
+    def loss(self, x: Array, y: Label) -> Array:
+        """Return ``l(x, +1) = -log f(x)`` or ``l(x, -1) = -log(1 - f(x))``."""
+
+    @abstractmethod
+    def first(self, x: Array, y: Label) -> Array:
+        """Return the derivative of ``l(x, y)`` in ``x``."""
+
+    @abstractmethod
+    def second(self, x: Array, y: Label) -> Array:
+        """Return the second derivative of ``l(x, y)`` in ``x``."""
+
+    def level(self, probability: float) -> float:
+        """Return ``x`` with ``f(x) = probability``, which must be inside (0, 1)."""
+        if not 0.0 < probability < 1.0:
+            raise InvalidInputError(
+                f"A probability of {probability!r} has no level: pass one above 0 and below 1."
+            )
+        size = 1.0
+        while not self._at(-size) < probability < self._at(size):
+            size *= 2.0
+        return float(brentq(lambda x: self._at(x) - probability, -size, size, xtol=1e-12))
+
+    def _at(self, x: float) -> float:
+        return float(self.probability(np.array([x]))[0])
+
+    def L_alpha(self, alpha: float) -> float:  # noqa: N802 - the paper's name
+        """Return ``L_alpha = sup |f'| / (f (1 - f))`` over ``|x| <= alpha`` (the paper's constant)."""
+        # f' = -l'(x, +1) f, hence |f'| / (f (1 - f)) = |l'(x, +1)| / (1 - f) = |l'_+| + |l'_-|.
+        return _supremum(
+            lambda x: np.abs(self.first(x, 1)) + np.abs(self.first(x, -1)),
+            check_positive("alpha", alpha),
+        )
+
+    def beta_alpha(self, alpha: float) -> float:
+        """Return ``beta_alpha = sup f (1 - f) / f'^2`` over ``|x| <= alpha`` (the paper's constant)."""
+        # f'^2 / (f (1 - f)) = (f' / f) (f' / (1 - f)), and both factors are first derivatives of l.
+        with np.errstate(divide="ignore", over="ignore"):
+            return _supremum(
+                lambda x: 1.0 / np.abs(self.first(x, 1) * self.first(x, -1)),
+                check_positive("alpha", alpha),
+            )
+
+    def U_alpha(self, alpha: float) -> float:  # noqa: N802 - the paper's name
+        """Return ``U_alpha = sup log(1 / (f (1 - f)))`` over ``|x| <= alpha`` (the paper's constant)."""
+        return _supremum(
+            lambda x: self.loss(x, 1) + self.loss(x, -1), check_positive("alpha", alpha)
+        )
+
+    def curvature(self, alpha: float) -> float:
+        """Return ``sup l''(x, y)`` over both labels and ``|x| <= alpha``: how much one entry can bend a risk."""
+        return _supremum(
+            lambda x: np.maximum(self.second(x, 1), self.second(x, -1)),
+            check_positive("alpha", alpha),
+        )
+
+
+@dataclass(frozen=True)
+class Logistic(Link):
+    """``f(x) = 1 / (1 + exp(-scale x))``; ``l(x, +1) - l(x, -1) = -scale x`` exactly."""
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_field(self, "scale", _check_scale)
+
+    def probability(self, x: Array) -> Array:  # noqa: D102
+        return np.asarray(expit(self.scale * x))
+
+    def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
+        z = (-y * self.scale) * x
+        return np.asarray(np.logaddexp(z, z.dtype.type(0)))
+
+    def first(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray((-y * self.scale) * expit((-y * self.scale) * x))
+
+    def second(self, x: Array, y: Label) -> Array:  # noqa: ARG002, D102
+        z = self.scale * x
+        return np.asarray(self.scale**2 * expit(z) * expit(-z))
+
+
+@dataclass(frozen=True)
+class Probit(Link):
+    """``f(x) = Phi(x / sigma)``, ``Phi`` the normal distribution function."""
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_field(self, "sigma", _check_scale)
+
+    def probability(self, x: Array) -> Array:  # noqa: D102
+        return np.asarray(ndtr(x / self.sigma))
+
+    def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray(-log_ndtr((y / self.sigma) * x))
+
+    def first(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray((-y / self.sigma) * _hazard((y / self.sigma) * x))
+
+    def second(self, x: Array, y: Label) -> Array:  # noqa: D102
+        z = (y / self.sigma) * x
+        hazard = _hazard(z)
+        # h (h + z): the bracket cancels for z << 0, where its series is 1/|z| (1 - 2/z^2 + ...).
+        far = z < -(100.0 if z.dtype == np.float64 else 15.0)
+        safe = np.where(far, z, -1)
+        tail = (1 - 2 / safe**2 + 10 / safe**4) / -safe
+        return np.asarray(hazard * np.where(far, tail, hazard + z) / self.sigma**2)
+
+
+def _hazard(z: Array) -> Array:
+    """Return ``phi(z) / Phi(z)``, by the scaled complementary error function: no 0 / 0 in any tail."""
+    root = z.dtype.type(np.sqrt(0.5))
+    # erfcx is infinite where Phi(z) is 1 to machine precision and phi(z) is 0: the quotient 0 is right.
+    return np.asarray(z.dtype.type(np.sqrt(2 / np.pi)) / erfcx(-root * z))
+
+
+def hazards(z: Array) -> tuple[Array, Array]:
+    """Return ``phi(z) / Phi(z)`` and ``phi(z) / Phi(-z)`` from one error function, the dear part of either."""
+    kind = z.dtype.type
+    size = np.abs(z)
+    tail = erfcx(kind(np.sqrt(0.5)) * size)  # 2 Phi(-size) / exp(-size^2 / 2)
+    bell = np.exp(kind(-0.5) * size * size)
+    far = kind(np.sqrt(2 / np.pi)) / tail
+    near = kind(np.sqrt(0.5 / np.pi)) * bell / (1 - kind(0.5) * bell * tail)
+    return np.where(z > 0, near, far), np.where(z > 0, far, near)
+
+
+def _supremum(function: Any, alpha: float) -> float:
+    """Return the largest value of a smooth function on ``[-alpha, alpha]``."""
+    grid = np.linspace(-alpha, alpha, 2001)
+    values = function(grid)
+    if not np.all(np.isfinite(values)):
+        return float("inf")
+    best = int(np.argmax(values))
+    bounds = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+    refined = minimize_scalar(
+        lambda x: -float(function(np.array([x]))[0]), bounds=bounds, method="bounded"
+    )
+    return max(float(values[best]), -float(refined.fun))
+
+
+def _check_scale(name: str, value: Any) -> float:
+    """Return a scale at which losses and derivatives of entries up to 1000 are finite, and the curvature is not 0."""
+    scale = check_positive(name, value)
+    if not SCALES[0] <= scale <= SCALES[1]:
+        raise InvalidInputError(
+            f"{name} must be from {SCALES[0]:g} to {SCALES[1]:g}, where the link can be computed; got {value!r}."
+        )
+    return scale
+
+
+def draw_labels(x: Array, link: Link, draws: np.random.Generator) -> NDArray[np.int8]:
+    """Return +1 with probability ``f(x)``, else -1, independently for each entry of an array of any shape."""
+    return np.where(draws.random(x.shape) < link.probability(x), 1, -1).astype(np.int8)
+
+
+LINKS: dict[str, type[Link]] = {"logistic": Logistic, "probit": Probit}
+
+
+def as_link(link: str | Link) -> Link:
+    """Return the link itself, or the one of that name with its default scale."""
+    if isinstance(link, Link):
+        return link
+    if not isinstance(link, str):
+        raise InvalidTypeError(
+            f"link must be one of {', '.join(LINKS)} or a Link object; got {type(link).__name__}."
+        )
+    if link not in LINKS:
+        raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
+    return LINKS[link]()

@@ -1,0 +1,342 @@
+"""``tribit compare``: every system on the same data, how well it predicts held-out signs and how long it takes."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tribit.backends.threads import count_jobs
+from tribit.data.observations import Observations
+from tribit.datasets import coat, movielens100k, senate
+from tribit.errors import InvalidInputError, TribitError
+from tribit.factor_model import FactorModel
+from tribit.metrics.entries import evaluate
+from tribit.model.links import Logistic
+from tribit.paper.experiments.journal import Journal, Row
+from tribit.paper.experiments.output import (
+    VERSIONS,
+    journal_header,
+    journal_path,
+    results_folder,
+    write_csv,
+    write_text,
+)
+from tribit.paper.experiments.runner import Pool, Results, Study, Task, progress_bar
+from tribit.paper.experiments.statistics import markdown_table
+from tribit.paper.systems import SYSTEMS
+from tribit.simulate import low_rank_target, observe, quantise
+
+__all__ = ["DATA", "GRIDS", "Compared", "compare", "compare_all"]
+
+#: What is fitted on, and what is predicted.
+Parts: TypeAlias = tuple[Observations, Observations]
+
+#: Share of the Senate's votes, and of the unseen drawn entries, that are predicted.
+HELD_OUT = 0.1
+
+
+#: The settings among which each system chooses.
+GRIDS: dict[str, list[dict[str, Any]]] = {
+    "tribit": [{}],  # it chooses by itself
+    "alternating-least-squares": [
+        {"rank": rank, "l2": l2} for rank in (3, 10) for l2 in (1.0, 4.0)
+    ],
+    "nuclear-norm": [{"budget_share": share} for share in (0.7, 0.8, 0.9)],
+    "max-norm-least-squares": [{"radius": radius} for radius in (0.5, 1.0, 2.0)],
+    "singular-value-thresholding": [{}],
+    "conditional-gradient": [{"loss": "squared"}, {"loss": "likelihood"}],
+    "trace-norm-likelihood": [
+        {"alpha": alpha, "rank": rank} for alpha in (1.0, 3.0) for rank in (1, 5)
+    ],
+    "max-norm-likelihood": [{"alpha": alpha, "radius": alpha} for alpha in (0.5, 1.0, 2.0)],
+    "pu": [{"loss": "likelihood"}, {"loss": "squared"}],
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One system on one data set.
+
+    Attributes
+    ----------
+    system, data : str
+        Names, as in ``SYSTEMS`` and ``DATA``.
+    parameters : str
+        What was chosen on held-out training entries.
+    sign_error, log_loss : float or None
+        On the test entries; None where the fit failed.
+    auc : float or None
+        Probability that a like is ranked above a dislike.
+    seconds : float
+        Of the last fit alone, with the chosen parameters, on one core; of search and fit for ``tribit``, which chooses
+        in its fit.
+    failure : str
+        Why there is no result, in one sentence; empty where there is one.
+    """
+
+    system: str
+    data: str
+    parameters: str
+    sign_error: float | None
+    log_loss: float | None
+    auc: float | None
+    seconds: float
+    failure: str = ""
+
+
+def compare(
+    train: Observations,
+    test: Observations,
+    *,
+    systems: Iterable[str] | None = None,
+    data: str = "",
+    random_state: int = 0,
+) -> list[Compared]:
+    """Fit systems on ``train``, each with the best of a few settings, and predict ``test``.
+
+    A system's settings are those of :data:`GRIDS`. The one with the smallest log-loss on a tenth of the training
+    entries is fitted again on all of them.
+
+    Parameters
+    ----------
+    train, test : Observations
+        Likes and dislikes of one matrix, none in both.
+    systems : iterable of str, optional
+        Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
+    data : str
+        What to call the data.
+    random_state : int
+        The seed of what is held out, and of every system that has one.
+
+    Returns
+    -------
+    list of Compared
+        In the order of the systems.
+
+    Examples
+    --------
+    >>> from tribit.simulate import low_rank_target, observe, quantise
+    >>> from tribit import Logistic
+    >>> Y = quantise(low_rank_target((60, 50), 2, alpha=4.0, random_state=0), Logistic(), random_state=1)
+    >>> train, test = observe(Y, 0.3, random_state=2).split(0.2, random_state=3)
+    >>> [result.system for result in compare(train, test, systems=["alternating-least-squares"])]
+    ['alternating-least-squares']
+    """
+    return [_compared(name, data, train, test, random_state) for name in check_systems(systems)]
+
+
+def check_systems(systems: Iterable[str] | None) -> list[str]:
+    """Return the names of systems, all of them by default, or name the first that there is not."""
+    names = list(SYSTEMS) if systems is None else list(systems)
+    for name in names:
+        if name not in SYSTEMS:
+            raise InvalidInputError(
+                f"There is no system {name!r}; use some of {', '.join(SYSTEMS)}."
+            )
+    return names
+
+
+def _compared(
+    name: str, data: str, train: Observations, test: Observations, random_state: int
+) -> Compared:
+    began = time.perf_counter()
+    try:
+        chosen = _choose(name, train, random_state)
+        began = time.perf_counter()
+        model = _fitted(name, chosen, train, random_state)
+    except TribitError as error:
+        seconds = time.perf_counter() - began
+        return Compared(name, data, "", None, None, None, seconds, str(error))
+    seconds = time.perf_counter() - began
+    found = evaluate(model, test)
+    words = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
+    search = getattr(model, "search_", None)
+    if search is not None and search.best is not None:
+        words = str(search.best.settings)
+    return Compared(name, data, words, found.sign_error, found.log_loss, found.auc, seconds)
+
+
+def _choose(name: str, train: Observations, random_state: int) -> dict[str, Any]:
+    grid = GRIDS[name]
+    if len(grid) == 1:
+        return grid[0]
+    part, held_out = train.split(HELD_OUT, random_state=random_state)
+    losses = [
+        evaluate(_fitted(name, setting, part, random_state), held_out).log_loss for setting in grid
+    ]
+    return grid[int(np.argmin(losses))]
+
+
+def _fitted(
+    name: str, setting: dict[str, Any], train: Observations, random_state: int
+) -> FactorModel:
+    model: FactorModel = SYSTEMS[name](**setting)
+    # The share that is unobserved, for the systems that must be told; times of one core each.
+    common = {"rho": 1.0 - train.density, "random_state": random_state, "n_jobs": 1}
+    model.set_params(**{key: value for key, value in common.items() if key in model.get_params()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a limit on iterations shows in the error
+        model.fit(train)
+    return model
+
+
+def _synthetic(_: Path | None, seed: int) -> Parts:
+    draws = np.random.Generator(np.random.PCG64([seed, 4]))
+    M = low_rank_target((300, 300), 5, alpha=1.0, random_state=draws)
+    Y = quantise(M, Logistic(7.0), random_state=draws)
+    seen = observe(Y, 0.7, random_state=draws)
+    hidden = np.ones(Y.shape, dtype=bool)
+    hidden[seen.rows, seen.columns] = False
+    rows, columns = np.nonzero(hidden & (draws.random(Y.shape) < HELD_OUT))
+    return seen, Observations.from_pairs(rows, columns, Y[rows, columns], shape=Y.shape)
+
+
+def _films(folder: Path | None, seed: int) -> Parts:
+    part = movielens100k(folder).split(seed)
+    return part.train, part.test
+
+
+def _votes(folder: Path | None, seed: int) -> Parts:
+    return senate(_given(folder)).split(HELD_OUT, random_state=seed)
+
+
+def _coats(folder: Path | None, _: int) -> Parts:
+    parts = coat(_given(folder))
+    return parts.train.observations(), parts.test.observations()
+
+
+def _given(folder: Path | None) -> Path:
+    if folder is None:
+        raise InvalidInputError("These data have no download: say where they are (data=).")
+    return folder
+
+
+#: What the systems are compared on: drawn data, ratings, votes, and ratings of items drawn at random.
+DATA: dict[str, Callable[[Path | None, int], Parts]] = {
+    "synthetic": _synthetic,
+    "ml-100k": _films,
+    "senate": _votes,
+    "coat": _coats,
+}
+
+
+def compare_all(
+    folder: Path | None = None,
+    *,
+    on: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+    out: str | os.PathLike[str] = "comparison",
+    n_jobs: int = 1,
+    seed: int = 0,
+    shown: bool = True,
+) -> tuple[list[Compared], list[Path]]:
+    """Compare systems on several data sets, keeping each result in ``out`` as it comes.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Holds ``ml-100k``, ``senate`` and ``coat``. Without it the drawn data alone are used.
+    on : sequence of str, optional
+        Names in :data:`DATA`; by default those that the folder has.
+    systems : sequence of str, optional
+        Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
+    out : path
+        For ``comparison.csv``, ``comparison.md`` and the journal from which a stopped run goes on.
+    n_jobs : int
+        Processes; each fit has one core.
+    seed : int
+        Of draws, splits and starts.
+    shown : bool
+        Whether a terminal shows a progress bar.
+
+    Returns
+    -------
+    results, files
+        Everything that was compared, and what was written.
+    """
+    names = _present(folder) if on is None else list(on)
+    place = None if folder is None else Path(folder).resolve()
+    study = comparison_study(names, check_systems(systems), place, seed)
+    where = results_folder(out)
+    pool = Pool(count_jobs(n_jobs))
+    try:
+        with (
+            progress_bar(shown=shown) as begin,
+            Journal(journal_path(where, study), journal_header(study)) as journal,
+        ):
+            rows = pool.finish(study, journal, begin("comparing", study.n_tasks))
+    finally:
+        pool.close()
+    results = [Compared(**row) for row in rows]
+    files = [where / "comparison.csv", where / "comparison.md"]
+    write_csv(files[0], rows, {"seed": seed} | VERSIONS)
+    write_text(files[1], comparison_table(results))
+    return results, files
+
+
+def comparison_table(results: Sequence[Compared]) -> str:
+    """Return the sign error, AUC and seconds of every system on every data set, in Markdown."""
+    data = list(dict.fromkeys(result.data for result in results))
+    found = {(result.system, result.data): result for result in results}
+    systems = list(dict.fromkeys(result.system for result in results))
+    return markdown_table(
+        ("system", *data),
+        ((system, *(_cell(found[system, name]) for name in data)) for system in systems),
+    )
+
+
+def _cell(result: Compared) -> str:
+    if result.sign_error is None:
+        return "-"
+    auc = "-" if result.auc is None else f"{result.auc:.3f}"
+    return f"{result.sign_error:.4f} / {auc} / {result.seconds:.2f} s"
+
+
+def _present(folder: Path | None) -> list[str]:
+    if folder is None:
+        return ["synthetic"]
+    if not Path(folder).is_dir():
+        raise InvalidInputError(
+            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are."
+        )
+    return ["synthetic", *(name for name in list(DATA)[1:] if (Path(folder) / name).exists())]
+
+
+def comparison_study(
+    data: Sequence[str], systems: Sequence[str], folder: Path | None, seed: int
+) -> Study:
+    """Return a task for every system on every data set, each of which must be there."""
+    for name in data:
+        load(name, folder, seed)
+
+    def tasks(_: Results) -> list[Task]:
+        return [
+            Task(f"{name} {system}", compare_one, (name, system, folder, seed))
+            for name in data
+            for system in systems
+        ]
+
+    parameters: dict[str, Any] = {"seed": seed, "data": list(data), "systems": list(systems)}
+    return Study("compare", parameters, (tasks,), n_tasks=len(data) * len(systems))
+
+
+def compare_one(name: str, system: str, folder: Path | None, seed: int) -> list[Row]:
+    """Fit one system on one data set."""
+    train, test = load(name, folder, seed)
+    return [asdict(_compared(system, name, train, test, seed))]
+
+
+@lru_cache(maxsize=4)
+def load(name: str, folder: Path | None, seed: int) -> Parts:
+    """Return the parts of a data set."""
+    if name not in DATA:
+        raise InvalidInputError(f"There are no data {name!r}; use some of {', '.join(DATA)}.")
+    return DATA[name](folder, seed)

@@ -1,0 +1,135 @@
+"""Fig. 4: the sign error on held-out MovieLens ratings over the whole simplex of mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tribit.datasets import MOVIELENS_LICENCE
+from tribit.paper.experiments.exhibit import Claims, Exhibit
+from tribit.paper.experiments.fig3 import inside_claim
+from tribit.paper.experiments.films import (
+    CHOSEN,
+    JUDGE,
+    MEAN,
+    OVERALL,
+    PN,
+    SAME,
+    TUNED,
+    TUNED_RADII,
+    ZERO,
+    films_study,
+)
+from tribit.paper.experiments.journal import Row
+from tribit.paper.experiments.runner import Study
+from tribit.paper.experiments.settings import Settings, simplex
+from tribit.paper.experiments.statistics import (
+    Claim,
+    Errors,
+    best,
+    comparison,
+    errors_by_mixture,
+    markdown_table,
+    spread,
+    written,
+)
+from tribit.paper.experiments.ternary import Triangle, plot_triangles
+
+
+def _study(settings: Settings, data: Path | None) -> Study:
+    return films_study(settings, simplex(5 if settings.quick else 10), data)
+
+
+def _maps(rows: list[Row]) -> Iterator[tuple[str, str, Errors]]:
+    """Yield a way, where X is cut into signs, and the errors on the test part."""
+    for way in (CHOSEN, SAME, TUNED):
+        for cut in (MEAN, ZERO):
+            those = [
+                row
+                for row in rows
+                if (row["way"], row["cut"], row["part"], row["rating"])
+                == (way, cut, "test", OVERALL)
+            ]
+            if those:
+                yield way, cut, errors_by_mixture(those, "error")
+
+
+def _claims(rows: list[Row], _: Mapping[str, list[Row]]) -> Claims:
+    claims: Claims = {}
+    for way, cut, errors in _maps(rows):
+        found = best(errors, lambda mixture: mixture != PN)
+        verdict, measured = comparison(written(found), errors[found], "PN", errors[PN])
+        alone = Claim("(figure) the best mixture beats PN alone", measured, verdict)
+        claims[f"{way}; cut at {cut}"] = [inside_claim(errors), alone]
+    return claims
+
+
+def _numbers(rows: list[Row]) -> str:
+    lines = []
+    for way, cut, errors in _maps(rows):
+        found = best(errors, lambda mixture: mixture != PN)
+        lines.append((way, cut, spread(errors[PN]), f"{spread(errors[found])} at {written(found)}"))
+    table = markdown_table(("way", "cut at", "PN", "best mixture"), lines)
+    return "\n\n".join([table, *filter(None, (_chosen(rows), _radii(rows))), MOVIELENS_LICENCE])
+
+
+def _radii(rows: list[Row]) -> str:
+    """Say how often a chosen radius is at an end of its grid."""
+    found = [row["radius"] for row in rows if row["way"] == TUNED and _is_judge(row)]
+    if not found:
+        return ""
+    low, high = (found.count(end) for end in (TUNED_RADII[0], TUNED_RADII[-1]))
+    return (
+        f"Of {len(found)} fits {low} chose the smallest radius on offer, {TUNED_RADII[0]:g}, and {high} the largest, "
+        f"{TUNED_RADII[-1]:g}."
+    )
+
+
+def _is_judge(row: Row) -> bool:
+    return bool(row["chosen"]) and (row["part"], row["cut"], row["rating"]) == (*JUDGE, OVERALL)
+
+
+def _chosen(rows: list[Row]) -> str:
+    """Say which alpha and r PN chose."""
+    found = {
+        row["split"]: (row["alpha"], row["rank"])
+        for row in rows
+        if row["way"] == CHOSEN and row["chosen"]
+    }
+    counted = sorted(set(found.values()))
+    places = list(found.values())
+    each = ", ".join(
+        f"alpha = {pair[0]:g} with r = {pair[1]} on {places.count(pair)}" for pair in counted
+    )
+    return f"Of {len(places)} splits PN chose {each}." if places else ""
+
+
+def _draw(rows: list[Row], stem: Path) -> list[Path]:
+    written_paths = []
+    for way, suffix in ((CHOSEN, ""), (TUNED, ""), (SAME, "-alpha-1")):
+        triangles = [
+            Triangle(
+                f"cut at {cut}",
+                np.array(list(errors)),
+                np.array([values.mean() for values in errors.values()]),
+                None,
+            )
+            for found, cut, errors in _maps(rows)
+            if found == way
+        ]
+        if triangles:
+            place = stem.with_name(stem.name + suffix)
+            written_paths += plot_triangles(place, triangles, label="test error", note=way)
+    return written_paths
+
+
+EXHIBIT = Exhibit(
+    "fig4",
+    "Fig. 4: test error over the mixtures (PN, PU, NU), MovieLens 100k",
+    _study,
+    _claims,
+    _numbers,
+    _draw,
+)

@@ -1,0 +1,297 @@
+"""Experiment 3 of the paper: the signs of MovieLens ratings, under each mixture of the risks.
+
+A trial is a split of the ratings: a twentieth each for validation and test. As in the paper, PN alone first chooses
+alpha and r on the validation part; the mixtures then share them. The paper's other experiments have alpha = 1 and
+r = 10, so these are run as well: which alpha PN is given decides whether a mixture can gain on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends.objective import Objective
+from tribit.data.observations import Observations
+from tribit.datasets import movielens100k
+from tribit.datasets.ratings import Ratings, Split
+from tribit.errors import InvalidInputError
+from tribit.model.constraints import MaxNorm
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic
+from tribit.model.risks import tri
+from tribit.paper.experiments.iteration import iterate
+from tribit.paper.experiments.journal import Row
+from tribit.paper.experiments.runner import Results, Study, Task
+from tribit.paper.experiments.settings import WEIGHTS, Mixture, Settings
+from tribit.solvers import Newton
+from tribit.solvers.loop import Stopping
+
+Array = NDArray[np.floating[Any]]
+Pair = tuple[Array, Array]
+
+LINK = Logistic(1.0)
+PN: Mixture = (1.0, 0.0, 0.0)
+#: What alpha and r may be, and the steps that are tried with them.
+ALPHAS, RANKS, STEPS = (1.0, 2.0, 4.0, 8.0), (2, 5, 10), (1e-2, 3e-3, 1e-3)
+QUICK_ALPHAS, QUICK_RANKS, QUICK_STEPS = (2.0, 8.0), (10,), (1e-2, 3e-3)
+#: How alpha and r come about.
+CHOSEN, SAME, TUNED = "alpha and r chosen by PN", "alpha = 1 and r = 10", "radius chosen"
+#: Radii of the tuned protocol, whose rank is 10.
+TUNED_RADII = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+#: Where an estimate is cut into signs: at the mean of X, as the paper does, or at 0.
+MEAN, ZERO = "mean(X)", "0"
+#: By which a step, alpha, r or radius is chosen.
+JUDGE = ("validation", MEAN)
+#: The float of the tiles: five digits of an error rate do not ask for more.
+DTYPE = "float32"
+MAX_ITER, TOL = 300, 1e-3
+OVERALL = "all"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """An estimate of one split, and the choices behind it."""
+
+    U: Array
+    V: Array
+    choices: Row
+
+
+def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | None) -> Study:
+    """Return the tasks of Fig. 4 and Table 1, which share every fit."""
+    ratings = movielens100k(data)
+    load_split(data, settings.seed)  # what cannot be split is said now, not by a worker
+    trials = range(settings.n_trials)
+    steps = _steps(settings)
+
+    def select(_: Results) -> list[Task]:
+        arguments = [(data, settings.seed + trial, settings.quick, steps) for trial in trials]
+        return [
+            Task(f"select {trial}", select_by_pn, given)
+            for trial, given in zip(trials, arguments, strict=True)
+        ]
+
+    def mix(results: Results) -> list[Task]:
+        tasks = []
+        for trial in trials:
+            for way, alpha, rank in _ways(results[f"select {trial}"]):
+                where = (data, settings.seed + trial, way, alpha, rank, steps)
+                tasks += [
+                    Task(f"{trial} {way} {mixture}", fit_paper, (*where, mixture))
+                    for mixture in mixtures
+                ]
+        return tasks
+
+    def tune(_: Results) -> list[Task]:
+        return [
+            Task(f"{trial} {mixture}", fit_tuned, (data, settings.seed + trial, mixture))
+            for trial in trials
+            for mixture in mixtures
+        ]
+
+    parameters = settings.described() | {
+        "data": fingerprint(ratings),
+        "step": list(steps) if settings.protocol == "paper" else None,
+        "mixtures": [list(mixture) for mixture in mixtures],
+    }
+    if settings.protocol == "tuned":
+        count = settings.n_trials * len(mixtures)
+        return Study("movielens", parameters, (tune,), n_tasks=count)
+    count = settings.n_trials * (1 + 2 * len(mixtures))
+    return Study("movielens", parameters, (select, mix), n_tasks=count)
+
+
+def select_by_pn(data: Path | None, split: int, quick: bool, steps: Sequence[float]) -> list[Row]:
+    """Fit PN for every alpha, r and step; say how each does on the validation part."""
+    part = load_split(data, split)
+    objective = _objective(part, PN)
+    rows = []
+    for alpha in QUICK_ALPHAS if quick else ALPHAS:
+        for rank in QUICK_RANKS if quick else RANKS:
+            for fit in _paper_fits(objective, split, alpha, rank, steps):
+                rows.append(_judged(part, split, CHOSEN, PN, fit) | {"chosen": False})
+    return rows
+
+
+def fit_paper(
+    data: Path | None,
+    split: int,
+    way: str,
+    alpha: float,
+    rank: int,
+    steps: Sequence[float],
+    mixture: Mixture,
+) -> list[Row]:
+    """Iterate as the paper does with each step; report the one that does best on the validation part."""
+    part = load_split(data, split)
+    objective = _objective(part, mixture)
+    fits = list(_paper_fits(objective, split, alpha, rank, steps))
+    return _best_of(part, data, split, way, mixture, fits)
+
+
+def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
+    """Minimise inside growing max-norm balls, each from the last; report the best on the validation part."""
+    part = load_split(data, split)
+    objective = _objective(part, mixture)
+    U, V = _small_start(part.train.shape, TUNED_RADII[0], 10, split)
+    factors = Factors.of(*MaxNorm(TUNED_RADII[0]).project(U, V))
+    nothing = np.random.Generator(np.random.PCG64(0))  # the solver draws none
+    fits = []
+    for radius in TUNED_RADII:
+        stopping = Stopping(max_iter=60, tol=1e-4)
+        solved = Newton().minimise(objective, [MaxNorm(radius)], factors, stopping, nothing)
+        factors = solved.factors
+        choices = {"radius": radius, "rank": 10, "iterations": solved.n_iter}
+        fits.append(Fit(factors.row_factors, factors.column_factors, choices))
+    return _best_of(part, data, split, TUNED, mixture, fits)
+
+
+@lru_cache(maxsize=2)
+def load_split(data: Path | None, split: int) -> Split:
+    """Return the ratings' split of that number, a twentieth each for test and validation."""
+    ratings = _ratings(data)
+    if len(ratings) < 20:
+        raise InvalidInputError(
+            f"{len(ratings)} ratings are too few for the paper's split into training, validation and test."
+        )
+    held_out = len(ratings) // 20
+    return ratings.split(split, test=held_out, validation=held_out)
+
+
+def fingerprint(ratings: Ratings) -> str:
+    """Return a hash of who rated what how, in whatever order the file had it."""
+    order = np.lexsort((ratings.items, ratings.users))
+    whole = hashlib.sha256()
+    for values in (ratings.users, ratings.items, ratings.ratings):
+        whole.update(np.ascontiguousarray(values[order]).tobytes())
+    return whole.hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def _ratings(data: Path | None) -> Ratings:
+    return movielens100k(data)
+
+
+@lru_cache(maxsize=1)
+def _stars(data: Path | None) -> NDArray[np.int8]:
+    """Return every rating in its cell; a small table, of which single cells are looked up."""
+    ratings = _ratings(data)
+    table = np.zeros(ratings.shape, dtype=np.int8)
+    users = np.searchsorted(np.asarray(ratings.user_ids), ratings.users)
+    items = np.searchsorted(np.asarray(ratings.item_ids), ratings.items)
+    table[users, items] = ratings.ratings
+    return table
+
+
+def _steps(settings: Settings) -> tuple[float, ...]:
+    if settings.step is not None:
+        return (settings.step,)
+    return QUICK_STEPS if settings.quick else STEPS
+
+
+def _ways(selection: list[Row]) -> list[tuple[str, float, int]]:
+    best = min(selection, key=lambda row: row["error"])
+    return [(CHOSEN, best["alpha"], best["rank"]), (SAME, 1.0, 10)]
+
+
+def _objective(part: Split, mixture: Mixture) -> Objective:
+    risk = tri(*mixture, rho=1.0 - part.train.density)
+    return Objective(part.train, LINK, risk, dtype=DTYPE)
+
+
+def _paper_fits(
+    objective: Objective, split: int, alpha: float, rank: int, steps: Sequence[float]
+) -> Iterable[Fit]:
+    start = _small_start(objective.shape, min(alpha, 1.0), rank, split)
+    radius = float(alpha * np.sqrt(rank))
+    for step in steps:
+        settled = iterate(
+            objective,
+            start,
+            radius=radius,
+            alpha=alpha,
+            step=step,
+            max_iter=MAX_ITER,
+            tol=TOL,
+        )
+        choices = {
+            "alpha": alpha,
+            "rank": rank,
+            "radius": radius,
+            "step": step,
+            "iterations": settled.n_iter,
+            "at_rest": settled.at_rest,
+        }
+        yield Fit(settled.U, settled.V, choices)
+
+
+def _small_start(shape: tuple[int, int], size: float, rank: int, split: int) -> Pair:
+    draws = np.random.Generator(np.random.PCG64([split, 1]))
+    scale = np.sqrt(0.1 * size) / rank**0.25
+    U = draws.standard_normal((shape[0], rank)) * scale
+    return U, draws.standard_normal((shape[1], rank)) * scale
+
+
+def _best_of(
+    part: Split, data: Path | None, split: int, way: str, mixture: Mixture, fits: list[Fit]
+) -> list[Row]:
+    """Report each fit's validation error, and every error of the one with the smallest."""
+    judged = [_judged(part, split, way, mixture, fit) for fit in fits]
+    best = int(np.argmin([row["error"] for row in judged]))
+    others = [row | {"chosen": False} for place, row in enumerate(judged) if place != best]
+    return others + list(_every_error(part, data, split, way, mixture, fits[best]))
+
+
+def _judged(part: Split, split: int, way: str, mixture: Mixture, fit: Fit) -> Row:
+    name, cut = JUDGE
+    wrong = _wrong(getattr(part, name), fit, cut)
+    return _row(split, way, mixture, fit, name, cut, OVERALL, wrong)
+
+
+def _every_error(
+    part: Split, data: Path | None, split: int, way: str, mixture: Mixture, fit: Fit
+) -> Iterable[Row]:
+    for name in ("validation", "test"):
+        entries = getattr(part, name)
+        stars = _stars(data)[entries.rows, entries.columns]
+        for cut in (MEAN, ZERO):
+            wrong = _wrong(entries, fit, cut)
+            yield _row(split, way, mixture, fit, name, cut, OVERALL, wrong) | {"chosen": True}
+            for rating in range(1, 6):
+                those = wrong[stars == rating]
+                if those.size:
+                    row = _row(split, way, mixture, fit, name, cut, str(rating), those)
+                    yield row | {"chosen": True}
+
+
+def _wrong(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
+    x = np.einsum("tk,tk->t", fit.U[entries.rows], fit.V[entries.columns])
+    # The mean of X over all entries, from the sums of the factors alone.
+    mean = float(fit.U.mean(axis=0) @ fit.V.mean(axis=0))
+    return np.asarray((x >= (mean if cut == MEAN else 0.0)) != (entries.labels > 0))
+
+
+def _row(
+    split: int,
+    way: str,
+    mixture: Mixture,
+    fit: Fit,
+    part: str,
+    cut: str,
+    rating: str,
+    wrong: NDArray[np.bool_],
+) -> Row:
+    return (
+        {"split": split, "way": way}
+        | dict(zip(WEIGHTS, mixture, strict=True))
+        | fit.choices
+        | {"part": part, "cut": cut, "rating": rating, "entries": int(wrong.size)}
+        | {"error": float(np.mean(wrong))}
+    )

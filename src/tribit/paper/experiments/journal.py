@@ -1,0 +1,147 @@
+"""A study's results on disk, one line for each finished task, so that a killed run can go on.
+
+The first line says what the results are of: the study, its parameters, and the versions that compute it. A line is
+on disk before the next task is counted as done; a line cut short by a kill is dropped and its task done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from tribit.data.locks import take_lock
+from tribit.errors import InvalidInputError
+
+#: One line of a tidy table.
+Row: TypeAlias = dict[str, Any]
+
+
+class Journal:
+    """Finished tasks and their rows, in a file that only grows.
+
+    Parameters
+    ----------
+    path : Path
+        The file; made, with its folder, when it is not there.
+    header : dict
+        What the results are of, in values that JSON has. A file that says otherwise is refused.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+        self.path, self.header = path, json.loads(json.dumps(header))
+        self.rows: dict[str, list[Row]] = {}
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        check_header(self.path, self.header)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b")
+        except OSError as error:
+            raise InvalidInputError(
+                f"{str(self.path)!r} cannot be written ({error.strerror}); choose another folder."
+            ) from error
+        try:
+            self._lock()
+            whole, self.rows = _read(self.path)
+            self._file.truncate(whole)
+            if not whole:
+                self._write(self.header)
+        except BaseException:
+            self._file.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def add(self, key: str, rows: list[Row]) -> None:
+        """Put a finished task on disk."""
+        self._write({"key": key, "rows": rows})
+        self.rows[key] = json.loads(json.dumps(rows))  # what a resumed run would read
+
+    def _write(self, value: Any) -> None:
+        line = _line(value)
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise InvalidInputError(
+                f"{str(self.path)!r} could not be written ({error.strerror}); free some space, and the same command "
+                "continues."
+            ) from error
+
+    def _lock(self) -> None:
+        try:
+            taken = take_lock(self._file)
+        except OSError:
+            taken = sys.platform == "win32"  # there two runs in one folder are not kept apart
+        if not taken:
+            raise InvalidInputError(
+                f"{str(self.path)!r} is in use by another run; wait for it, or choose another folder."
+            )
+
+
+def read_journal(path: Path, header: dict[str, Any]) -> dict[str, list[Row]] | None:
+    """Return the finished tasks of a journal with just this header, None where there is none such."""
+    try:
+        check_header(path, header)
+        return _read(path)[1]
+    except (InvalidInputError, OSError):
+        return None
+
+
+def check_header(path: Path, header: dict[str, Any]) -> None:
+    """Refuse a journal of something else. A missing one, or one cut short in its first line, is in order."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        first = file.readline()
+    if not first.endswith(b"\n") and _line(header).startswith(first):
+        return  # killed before the first line was whole
+    try:
+        found = json.loads(first)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "study" not in found:
+        raise InvalidInputError(
+            f"{str(path)!r} is not a journal that tribit wrote; choose another folder."
+        )
+    wanted = json.loads(_line(header))
+    for name in [*wanted, *found]:
+        if found.get(name) != wanted.get(name):
+            raise InvalidInputError(
+                f"{str(path)!r} holds results with {name} = {json.dumps(found.get(name))}, and this run has {name} = "
+                f"{json.dumps(wanted.get(name))}; choose another folder, or the same options and versions."
+            )
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def _read(path: Path) -> tuple[int, dict[str, list[Row]]]:
+    """Return how many bytes are whole lines, and the tasks they hold."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    rows = {}
+    for number, line in enumerate(content[:whole].splitlines()[1:], start=2):
+        try:
+            entry = json.loads(line)
+            rows[entry["key"]] = entry["rows"]
+        except (ValueError, KeyError, TypeError):
+            raise InvalidInputError(
+                f"Line {number} of the journal {str(path)!r} is damaged; choose another folder, or delete the file "
+                "to begin again."
+            ) from None
+    return whole, rows

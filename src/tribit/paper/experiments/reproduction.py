@@ -1,0 +1,190 @@
+"""``tribit reproduce``: run the studies behind figures and tables, and write what each of them shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tribit.backends.threads import count_jobs
+from tribit.errors import InvalidInputError
+from tribit.paper.experiments import fig1, fig2, fig3, fig4, table1
+from tribit.paper.experiments.exhibit import Claims, Exhibit
+from tribit.paper.experiments.journal import Journal, Row, check_header, read_journal
+from tribit.paper.experiments.output import (
+    VERSIONS,
+    journal_header,
+    journal_path,
+    results_folder,
+    write_csv,
+    write_text,
+)
+from tribit.paper.experiments.runner import Pool, Study, progress_bar
+from tribit.paper.experiments.settings import Settings
+from tribit.paper.experiments.statistics import CAVEAT, claims_table
+from tribit.plots.canvas import check_pictures
+
+EXHIBITS = {module.EXHIBIT.name: module.EXHIBIT for module in (fig1, fig2, fig3, fig4, table1)}
+#: Every one of them.
+ALL = "all"
+QUICK = "Quick: coarse grids and few trials, to see the figures and not to conclude from."
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure or table that was made: the claims behind it and the files that show it."""
+
+    name: str
+    title: str
+    claims: Claims
+    files: list[Path]
+
+
+def reproduce(
+    which: str = ALL,
+    *,
+    out: str | os.PathLike[str] = "reproduction",
+    settings: Settings | None = None,
+    data: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    shown: bool = True,
+) -> list[Reproduction]:
+    """Make a figure or a table of the paper again, or all of them.
+
+    Results are kept in ``out`` as they come. A run that was stopped, even killed, goes on from there when it is
+    called again, and ends with the same tables as one that was not.
+
+    Parameters
+    ----------
+    which : {"fig1", "fig2", "fig3", "fig4", "table1", "all"}
+        What to make.
+    out : path
+        A folder for results, pictures and summaries; made where it is not there. One that holds results of other
+        settings or versions is refused, and left as it is.
+    settings : Settings, optional
+        How many trials, which seed, which protocol.
+    data : path, optional
+        Where MovieLens 100k is, for fig4 and table1; without it the data are downloaded.
+    n_jobs : int or None
+        Processes; every core by default. The results do not depend on it.
+    shown : bool
+        Whether a terminal shows a progress bar.
+
+    Returns
+    -------
+    list of Reproduction
+        One for each figure or table.
+    """
+    settings = settings or Settings()
+    exhibits = _exhibits(which)
+    check_pictures()
+    jobs = count_jobs(n_jobs)
+    place = None if data is None else Path(data).resolve()
+    studies = {exhibit.name: exhibit.study(settings, place) for exhibit in exhibits}
+    folder = results_folder(out)
+    for exhibit in exhibits:
+        _check_free(folder, exhibit, studies[exhibit.name])
+    if len(exhibits) > 1:
+        _check_mine(folder, "summary.md", [studies[exhibit.name] for exhibit in exhibits])
+    done: dict[str, list[Row]] = {}
+    made = []
+    pool = Pool(jobs)
+    try:
+        with progress_bar(shown=shown) as begin:
+            for exhibit in exhibits:
+                study = studies[exhibit.name]
+                if study.name not in done:
+                    with Journal(journal_path(folder, study), journal_header(study)) as journal:
+                        advance = begin(study.name, study.n_tasks)
+                        done[study.name] = pool.finish(study, journal, advance)
+                rows = done[study.name]
+                others = done if "fig1" in done else _finished(folder, settings, exhibit)
+                made.append(_write(folder, exhibit, study, rows, others))
+    finally:
+        pool.close()
+    if len(made) > 1:
+        parts = [(folder / f"{exhibit.name}.md").read_text("utf-8") for exhibit in exhibits]
+        write_text(folder / "summary.md", "\n".join(parts))
+    return made
+
+
+def _exhibits(which: str) -> list[Exhibit]:
+    if which == ALL:
+        return list(EXHIBITS.values())
+    if which not in EXHIBITS:
+        raise InvalidInputError(
+            f"The paper has no {which!r} to reproduce; use one of {', '.join((*EXHIBITS, ALL))}."
+        )
+    return [EXHIBITS[which]]
+
+
+def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
+    """Refuse to go on with results of something else, or to write over files that are not results."""
+    check_header(journal_path(folder, study), journal_header(study))
+    for path in folder.glob(f"{exhibit.name}*"):  # its table, pictures and summary
+        _check_mine(folder, path.name, [study])
+
+
+def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
+    """Refuse to write over a file that came from no journal here."""
+    journals = any(journal_path(folder, study).exists() for study in studies)
+    if (folder / name).exists() and not journals:
+        raise InvalidInputError(
+            f"{str(folder)!r} has a {name} but not the journal it came from, so it would be written over; "
+            "choose another folder."
+        )
+
+
+def _finished(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
+    """Return the results of Fig. 1 for Fig. 2, which is compared with it, where they are in the folder."""
+    if exhibit.name != "fig2":
+        return {}
+    study = EXHIBITS["fig1"].study(settings, None)
+    results = read_journal(journal_path(folder, study), journal_header(study))
+    rows = None if results is None else study.rows(results)
+    return {} if rows is None else {"fig1": rows}
+
+
+def _write(
+    folder: Path,
+    exhibit: Exhibit,
+    study: Study,
+    rows: list[Row],
+    others: Mapping[str, list[Row]],
+) -> Reproduction:
+    stem = folder / exhibit.name
+    claims = exhibit.claims(rows, others)
+    table = stem.with_suffix(".csv")
+    write_csv(table, exhibit.rows(rows), _constants(exhibit, study))
+    pictures = exhibit.draw(rows, stem)
+    summary = stem.with_suffix(".md")
+    write_text(summary, _summary(exhibit, study, claims, rows, pictures))
+    return Reproduction(exhibit.name, exhibit.title, claims, [table, *pictures, summary])
+
+
+def _constants(exhibit: Exhibit, study: Study) -> Row:
+    """Return what is the same in every row: the exhibit, parameters that are one value, versions."""
+    single = {
+        name: value
+        for name, value in study.parameters.items()
+        if not isinstance(value, list | dict)
+    }
+    return {"exhibit": exhibit.name} | single | VERSIONS
+
+
+def _summary(
+    exhibit: Exhibit, study: Study, claims: Claims, rows: list[Row], pictures: list[Path]
+) -> str:
+    constants = {
+        name: value for name, value in _constants(exhibit, study).items() if value is not None
+    }
+    made = ", ".join(f"{name} {value}" for name, value in constants.items() if name != "exhibit")
+    shown = "\n".join(
+        f"![{exhibit.title}]({path.name})" for path in pictures if path.suffix == ".png"
+    )
+    warning = f"{QUICK}\n\n" if study.parameters["quick"] else ""
+    return (
+        f"## {exhibit.title}\n\n{shown}\n\n### What the paper says\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
+        f"### Numbers\n\n{exhibit.numbers(rows)}\n\nMade with {made}.\n"
+    )

@@ -1,0 +1,149 @@
+"""Run the tasks of a study in a pool of processes and keep each result as soon as it is there.
+
+A task depends on its own arguments alone, BLAS has one thread, and rows come back in the order of the tasks: the
+table is the same for any number of processes, and whether or not the run was killed on the way.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import Any, TypeAlias
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from threadpoolctl import threadpool_limits
+
+from tribit.errors import TribitError
+from tribit.paper.experiments.journal import Journal, Row
+
+#: Finished tasks, by their keys.
+Results: TypeAlias = dict[str, list[Row]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of a study: ``function(*arguments)`` returns rows, the same in every process."""
+
+    key: str
+    function: Callable[..., list[Row]]
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A name, the parameters that decide every number, and stages of tasks.
+
+    A stage is a function from the results of the stages before it to tasks.
+    """
+
+    name: str
+    parameters: dict[str, Any]
+    stages: tuple[Callable[[Results], list[Task]], ...]
+    #: How many tasks there are in all, for the progress bar.
+    n_tasks: int = field(kw_only=True)
+
+    def rows(self, results: Results) -> list[Row] | None:
+        """Return every row in the order of the tasks, None while some task is not finished."""
+        rows: list[Row] = []
+        for stage in self.stages:
+            for task in stage(results):
+                if task.key not in results:
+                    return None
+                rows += results[task.key]
+        return rows
+
+
+class Pool:
+    """Worker processes that several studies share. They end when this process does, however it ends."""
+
+    def __init__(self, n_jobs: int) -> None:
+        # Not forked: the threads of a forked process's libraries are gone, their locks are not.
+        context = multiprocessing.get_context("spawn")
+        self._executor = ProcessPoolExecutor(n_jobs, context, _begin_worker)
+
+    def finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> list[Row]:
+        """Do the tasks that the journal does not hold; return the rows of all of them."""
+        try:
+            self._finish(study, journal, advance)
+        except BrokenProcessPool:
+            raise TribitError(
+                "A worker process died, for want of memory perhaps (the same command continues; ask for fewer jobs), "
+                "or because a script calls this without if __name__ == '__main__'."
+            ) from None
+        rows = study.rows(journal.rows)
+        assert rows is not None
+        return rows
+
+    def _finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> None:
+        for stage in study.stages:
+            tasks = stage(journal.rows)
+            for _ in range(sum(task.key in journal.rows for task in tasks)):
+                advance()
+            futures = {
+                self._executor.submit(task.function, *task.arguments): task.key
+                for task in tasks
+                if task.key not in journal.rows
+            }
+            for done in as_completed(futures):
+                journal.add(futures[done], done.result())
+                advance()
+
+    def close(self) -> None:
+        """Stop the workers, in the middle of a task if need be: the journal has what is finished."""
+        processes = list((self._executor._processes or {}).values())
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+def _begin_worker() -> None:
+    # Ctrl-C reaches every process of the terminal; the first one decides what becomes of the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int], Callable[[], None]]]:
+    """Yield a function that begins a bar and returns what moves it; nothing is shown outside a terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (shown and console.is_terminal),
+    )
+
+    def begin(name: str, total: int) -> Callable[[], None]:
+        task = bar.add_task(name, total=total)
+        return lambda: bar.advance(task)
+
+    with bar:
+        yield begin

@@ -1,0 +1,118 @@
+"""What the figures and their claims need of the trials: means, deviations, paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import ttest_rel
+
+from tribit.paper.experiments.journal import Row
+from tribit.paper.experiments.settings import WEIGHTS, Mixture
+
+Array = NDArray[np.floating[Any]]
+#: The errors of a mixture, one for each trial, in the order of the trials.
+Errors: TypeAlias = dict[Mixture, Array]
+
+LEVEL = 0.01
+HOLDS, FAILS, UNCLEAR = "holds", "does not hold", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, what was measured, and whether the one supports the other."""
+
+    paper: str
+    measured: str
+    verdict: str
+
+
+def mixture_of(row: Row) -> Mixture:
+    """Return the weights of a row."""
+    a, b, c = (row[name] for name in WEIGHTS)
+    return a, b, c
+
+
+def errors_by_mixture(rows: Iterable[Row], value: str) -> Errors:
+    """Gather a column by mixture; every mixture has one row for each trial."""
+    gathered: dict[Mixture, list[float]] = {}
+    for row in rows:
+        gathered.setdefault(mixture_of(row), []).append(row[value])
+    return {mixture: np.array(values) for mixture, values in gathered.items()}
+
+
+def best(errors: Errors, among: Callable[[Mixture], bool] = lambda _: True) -> Mixture:
+    """Return the mixture with the smallest mean, the first of equals."""
+    return min((mixture for mixture in errors if among(mixture)), key=lambda m: errors[m].mean())
+
+
+def is_inside(mixture: Mixture) -> bool:
+    """Say whether every risk has weight."""
+    return min(mixture) > 0
+
+
+def lower(these: Array, those: Array) -> tuple[str, float]:
+    """Say whether ``these`` are lower than ``those``, trial by trial: the verdict and the p of a paired t-test."""
+    difference = these - those
+    # Without spread there is no t: equal, or lower every time by the same, which a sign test can judge.
+    p = 1.0 if difference[0] == 0 else 2 * 0.5**difference.size
+    if np.ptp(difference) > 0.0:
+        p = float(ttest_rel(these, those).pvalue)
+    if p >= LEVEL:
+        return UNCLEAR, p
+    return (HOLDS if difference.mean() < 0 else FAILS), p
+
+
+def comparison(name: str, these: Array, other: str, those: Array) -> tuple[str, str]:
+    """Return a verdict on "``these`` are lower", and the numbers behind it in words."""
+    verdict, p = lower(these, those)
+    return verdict, f"{name} {spread(these)}, {other} {spread(those)} (paired t-test p = {p:.3g})"
+
+
+def located(
+    errors: Errors, claimed: Callable[[Mixture], bool], words: Callable[[Mixture], str]
+) -> tuple[str, str]:
+    """Return a verdict on "the best is among the claimed": the best of them against the best of all others."""
+    here = best(errors, claimed)
+    there = best(errors, lambda mixture: not claimed(mixture))
+    return comparison(words(here), errors[here], f"elsewhere {words(there)}", errors[there])
+
+
+def spread(values: Array) -> str:
+    """Return mean ± standard deviation in words."""
+    return f"{values.mean():.3f} ± {values.std(ddof=1):.3f}"
+
+
+def written(mixture: Mixture) -> str:
+    """Return a mixture in words."""
+    return f"({', '.join(f'{weight:.2g}' for weight in mixture)})"
+
+
+def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    head = list(head)
+    return "\n".join(
+        f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *map(list, lines))
+    )
+
+
+#: What to know of the tests: said under every table of claims.
+CAVEAT = (
+    "Paired t-tests over the trials at 1%. A best point was chosen on the trials it is tested on, and p is not "
+    "corrected for that."
+)
+
+
+def claims_table(claims: Mapping[str, list[Claim]]) -> str:
+    """Return the claims, under the way of computing that each was checked in."""
+    return markdown_table(
+        ("the paper", "way", "measured", "verdict"),
+        (
+            (claim.paper, way, claim.measured, f"**{claim.verdict}**")
+            for way, several in claims.items()
+            for claim in several
+        ),
+    )

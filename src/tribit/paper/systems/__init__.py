@@ -1,0 +1,41 @@
+"""The other systems of the paper, each made of the same parts as the proposal; ``SYSTEMS`` has them all by name.
+
+Each is a scikit-learn estimator that is fitted on the same inputs as :class:`tribit.BinaryMatrixCompletion` (on
+real values too, where the method is for them) and answers with the same methods.
+"""
+
+from tribit.completion import BinaryMatrixCompletion
+from tribit.factor_model import FactorModel
+from tribit.paper.systems.conditional_gradient import ConditionalGradientCompletion
+from tribit.paper.systems.least_squares import AlternatingLeastSquares, MaxNormLeastSquares
+from tribit.paper.systems.likelihood import MaxNormLikelihood, TraceNormLikelihood
+from tribit.paper.systems.linear import Linear
+from tribit.paper.systems.nuclear_norm import NuclearNormCompletion
+from tribit.paper.systems.positive_unlabelled import PUMatrixCompletion
+from tribit.paper.systems.singular_values import UniversalSingularValueThresholding
+
+__all__ = [
+    "SYSTEMS",
+    "AlternatingLeastSquares",
+    "ConditionalGradientCompletion",
+    "Linear",
+    "MaxNormLeastSquares",
+    "MaxNormLikelihood",
+    "NuclearNormCompletion",
+    "PUMatrixCompletion",
+    "TraceNormLikelihood",
+    "UniversalSingularValueThresholding",
+]
+
+#: Every system by its name, the proposal first.
+SYSTEMS: dict[str, type[FactorModel]] = {
+    "tribit": BinaryMatrixCompletion,
+    "alternating-least-squares": AlternatingLeastSquares,
+    "nuclear-norm": NuclearNormCompletion,
+    "max-norm-least-squares": MaxNormLeastSquares,
+    "singular-value-thresholding": UniversalSingularValueThresholding,
+    "conditional-gradient": ConditionalGradientCompletion,
+    "trace-norm-likelihood": TraceNormLikelihood,
+    "max-norm-likelihood": MaxNormLikelihood,
+    "pu": PUMatrixCompletion,
+}

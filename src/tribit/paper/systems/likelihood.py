@@ -1,0 +1,210 @@
+"""Maximum likelihood of likes and dislikes under a bound on entries and a norm that stands for the rank."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from tribit.backends.objective import Objective
+from tribit.checks import check_positive
+from tribit.data.observations import Observations, as_observations
+from tribit.factor_model import FactorModel
+from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
+from tribit.model.links import as_link
+from tribit.model.risks import pn
+from tribit.paper.systems.squared import check_columns, set_result
+from tribit.randomness import generator
+from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.loop import SolverResult, Stopping
+from tribit.solvers.start import spectral_start
+
+#: Columns of the factors beyond ``rank`` where their number is not given.
+SPARE = 5
+#: Least curvature of an entry that a solver is told: a link may be flat, a penalty may not.
+FLATTEST = 1e-6
+
+
+class _BoundedLikelihood(FactorModel):
+    """The likelihood inside a ball that a subclass names, and within alpha; it has the subclass's parameters."""
+
+    def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm | TraceNorm:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+        """
+        observations = as_observations(X, like_at=self.like_at)
+        alpha = check_positive("alpha", self.alpha)
+        rank = check_columns("rank", self.rank, min(observations.shape))
+        ball = self._ball(alpha, observations.shape, rank)
+        self.radius_ = ball.radius
+        set_result(self, _minimise(self, observations, ball, alpha), observations)
+        return self
+
+
+class TraceNormLikelihood(_BoundedLikelihood):
+    """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over the trace-norm set ``K_*(alpha, r)``.
+
+    The set has ``|X|_inf <= alpha`` and ``|X|_* <= alpha sqrt(r d1 d2)``.
+    Davenport, Plan, van den Berg and Wootters (2014), "1-bit matrix completion". Every matrix of rank r with entries
+    up to alpha is inside. Solved in factor form by :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on
+    entries is kept exactly. There are no intercepts.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Largest absolute value of an entry of X.
+    rank : int, default=2
+        The r of the bound.
+    n_columns : int or None, default=None
+        Number of columns of the factors; None for ``rank + 5``. With ``n_rows + n_columns`` they stand for every X
+        in the ball and the problem is convex.
+    link : str or Link, default="logistic"
+        "logistic", "probit" or a :class:`~tribit.Link`.
+    max_iter : int, default=2000
+        Most gradient steps.
+    tol : float, default=5e-3
+        Stop when the bounds of the minimum from above and below differ by at most this share of the likelihood at
+        ``X = 0`` and a step gains a ten-thousandth of that.
+    like_at : float or None, default=None
+        Read a matrix as ratings: from ``like_at`` up a like, below a dislike.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the first factors.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array
+        U and V with ``X = U V'``, inside every bound.
+    radius_ : float
+        The radius of the ball.
+    objective_ : float
+        The negative log-likelihood at the solution.
+    n_iter_ : int
+        Gradient steps done.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped.
+    history_ : list of Iteration
+        What was known after each step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.systems import TraceNormLikelihood
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = TraceNormLikelihood(alpha=2.0, rank=1, random_state=0).fit(A)
+    >>> model.predict_proba([0, 3], [2, 3]).round(2), model.radius_
+    (array([0.12, 0.88]), 8.0)
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        rank: int = 2,
+        n_columns: int | None = None,
+        link: Any = "logistic",
+        max_iter: int = 2000,
+        tol: float = 5e-3,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.rank = rank
+        self.n_columns = n_columns
+        self.link = link
+        self.max_iter = max_iter
+        self.tol = tol
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> TraceNorm:
+        return TraceNorm(alpha * float(np.sqrt(rank * shape[0] * shape[1])))
+
+
+class MaxNormLikelihood(_BoundedLikelihood):
+    """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over ``|X|_inf <= alpha, |X|_max <= R``.
+
+    Cai and Zhou (2013), "A max-norm constrained minimization approach to 1-bit matrix completion", where entries may
+    be observed with unequal probabilities. Every matrix of rank r with entries up to alpha is inside for
+    ``R = alpha sqrt(r)``. Solved in factor form by :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on
+    entries is kept exactly. There are no intercepts.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Largest absolute value of an entry of X.
+    radius : float or None, default=None
+        R; None for ``alpha sqrt(rank)``. At most alpha, the ball implies the bound on entries.
+    rank : int, default=2
+        The r of the default radius.
+    n_columns, link, max_iter, tol, like_at, random_state :
+        As in :class:`TraceNormLikelihood`.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_, radius_, objective_, n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`TraceNormLikelihood`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.systems import MaxNormLikelihood
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = MaxNormLikelihood(alpha=2.0, rank=1, random_state=0).fit(A)
+    >>> model.predict([0, 3], [2, 3])
+    array([-1,  1], dtype=int8)
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        radius: float | None = None,
+        rank: int = 2,
+        n_columns: int | None = None,
+        link: Any = "logistic",
+        max_iter: int = 2000,
+        tol: float = 5e-3,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.radius = radius
+        self.rank = rank
+        self.n_columns = n_columns
+        self.link = link
+        self.max_iter = max_iter
+        self.tol = tol
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm:  # noqa: ARG002
+        if self.radius is None:
+            return MaxNorm(alpha * float(np.sqrt(rank)))
+        return MaxNorm(check_positive("radius", self.radius))
+
+
+def _minimise(
+    model: Any, observations: Observations, ball: Constraint, alpha: float
+) -> SolverResult:
+    """Return the most likely X inside a ball and within alpha."""
+    most = sum(observations.shape)
+    wanted = min(model.rank + SPARE, most) if model.n_columns is None else model.n_columns
+    columns = check_columns("n_columns", wanted, most)
+    link, draws = as_link(model.link), generator(model.random_state)
+    stopping = Stopping(model.max_iter, model.tol)
+    constraints: list[Constraint] = [ball, EntryBound(alpha)]
+    objective = Objective(observations, link, pn())
+    start = spectral_start(objective, constraints, columns, 0.0, draws)
+    solver = AugmentedLagrangian(max(link.curvature(alpha), FLATTEST))
+    return solver.minimise(objective, constraints, start, stopping, draws)

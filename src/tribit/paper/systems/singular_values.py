@@ -1,0 +1,182 @@
+"""Universal singular value thresholding: zeros for what is unobserved, and the singular values above the noise."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tribit.checks import check_positive
+from tribit.data.measurements import as_measurements
+from tribit.errors import InvalidInputError
+from tribit.factor_model import FactorModel
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.paper.systems.linear import Linear
+from tribit.paper.systems.singular_pairs import top_singular_pairs
+
+Array = NDArray[np.floating[Any]]
+
+#: Triplets computed at first; doubled until the last is below the threshold.
+FIRST = 8
+
+
+class UniversalSingularValueThresholding(FactorModel):
+    """Complete a matrix by the singular values of its observed part that stand above noise.
+
+    With values scaled to [-1, 1], zeros where nothing was observed, ``p`` the observed share and
+    ``n = max(d1, d2)``,
+
+        X = clip( (1 / p) sum of s_k u_k v_k' over k with s_k >= (2 + eta) sqrt(n p), -1, 1 )
+
+    scaled back (Chatterjee 2015, Matrix estimation by universal singular value thresholding). ``(1 / p)`` times the
+    zero-filled matrix has the mean M where entries are observed at random alike, and its noise has singular values
+    below about ``2 sqrt(n / p)``: nothing is to be tuned. For M of rank r the mean squared error of an entry is at
+    most a constant times ``sqrt(r / (min(d1, d2) p))`` (his bound for matrices of low rank). With less than about one
+    entry for each row and column single entries pass the threshold: slow, and no estimate.
+
+    Parameters
+    ----------
+    eta : float, default=0.01
+        How far above the edge of the noise a singular value must be; his theory wants ``0 < eta < 1``.
+    bounds : tuple of two floats or None, default=None
+        The least and the largest value that an entry can have. None for (-1, 1) where every value is inside, else
+        the least and the largest value that was measured.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
+        U and V with ``X = clip(U V' + intercept)``. The factors cannot hold the clip, every answer of the model does.
+    intercept_ : float
+        The middle of the bounds.
+    singular_values_ : array of shape (rank,)
+        Those of the scaled and zero-filled matrix that were kept.
+    threshold_ : float
+        ``(2 + eta) sqrt(n p)``.
+    bounds_ : tuple of two floats
+        The bounds that were used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.systems.singular_values import UniversalSingularValueThresholding
+    >>> likes = np.outer(np.repeat([1, -1], 20), np.repeat([1, -1], 15))
+    >>> model = UniversalSingularValueThresholding().fit(likes)
+    >>> model.singular_values_.size, model.predict([0, 0], [0, 29]).tolist()
+    (1, [1, -1])
+    """
+
+    def __init__(self, eta: float = 0.01, *, bounds: tuple[float, float] | None = None) -> None:
+        self.eta = eta
+        self.bounds = bounds
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1), or real values within the bounds
+            (see :func:`tribit.data.measurements.as_measurements`).
+        y : ignored
+            Present for scikit-learn's interface.
+
+        Returns
+        -------
+        self
+        """
+        eta = check_positive("eta", self.eta)
+        measurements = as_measurements(X)
+        low, high = _bounds(self.bounds, measurements.values)
+        # Halves first: the sum and the difference of two large bounds can overflow.
+        middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        scaled = sp.csr_array(
+            ((measurements.values - middle) / half, (measurements.rows, measurements.columns)),
+            shape=measurements.shape,
+        )
+        share = measurements.density
+        self.threshold_ = (2.0 + eta) * float(np.sqrt(max(measurements.shape) * share))
+        left, sizes, right = triplets_from(scaled, self.threshold_)
+        root = np.sqrt(sizes * (half / share))
+        self._set_fitted(Factors.of(left * root, right * root, middle), measurements)
+        self.singular_values_, self.bounds_ = sizes, (low, high)
+        return self
+
+    def decision_function(self, rows: Any, columns: Any) -> Array:
+        """Return ``x``, within the bounds, for pairs of rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : array-like of equal length, or single values
+            The user's ids where the model was fitted on ids, else positions from 0.
+        """
+        x = super().decision_function(rows, columns)
+        return np.asarray(np.clip(x, *self.bounds_))
+
+    def complete(
+        self,
+        what: Literal["probability", "decision", "sign"] = "probability",
+        *,
+        force: bool = False,
+    ) -> Array:
+        """Return the whole completed matrix, dense, its entries within the bounds.
+
+        Parameters
+        ----------
+        what : {"probability", "decision", "sign"}, default="probability"
+            Probability of a like, ``x``, or +1 / -1.
+        force : bool, default=False
+            Allow more than 10^8 entries.
+        """
+        completed = super().complete(what, force=force)
+        # Probabilities and signs are clipped by the link already.
+        return np.clip(completed, *self.bounds_) if what == "decision" else completed
+
+    def _link(self) -> Link:
+        return Linear(*self.bounds_)
+
+
+def triplets_from(matrix: sp.csr_array, threshold: float) -> tuple[Array, Array, Array]:
+    """Return the singular values of a sparse matrix from ``threshold`` up, with left and right vectors as columns."""
+    # The squares of all singular values sum to the squared norm: so many at most can reach the threshold.
+    most = min(int(np.sum(matrix.data**2) / threshold**2 * (1.0 + 1e-9)), *matrix.shape)
+    if most == 0:
+        return np.zeros((matrix.shape[0], 0)), np.zeros(0), np.zeros((matrix.shape[1], 0))
+    count = min(FIRST, most)
+    while True:
+        left, sizes, right = top_singular_pairs(matrix, count, floor=threshold)
+        if count == most or sizes[-1] < threshold:
+            kept = sizes >= threshold
+            return left[:, kept], sizes[kept], right[:, kept]
+        count = min(2 * count, most)
+
+
+def _bounds(bounds: Any, values: Array) -> tuple[float, float]:
+    """Return the bounds, checked against the measured values."""
+    least, largest = float(np.min(values)), float(np.max(values))
+    if bounds is None:
+        if least >= -1.0 and largest <= 1.0:
+            return -1.0, 1.0
+        if least == largest:
+            raise InvalidInputError(
+                f"Every measured value is {least:g}, which gives no bounds: pass bounds=(low, high)."
+            )
+        return least, largest
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"bounds must be two numbers, low and high; got {bounds!r}."
+        ) from None
+    if not -np.inf < low < high < np.inf:
+        raise InvalidInputError(
+            f"bounds must be finite, the first below the second; got {bounds!r}."
+        )
+    if least < low or largest > high:
+        wrong = least if least < low else largest
+        raise InvalidInputError(
+            f"The measured value {wrong:g} is outside the bounds ({low:g}, {high:g}): widen them."
+        )
+    return low, high

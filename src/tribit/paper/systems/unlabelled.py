@@ -1,0 +1,190 @@
+"""What PU matrix completion is made of: the likes, and the squared PU risk with its minima.
+
+The risk of Hsieh, Natarajan and Dhillon (2015), "PU learning for matrix completion",
+
+    sum over observed likes of [(x - 1)^2 - rho x^2] / (1 - rho)  +  sum over the others of x^2
+
+is ``|X - C|^2`` and a constant, with ``C = 1 / (1 - rho)`` at the likes and 0 elsewhere. Over a trace-norm ball, a rank
+or with ``l2 |X|_*`` added the minimum is C with its singular values shrunk. With ``0 <= X <= 1``, as in the theorem,
+it is searched for in factor form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
+
+from tribit.backends.threads import single_threaded_blas
+from tribit.checks import check_count
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError
+from tribit.model.constraints import Constraint, Ridge, TraceNorm, Unconstrained
+from tribit.model.factors import Factors
+from tribit.model.risks import Risk, pu
+from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.lagrangian import row_blocks
+from tribit.solvers.loop import SolverResult, Stopping
+
+Array = NDArray[np.floating[Any]]
+
+BOX = (0.0, 1.0)  #: where a probability is
+#: Size of the noise in columns that the closed form leaves at 0, as a share of the root of its mean entry.
+NOISE = 0.1
+ROUNDING = 1e-12  #: of an entry
+
+
+@dataclass(frozen=True)
+class SquaredUnlabelled:
+    """``F(U, V) = squared PU risk at U V' + l2 / 2 (|U|^2 + |V|^2)``, with no dense array.
+
+    Parameters
+    ----------
+    observations : Observations
+        The likes.
+    risk : Risk
+        The PU risk, which has ``rho``.
+    l2 : float
+        Weight of the ridge penalty.
+    """
+
+    observations: Observations
+    risk: Risk
+    l2: float = 0.0
+
+    curvature = 2.0  #: of one entry
+
+    @classmethod
+    def of(cls, likes: Observations, rho: Any, l2: float = 0.0) -> SquaredUnlabelled:
+        """Return the objective of likes that are each unobserved with probability ``rho``."""
+        return cls(likes, pu(rho), l2)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+        return self.observations.shape
+
+    @cached_property
+    def target(self) -> csr_array:
+        """The sparse matrix C."""
+        seen = self.observations
+        # The weights of (x - 1)^2 and x^2 sum to 1, so that both squares are (x - the first weight)^2 and a constant.
+        weights, _ = self.risk.observed_weights(seen.labels, seen.rows, seen.columns)
+        return csr_array((weights, (seen.rows, seen.columns)), shape=seen.shape)
+
+    @cached_property
+    def size(self) -> float:
+        """The risk at ``X = 0``: what ``tol`` is relative to."""
+        return float(np.sum(self.target.data))
+
+    def value(self, factors: Factors) -> float:
+        """Return F: the sum of all squares is ``tr(U'U V'V)``."""
+        U, V = factors.row_factors, factors.column_factors
+        products = self.target @ V
+        squares = float(np.vdot(U.T @ U, V.T @ V))
+        ridge = Ridge(self.l2).value(U, V)
+        return squares - 2.0 * float(np.vdot(U, products)) + self.size + ridge
+
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:  # noqa: ARG002
+        """Return F and its gradient, laid out as the factors are."""
+        U, V = factors.row_factors, factors.column_factors
+        in_U = 2.0 * (U @ (V.T @ V) - self.target @ V) + self.l2 * U
+        in_V = 2.0 * (V @ (U.T @ U) - self.target.T @ U) + self.l2 * V
+        return self.value(factors), Factors.of(in_U, in_V)
+
+    def noise_ridge(self) -> float:
+        """Return twice the largest singular value of noise with the variance of C's entries."""
+        entries, C = self.shape[0] * self.shape[1], self.target.data
+        variance = float(C @ C) / entries - (self.size / entries) ** 2
+        sides = np.sqrt(self.shape[0]) + np.sqrt(self.shape[1])
+        return float(2.0 * np.sqrt(max(variance, 0.0)) * sides)
+
+
+def closed_form(
+    objective: SquaredUnlabelled, rank: int, radius: float, draws: np.random.Generator
+) -> Factors:
+    """Return ``argmin F`` over a rank and ``|X|_* <= radius``: the leading singular values of C, shrunk."""
+    with single_threaded_blas():
+        left, values, right = _leading_triplets(objective.target, rank, draws)
+    shrunk = _shrink(values, 0.5 * objective.l2, radius)
+    root = np.zeros(rank)
+    root[: shrunk.size] = np.sqrt(shrunk)
+    U, V = (np.pad(side, [(0, 0), (0, rank - side.shape[1])]) * root for side in (left, right))
+    return Factors.of(U, V)
+
+
+def inside_box(factors: Factors) -> bool:
+    """Return whether every entry of ``U V'`` is in [0, 1], but for rounding."""
+    U, V = factors.row_factors, factors.column_factors
+    tiles = (U[rows] @ V.T for rows in row_blocks((U.shape[0], V.shape[0])))
+    return all(np.min(X) >= BOX[0] - ROUNDING and np.max(X) <= BOX[1] + ROUNDING for X in tiles)
+
+
+def in_the_box(
+    objective: SquaredUnlabelled,
+    start: Factors,
+    radius: float,
+    stopping: Stopping,
+    draws: np.random.Generator,
+) -> SolverResult:
+    """Return ``argmin F`` over ``0 <= X <= 1`` and ``|X|_* <= radius``, from the minimum without the box."""
+    ball: Constraint = TraceNorm(radius) if np.isfinite(radius) else Unconstrained()
+    solver = AugmentedLagrangian(objective.curvature, BOX)
+    U, V = start.row_factors, start.column_factors
+    # The box asks for more columns than the minimum without it has, and a column that is 0 stays 0.
+    size = NOISE * np.sqrt(float(np.mean(np.abs(U), axis=0).max() * np.abs(V).mean(axis=0).max()))
+    noisy = [
+        np.where(start.row_factors.any(axis=0), side, size * draws.standard_normal(side.shape))
+        for side in (U, V)
+    ]
+    return solver.minimise(objective, [ball], Factors.of(*ball.project(*noisy)), stopping, draws)
+
+
+def likes_of(observations: Observations) -> Observations:
+    """Return the likes alone."""
+    likes = np.flatnonzero(observations.labels > 0)
+    if not likes.size:
+        raise InvalidInputError(
+            f"PU matrix completion learns from likes, and none of the {observations.n_observed} observed entries is "
+            "one: observe likes, or swap the signs to learn from dislikes."
+        )
+    return observations.take(likes)
+
+
+def checked_rank(rank: Any, shape: tuple[int, int]) -> int:
+    """Return a number of columns up to the larger side, or say that it is not one."""
+    meaning = f"the larger side of the {shape[0]} x {shape[1]} matrix"
+    return check_count("rank", rank, 1, max(shape), meaning=meaning)
+
+
+def _leading_triplets(
+    C: csr_array, rank: int, draws: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Return the leading singular vectors and values of a sparse matrix, at most ``rank``, largest first."""
+    least = min(C.shape)
+    if 2 * rank >= least:  # the dense matrix is then no larger than four times the answer
+        left, values, right = np.linalg.svd(C.toarray(), full_matrices=False)
+    else:
+        left, values, right = svds(C, k=rank, v0=draws.standard_normal(least))
+        order = np.argsort(-values)
+        left, values, right = left[:, order], values[order], right[order]
+    # The sign of a pair is free: fixed here, so that the answer does not show where the search began.
+    largest = np.argmax(np.abs(left), axis=0)
+    signs = np.where(left[largest, np.arange(left.shape[1])] < 0, -1.0, 1.0)
+    return (left * signs)[:, :rank], values[:rank], (right.T * signs)[:, :rank]
+
+
+def _shrink(values: Array, threshold: float, radius: float) -> Array:
+    """Return ``argmin |s - values|^2 / 2 + threshold sum(s)`` over ``s >= 0`` with ``sum(s) <= radius``."""
+    kept = np.maximum(values - threshold, 0.0)
+    if np.sum(kept) <= radius:
+        return np.asarray(kept)
+    # Lower all that stay positive by one amount (values fall): the largest amount that keeps each of the first m.
+    excess = (np.cumsum(kept) - radius) / np.arange(1, kept.size + 1)
+    m = int(np.flatnonzero(kept > excess)[-1])
+    return np.asarray(np.maximum(kept - excess[m], 0.0))

@@ -1,0 +1,51 @@
+"""What is proved of matrix completion: upper bounds of errors, and the constants and norms they are stated in.
+
+Each theorem is a function: it checks the assumptions as far as numbers can tell and returns a :class:`Bound`. The
+absolute constants, which the papers leave unknown, are arguments: with the default 1 a bound shows how the error
+scales, not how large it is. The statements follow the section on existing methods of Hayashi, Sakai and Sugiyama
+(2018), *Binary matrix completion using unobserved entries*; where its print has a slip, the docstring says so.
+"""
+
+from tribit.paper.theory.bound import Bound
+from tribit.paper.theory.constants import (
+    LinkConstants,
+    closed_form_constants,
+    link_constants,
+    numeric_constants,
+    probit_upper_bounds,
+)
+from tribit.paper.theory.least_squares import (
+    GAUSSIAN_TAIL,
+    cai_zhou_least_squares_bound,
+    candes_plan_bound,
+)
+from tribit.paper.theory.max_norm import (
+    MaxNormInterval,
+    max_norm,
+    max_norm_bound,
+    max_norm_interval,
+)
+from tribit.paper.theory.norms import nuclear_norm, relative_error, weighted_frobenius
+from tribit.paper.theory.one_bit import cai_zhou_one_bit_bound, davenport_bound, hsieh_bound
+
+__all__ = [
+    "GAUSSIAN_TAIL",
+    "Bound",
+    "LinkConstants",
+    "MaxNormInterval",
+    "cai_zhou_least_squares_bound",
+    "cai_zhou_one_bit_bound",
+    "candes_plan_bound",
+    "closed_form_constants",
+    "davenport_bound",
+    "hsieh_bound",
+    "link_constants",
+    "max_norm",
+    "max_norm_bound",
+    "max_norm_interval",
+    "nuclear_norm",
+    "numeric_constants",
+    "probit_upper_bounds",
+    "relative_error",
+    "weighted_frobenius",
+]

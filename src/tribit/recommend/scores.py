@@ -1,0 +1,149 @@
+"""What orders the columns of a list: a model that judges, a finder, or both.
+
+    x_ij                                            a model alone
+    log P_finder(i, j) + w log P(like)_ij           a model and another model as finder
+    q_ij v_ij if v_ij > 0 else v_ij                 a finder of rates, with a model or alone
+
+where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w (1 - p)``. For a finder alone
+``p = l / q``; beside a model ``logit p`` is the mean of the log-odds of the two, of which neither has seen all.
+``q v`` is the likes less w times the dislikes to be expected, so that the best n are the best list of length n for one
+who gives up w likes to avoid a dislike; w is the multiplier of a bound on dislikes (as in Neyman and Pearson 1933, "On
+the problem of the most efficient tests of statistical hypotheses"). Where v < 0 a column is not worth its place, and by
+q v the ones to fill up the list would be those that nobody comes to: there p alone decides, as it does for all columns
+when w is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.checks import check_not_negative
+from tribit.data.axes import Axes
+from tribit.data.ids import Positions
+from tribit.errors import InvalidTypeError
+from tribit.factor_model import FactorModel
+from tribit.recommend.protocol import Finder
+
+__all__ = ["Score", "check_ready", "is_finder", "log_likely", "model_score"]
+
+Array = NDArray[np.floating[Any]]
+#: What says how good each column is for some rows: an array of shape (n_rows, n_columns).
+Score: TypeAlias = Callable[[Positions], Array]
+
+
+def is_finder(model: Any) -> TypeGuard[Finder]:
+    """Return whether something, fitted or not, is a finder of rates."""
+    return callable(getattr(model, "log_rates", None))
+
+
+def check_ready(model: Any) -> None:
+    """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
+    if hasattr(model, "fit"):  # a finder need not be an estimator
+        check_is_fitted(model)
+
+
+def model_score(
+    model: FactorModel | Finder, finder: FactorModel | Finder | None, avoid_dislikes: float
+) -> Score:
+    """Return what orders the columns for each row, as above."""
+    weight = check_not_negative("avoid_dislikes", avoid_dislikes)
+    if is_finder(model):
+        if finder is not None:
+            raise InvalidTypeError(
+                "A finder that recommends takes no second finder: call recommend of the model that judges."
+            )
+        return _rates_alone(model, weight)
+    judge = _entries(model)  # type: ignore[arg-type]
+    if finder is None:
+        return judge
+    rows, columns = _finder_places(model, finder)
+    if is_finder(finder):
+        return _judged_rates(model, finder, (rows, columns), weight)  # type: ignore[arg-type]
+    find = _entries(finder, columns)  # type: ignore[arg-type]
+
+    def score(places: Positions) -> Array:
+        found = log_likely(finder, find(rows[places]))
+        # At 0 the judge has no say, be its log-probability ever so low.
+        return found + weight * log_likely(model, judge(places)) if weight else found
+
+    return score
+
+
+def _rates_alone(finder: Finder, weight: float) -> Score:
+    def score(places: Positions) -> Array:
+        log_likes, log_dislikes = finder.log_rates(places)
+        return _worth(log_likes, log_dislikes, log_likes - log_dislikes, weight)
+
+    return score
+
+
+def _judged_rates(
+    model: FactorModel, finder: Finder, places: tuple[Positions, Positions], weight: float
+) -> Score:
+    judge = _entries(model)
+    # The finder's columns in their own order need no copy.
+    rows, columns = places
+    same = bool(np.array_equal(columns, np.arange(finder.shape_[1])))
+
+    def score(positions: Positions) -> Array:
+        log_likes, log_dislikes = finder.log_rates(rows[positions])
+        if not same:
+            log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
+        x = judge(positions)
+        odds = log_likely(model, x) - log_likely(model, x, -1)
+        known = log_dislikes > -np.inf  # where it knows of no dislike the finder has no opinion
+        np.add(odds, log_likes - log_dislikes, out=odds, where=known)
+        odds[known] /= 2
+        return _worth(log_likes, log_dislikes, odds, weight)
+
+    return score
+
+
+def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) -> Array:
+    """Return ``q v`` where ``v > 0``, else ``v``."""
+    value = expit(odds) - weight * expit(-odds)
+    rate = np.exp(log_likes) + np.exp(log_dislikes)
+    return np.asarray(np.where(value > 0, rate * value, value))
+
+
+def _finder_places(model: Any, finder: Any) -> tuple[Positions, Positions]:
+    """Return where the finder has each row and column of the model."""
+    if not isinstance(finder, FactorModel) and not is_finder(finder):
+        raise InvalidTypeError(
+            f"finder is of type {type(finder).__name__}; pass a fitted LikeFinder or model, or None."
+        )
+    check_ready(finder)
+    return Axes.of_model(model).within(Axes.of_model(finder), "finder")
+
+
+def _entries(model: FactorModel, columns: Positions | None = None) -> Score:
+    """Return the function that gives ``x`` of some rows for every column, in float64."""
+    P, Q = (side.astype(np.float64) for side in model._factors().augmented())
+    by_factor = np.ascontiguousarray(Q.T if columns is None else Q[columns].T)
+
+    def x(rows: Positions) -> Array:
+        # Not a matrix product, whose last bits differ with the number of rows: a row's list would, too.
+        total = np.zeros((rows.size, by_factor.shape[1]))
+        term = np.empty_like(total)
+        for weights, values in zip(P[rows].T, by_factor, strict=True):
+            total += np.multiply(weights[:, None], values, out=term)
+        return total
+
+    return x
+
+
+def log_likely(model: Any, x: Array, label: int = 1) -> Array:
+    """Return ``log P(like)`` at the entries of a model, or for -1 ``log P(dislike)``: as ``predict_proba`` has it."""
+    if getattr(model, "calibration_", None) is None:
+        return np.asarray(
+            -model._link().loss(x, label)
+        )  # exact far out, where the probability rounds to 0 or 1
+    p = model._probability(x)
+    with np.errstate(divide="ignore"):  # a calibrator may be sure
+        return np.asarray(np.log(p) if label > 0 else np.log1p(-p))

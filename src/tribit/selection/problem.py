@@ -1,0 +1,351 @@
+"""From a user's words (gammas, radius, l2, ...) to an objective, its constraints and a first point.
+
+    min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2)
+                                     +  l2_intercept / 2 (|a|^2 + |c|^2)
+    subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
+
+PN alone is bounded below whatever X is. A mixture is not: PU rewards an observed like by ``rho / (1 - rho)`` times
+the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and the intercepts
+are kept within it too. Mask features (:mod:`tribit.model.features`) tie rows to one another, which no ball on single
+rows allows: they go with PN alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tribit import propensity
+from tribit.backends.featured import FeaturedObjective
+from tribit.backends.objective import Objective
+from tribit.checks import (
+    check_choice,
+    check_not_negative,
+    check_positive,
+    check_switch,
+    is_whole,
+)
+from tribit.data.observations import Observations
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    UnboundedRiskWarning,
+    UnknownRhoWarning,
+)
+from tribit.factor_model import FactorModel
+from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
+from tribit.model.factors import Factors
+from tribit.model.features import MaskFeatures
+from tribit.model.imputation import Imputation
+from tribit.model.links import Link, as_link
+from tribit.model.risks import Missingness, Risk, check_gammas
+from tribit.solvers.start import spectral_start
+
+NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNorm}
+
+#: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
+#: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
+DEFAULT_BOUND_PROBABILITY = 0.75
+#: What mask features bring is shrunk by so many times the ridge of the factors, where no weight is given.
+MASK_SHARE = 1.7
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective, the constraints on its factors, where to start, and the values chosen on the way."""
+
+    objective: Objective | FeaturedObjective
+    constraints: list[Constraint]
+    begin: Callable[[], Factors] = field(repr=False)
+    rho: float | Missingness
+    radius: float | None
+
+    @cached_property
+    def start(self) -> Factors:
+        """Where to begin, if no better place is known: made when it is first asked for."""
+        return self.begin()
+
+    @property
+    def risk(self) -> Risk:
+        """How much each kind of entry counts."""
+        objective = self.objective
+        return (objective.objective if isinstance(objective, FeaturedObjective) else objective).risk
+
+    def factors(self, unknowns: Factors) -> Factors:
+        """Return the factors of the matrix, which mask features add to the unknowns."""
+        if isinstance(self.objective, FeaturedObjective):
+            return self.objective.features.combine(unknowns)
+        return unknowns
+
+
+def make_problem(
+    observations: Observations,
+    *,
+    gammas: Any,
+    rho: Any,
+    link: Any,
+    rank: Any,
+    radius: Any,
+    norm: Any,
+    alpha: Any,
+    l2: Any,
+    l2_intercept: Any = None,
+    mask_features: Any = False,
+    l2_mask: Any = None,
+    intercept: Any,
+    inverse_power: Any = 0.0,
+    imputed: Any = None,
+    dtype: Any,
+    n_jobs: Any,
+    generator: np.random.Generator,
+) -> Problem:
+    """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
+    values = check_values(
+        observations.shape,
+        gammas=gammas,
+        link=link,
+        rank=rank,
+        radius=radius,
+        norm=norm,
+        alpha=alpha,
+        l2=l2,
+        l2_intercept=l2_intercept,
+        mask_features=mask_features,
+        l2_mask=l2_mask,
+        intercept=intercept,
+        dtype=dtype,
+    )
+    curve, radius, alpha, l2 = values.link, values.radius, values.alpha, values.l2
+    # After the checks: a model of the mask may take seconds to fit.
+    risk = Risk(
+        *values.gammas,
+        _rho(rho, observations, n_jobs, generator),
+        inverse_power=inverse_power,
+        imputed=_imputation(imputed, observations),
+    )
+    mixed = risk.unobserved > 0
+    if mixed and radius is None and alpha is None:
+        if values.norm != "max":
+            raise InvalidInputError(
+                f"norm={values.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
+                "default."
+            )
+        radius = curve.level(DEFAULT_BOUND_PROBABILITY)
+    if values.mask_features and (mixed or radius is not None or alpha is not None):
+        what = "weight on unobserved entries" if mixed else "a radius or an alpha"
+        raise InvalidInputError(
+            f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and no "
+            "ball holds them; leave out one of the two."
+        )
+    ball: Constraint = Unconstrained() if radius is None else NORMS[values.norm](radius)
+    constraints = [ball]
+    if alpha is not None:
+        constraints.append(EntryBound(alpha))
+    bound = _intercept_bound(curve, mixed, radius if values.norm == "max" else None, alpha)
+    if mixed:
+        _check_learnable(observations, risk)
+        _warn_if_rho_unknown(observations, rho)
+    else:
+        bounded = radius is not None or alpha is not None
+        _warn_if_unbounded(observations, values.intercept, l2, bounded=bounded)
+    objective = Objective(
+        observations,
+        curve,
+        risk,
+        l2=l2,
+        l2_intercept=values.l2_intercept,
+        intercept=values.intercept,
+        intercept_bound=bound,
+        dtype=values.dtype,
+        n_jobs=n_jobs,
+    )
+    level = _like_level(observations, curve, rho) if values.intercept else 0.0
+
+    def begin() -> Factors:
+        start = spectral_start(objective, constraints, values.rank, level, generator)
+        return start if mixed else _quiet_unseen(start, observations)
+
+    if not values.mask_features:
+        return Problem(objective, constraints, begin, risk.rho, radius)
+    features = MaskFeatures.of(observations)
+    featured = FeaturedObjective(
+        objective, features, MASK_SHARE * l2 if values.l2_mask is None else values.l2_mask
+    )
+    return Problem(featured, constraints, lambda: features.begin(begin()), risk.rho, radius)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one problem, each of the type that the arithmetic needs."""
+
+    gammas: tuple[float, float, float]
+    link: Link
+    rank: int
+    radius: float | None
+    norm: str
+    alpha: float | None
+    l2: float
+    l2_intercept: float | None
+    mask_features: bool
+    l2_mask: float | None
+    intercept: bool
+    dtype: str
+
+
+def check_values(
+    shape: tuple[int, int],
+    *,
+    gammas: Any,
+    link: Any,
+    rank: Any,
+    radius: Any,
+    norm: Any,
+    alpha: Any,
+    l2: Any,
+    l2_intercept: Any,
+    mask_features: Any,
+    l2_mask: Any,
+    intercept: Any,
+    dtype: Any,
+) -> Values:
+    """Return the values as they are used, or say which of them no fit of that shape can have."""
+    intercept = check_switch("intercept", intercept)
+    return Values(
+        link=as_link(link),
+        gammas=check_gammas(gammas),
+        intercept=intercept,
+        mask_features=check_switch("mask_features", mask_features),
+        rank=_rank(rank, shape, intercept),
+        l2=check_not_negative("l2", l2),
+        l2_intercept=_optional(check_not_negative, "l2_intercept", l2_intercept),
+        l2_mask=_optional(check_not_negative, "l2_mask", l2_mask),
+        radius=_optional(check_positive, "radius", radius),
+        alpha=_optional(check_positive, "alpha", alpha),
+        norm=check_choice("norm", norm, NORMS),
+        dtype=check_choice("dtype", dtype, ("float32", "float64")),
+    )
+
+
+def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
+    """Return ``rho``, by default the share of entries that are unobserved; a name becomes a model of the mask."""
+    if rho is None or (isinstance(rho, str) and rho == "constant"):
+        return 1.0 - observations.density
+    if isinstance(rho, str):
+        return propensity.fitted(rho, observations, n_jobs=n_jobs, random_state=generator)
+    if isinstance(rho, propensity.Propensity | propensity.CrossFittedPropensity):
+        rho.check_shape(observations)
+    return rho
+
+
+def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
+    """Return what a fitted model says of every entry."""
+    if imputed is None:
+        return None
+    if not isinstance(imputed, FactorModel):
+        raise InvalidTypeError(
+            f"imputed must be a fitted model or None; got {type(imputed).__name__}."
+        )
+    check_is_fitted(imputed)
+    found = Imputation(imputed._factors(), imputed._link())
+    found.check_shape(observations.shape)
+    return found
+
+
+def _optional(check: Callable[[str, Any], float], name: str, value: Any) -> float | None:
+    return None if value is None else check(name, value)
+
+
+def _rank(rank: Any, shape: tuple[int, int], intercept: bool) -> int:
+    if not is_whole(rank):
+        raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
+    if rank == 0 and intercept:
+        return 0
+    if not 1 <= rank <= max(shape):
+        raise InvalidInputError(
+            f"rank must be from {0 if intercept else 1} to {max(shape)}, the larger side of the {shape[0]} x "
+            f"{shape[1]} matrix; got {rank}."
+        )
+    return int(rank)
+
+
+def _intercept_bound(link: Link, mixed: bool, radius: float | None, alpha: float | None) -> float:
+    """Return how large an intercept may be: not limited under PN, else the tighter of radius and alpha."""
+    if not mixed:
+        return np.inf
+    given = [value for value in (radius, alpha) if value is not None]
+    return min(given, default=link.level(DEFAULT_BOUND_PROBABILITY))
+
+
+def _warn_if_unbounded(
+    observations: Observations, intercept: bool, l2: float, *, bounded: bool
+) -> None:
+    """Warn where likes alone (or dislikes alone) leave PN with no finite minimum."""
+    if observations.n_likes and observations.n_dislikes:
+        return
+    if not intercept and (l2 or bounded):
+        return
+    what = "likes" if observations.n_likes else "dislikes"
+    warnings.warn(
+        f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
+        "iteration limit or tolerance: give unobserved entries weight (gammas), or pass intercept=False with "
+        "a radius, an alpha or l2 > 0.",
+        UnboundedRiskWarning,
+        stacklevel=4,
+    )
+
+
+def _like_level(
+    observations: Observations, link: Link, rho: float | str | Missingness | None
+) -> float:
+    """Return ``x`` at which a like is as frequent as the observations suggest.
+
+    Among likes and dislikes that is their share. Likes alone (PU data) say ``P(like) = P(observed) / (1 - rho)``,
+    or nothing where ``rho`` is not given; dislikes alone the mirror image.
+    """
+    likes, dislikes = observations.n_likes, observations.n_dislikes
+    if likes and dislikes:
+        return link.level(likes / (likes + dislikes))
+    if rho is None or isinstance(rho, str | Missingness):
+        return link.level(0.5)
+    share = float(np.clip(observations.density / (1.0 - rho), 0.01, 0.99))
+    return link.level(share if likes else 1.0 - share)
+
+
+def _check_learnable(observations: Observations, risk: Risk) -> None:
+    """Refuse PU without likes and NU without dislikes: the risk is then the same whatever was observed."""
+    for weight, count, name, what in (
+        (risk.pu, observations.n_likes, "PU", "likes"),
+        (risk.nu, observations.n_dislikes, "NU", "dislikes"),
+    ):
+        if weight == 1.0 and not count:
+            raise InvalidInputError(
+                f"The {name} risk learns from {what}, and none were observed: give another risk weight in gammas."
+            )
+
+
+def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
+    """Warn where only one sign was observed and a ``rho`` of the mask alone would pass for knowledge."""
+    if (rho is None or isinstance(rho, str)) and not (
+        observations.n_likes and observations.n_dislikes
+    ):
+        what = "likes" if observations.n_likes else "dislikes"
+        warnings.warn(
+            f"Only {what} were observed, so the data cannot tell how many more there are: pass rho, the probability "
+            f"that one of the {what} goes unobserved (now {1 - observations.density:.3g}, as if every entry were one).",
+            UnknownRhoWarning,
+            stacklevel=4,
+        )
+
+
+def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
+    """Set the factors of rows and columns with nothing observed to 0: PN would leave them as drawn."""
+    U, V = factors.row_factors.copy(), factors.column_factors.copy()
+    U[np.bincount(observations.rows, minlength=observations.shape[0]) == 0] = 0.0
+    V[np.bincount(observations.columns, minlength=observations.shape[1]) == 0] = 0.0
+    return Factors.of(U, V, factors.intercept)

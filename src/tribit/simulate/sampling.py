@@ -1,0 +1,195 @@
+"""Which entries are seen: the paper's three observation processes, over any distribution of entries.
+
+``Pi`` is a distribution over the entries of a matrix: ``pi_ij >= 0``, summing to 1. Every function takes it
+as ``weights``, in proportion: None (uniform), an array of the matrix's shape, or a tuple ``(left, right)`` of
+factors with ``pi_ij`` proportional to ``left_i . right_j`` (one weight for each row and each column, or a few
+nonnegative columns of them). With None or factors the time and memory grow with what is seen, not with the
+matrix: no list of all entries is made.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tribit.checks import check_positive
+from tribit.data.ids import Positions
+from tribit.errors import InvalidInputError
+from tribit.randomness import RandomState, generator
+from tribit.simulate.entry_weights import Distribution, as_distribution
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+BLOCK = 1 << 18  # entries worked on at once where all of them must be
+HEAVY = 0.5  # entries likelier than this are drawn one by one: there are at most n / HEAVY of them
+
+
+class Cells(NamedTuple):
+    """Positions of entries, ``rows[t]`` with ``columns[t]``; a pair may appear more than once."""
+
+    rows: Positions
+    columns: Positions
+
+
+def multi_bernoulli(
+    shape: tuple[int, int], n: float, *, weights: Any = None, random_state: RandomState = None
+) -> Cells:
+    """See each entry independently, with probability ``n pi_ij``.
+
+    Parameters
+    ----------
+    shape : tuple of two ints
+        Numbers of rows and columns.
+    n : float
+        The expected number of entries seen; ``n pi_ij`` may not exceed 1 anywhere.
+    weights : None, array of that shape, or tuple of two arrays
+        ``Pi`` in proportion: uniform, a matrix, or factors ``(left, right)``.
+    random_state : int, Generator, RandomState or None
+        As in :func:`tribit.randomness.generator`.
+
+    Returns
+    -------
+    Cells
+        Each at most once, in row-major order; possibly none.
+
+    Examples
+    --------
+    >>> cells = multi_bernoulli((10_000, 10_000), 50, random_state=0)
+    >>> cells.rows.size == cells.columns.size
+    True
+    """
+    distribution = as_distribution(shape, weights)
+    draws, n = generator(random_state), check_positive("n", n)
+    _check_room(n, distribution.shape)
+    heavy = distribution.likelier_than(HEAVY / n)
+    chances = n * distribution.at(heavy)
+    _check_probabilities(chances, heavy, distribution.shape, n)
+    kept = heavy[draws.random(heavy.size) < chances]
+    # The others: an entry is hit by a Poisson number of darts of mean rate * p, so at least once with
+    # probability 1 - exp(-rate * p), which is at least p up to HEAVY; what is too much is thinned away.
+    rate = -np.log1p(-HEAVY) / HEAVY
+    hit = np.unique(distribution.draw(int(draws.poisson(rate * n)), draws))
+    hit = np.setdiff1d(hit, heavy, assume_unique=True)
+    p = n * distribution.at(hit)
+    light = hit[draws.random(hit.size) * -np.expm1(-rate * p) < p]
+    return _cells(np.sort(np.concatenate([kept, light])), distribution.shape)
+
+
+def multinomial(
+    shape: tuple[int, int], n: int, *, weights: Any = None, random_state: RandomState = None
+) -> Cells:
+    """Draw ``n`` entries one after another from ``Pi``, with replacement: an entry may be seen again.
+
+    Parameters
+    ----------
+    shape : tuple of two ints
+        Numbers of rows and columns.
+    n : int
+        How many draws to make.
+    weights, random_state
+        As in :func:`multi_bernoulli`.
+
+    Returns
+    -------
+    Cells
+        The entries in the order of the draws, repeats included.
+    """
+    distribution = as_distribution(shape, weights)
+    return _cells(distribution.draw(_count(n), generator(random_state)), distribution.shape)
+
+
+def all_at_once(
+    shape: tuple[int, int], n: int, *, weights: Any = None, random_state: RandomState = None
+) -> Cells:
+    """Draw exactly ``n`` different entries: one after another from ``Pi`` among those not yet drawn.
+
+    With uniform ``Pi`` every set of ``n`` entries is as likely as any other.
+
+    Parameters
+    ----------
+    shape : tuple of two ints
+        Numbers of rows and columns.
+    n : int
+        How many entries to see, at most the number of entries of positive weight.
+    weights, random_state
+        As in :func:`multi_bernoulli`.
+
+    Returns
+    -------
+    Cells
+        Each once, in row-major order.
+    """
+    distribution = as_distribution(shape, weights)
+    _check_room(_count(n), distribution.shape)
+    draws = generator(random_state)
+    drawn: Positions = np.empty(0, dtype=np.int64)
+    # The first n different ones among draws with replacement, for as long as these bring new ones.
+    while drawn.size < n:
+        size = 2 * (n - drawn.size) + 64
+        both = np.concatenate([drawn, distribution.draw(size, draws)])
+        before = drawn.size
+        drawn = both[np.sort(np.unique(both, return_index=True)[1])][:n]
+        if drawn.size < n and drawn.size - before < size // 20:
+            drawn = np.concatenate([drawn, _race(distribution, drawn, n - drawn.size, draws)])
+    return _cells(np.sort(drawn), distribution.shape)
+
+
+def _race(
+    distribution: Distribution, drawn: Positions, n: int, draws: np.random.Generator
+) -> Positions:
+    """Go on drawing without replacement: the ``n`` smallest of ``exponential / pi`` among the rest."""
+    n_rows, n_columns = distribution.shape
+    drawn = np.sort(drawn)
+    step = max(1, BLOCK // n_columns)
+    best, keys = np.empty(0), np.empty(0, dtype=np.int64)
+    for start in range(0, n_rows, step):
+        pi = distribution.block(slice(start, start + step)).reshape(-1)
+        first = start * n_columns
+        low, high = np.searchsorted(drawn, [first, first + pi.size])
+        with np.errstate(divide="ignore"):
+            times = draws.standard_exponential(pi.size) / pi
+        times[drawn[low:high] - first] = np.inf
+        new = np.flatnonzero(times < (best.max() if best.size == n else np.inf))
+        best, keys = np.concatenate([best, times[new]]), np.concatenate([keys, new + first])
+        if best.size > n:
+            fastest = np.argpartition(best, n - 1)[:n]
+            best, keys = best[fastest], keys[fastest]
+    if best.size < n:
+        raise InvalidInputError(
+            f"n is {drawn.size + n}, but only {drawn.size + best.size} entries have a positive weight; "
+            "lower n, or draw with replacement (multinomial)."
+        )
+    return keys
+
+
+def _cells(keys: Positions, shape: tuple[int, int]) -> Cells:
+    rows, columns = np.divmod(keys, shape[1])
+    return Cells(rows, columns)
+
+
+def _count(n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < 1:
+        raise InvalidInputError(f"n must be a whole number, at least 1; got {n!r}.")
+    return int(n)
+
+
+def _check_room(n: float, shape: tuple[int, int]) -> None:
+    if n > shape[0] * shape[1]:
+        raise InvalidInputError(
+            f"n is {n:g}, but a {shape[0]} x {shape[1]} matrix has only {shape[0] * shape[1]} entries; "
+            "lower n, or draw with replacement (multinomial)."
+        )
+
+
+def _check_probabilities(chances: Floats, keys: Positions, shape: Any, n: float) -> None:
+    # Uniform weights with n equal to all entries may round to a hair above 1.
+    if chances.size and chances.max() > 1 + 1e-9:
+        worst = int(np.argmax(chances))
+        row, column = divmod(int(keys[worst]), shape[1])
+        raise InvalidInputError(
+            f"n pi is {chances[worst]:.4g} at row {row}, column {column}, which is no probability; lower n "
+            f"to {n / chances[worst]:.6g} or less, or flatten the weights."
+        )

@@ -1,0 +1,298 @@
+"""Models on disk: one safetensors file, parameters as JSON in its header, nothing that is executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import reprlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_bytes
+from sklearn.utils.validation import check_is_fitted
+
+from tribit import __version__, propensity
+from tribit.completion import BinaryMatrixCompletion
+from tribit.data.files import atomic_path, checked_path
+from tribit.data.ingest import check_like_at
+from tribit.errors import InvalidInputError, TribitError
+from tribit.model.calibrators import calibrator_from
+from tribit.model.factors import Factors
+from tribit.model.links import LINKS, as_link
+from tribit.model.risks import Risk
+from tribit.quoting import quoted
+from tribit.selection.problem import check_values
+from tribit.selection.settings import CHOOSABLE
+from tribit.selection.settle import check_fixed, check_words, is_auto
+from tribit.solvers import SOLVERS, Iteration, as_solver
+from tribit.storage.ids import packed_ids, unpacked_ids
+from tribit.storage.schema import (
+    CALIBRATOR,
+    FACTORS,
+    FITTED,
+    HISTORY_COLUMNS,
+    IDS,
+    TEXT,
+    check_header,
+    check_tensors,
+    tensor_bytes,
+)
+from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensor
+
+FORMAT = max(HISTORY_COLUMNS)
+#: Parameters that are not part of what was fitted, or are live objects.
+NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
+KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
+REGISTRIES = {"link": LINKS, "solver": SOLVERS}
+#: What damage looks like before it is told in one sentence.
+DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+#: Characters of a reason that an error tells.
+LONGEST_REASON = 300
+Tensors = dict[str, NDArray[Any]]
+
+
+def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to one file, all of it or nothing; equal fits give equal bytes.
+
+    Kept: the factors, intercepts and ids, what the fit reported but for its times, and every parameter but
+    ``callback``, ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
+    """
+    check_is_fitted(model)
+    header = {
+        "format": FORMAT,
+        "version": __version__,
+        "parameters": {name: _encoded(name, getattr(model, name)) for name in KEPT},
+        "fitted": {name: _plain(getattr(model, name)) for name in FITTED},
+        "calibrator": None if model.calibration_ is None else model.calibration_.name,
+        "rho": model.rho_ if isinstance(model.rho_, float) else None,
+    }
+    tensors = _tensors(model)
+    try:
+        check_header(header)
+        check_tensors(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
+        _check_parameters(model)
+        _check_numbers(model, tensors["history"])
+    except DAMAGE as error:
+        raise InvalidInputError(
+            f"The model cannot be saved, as no file may hold it ({_reason(error)}); fit it again."
+        ) from None
+    with atomic_path(path) as temporary:
+        # Not save_file, which puts a file of its own, readable by its owner only, in the place of this one.
+        temporary.write_bytes(to_bytes(tensors, metadata={"tribit": json.dumps(header)}))
+
+
+def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
+    """Read a model that :meth:`BinaryMatrixCompletion.save` wrote.
+
+    All that the file says of itself is checked before memory is taken for it. ``history_`` is without times:
+    ``seconds`` is None.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is missing, damaged, not a tribit model, written by a later format, or too large for the memory.
+    """
+    source = checked_path(path)
+    name = quoted(os.fspath(path))
+    if not source.is_file():
+        raise InvalidInputError(f"There is no model file {name}; write one with model.save(path).")
+    try:
+        with source.open("rb") as file:
+            try:
+                metadata, places = read_description(file)
+                header = parsed_json(str(metadata.get("tribit", "null")).encode())
+            except (OSError, ValueError) as error:
+                raise InvalidInputError(
+                    f"{name} is not a readable tribit model ({_reason(error)}); it may be cut short or another kind "
+                    "of file."
+                ) from None
+            _check_format(header, name)
+            try:
+                check_header(header)
+                tensors = _read(file, header, places)
+                return _model(header, tensors)
+            except DAMAGE as error:
+                raise InvalidInputError(
+                    f"{name} is a damaged tribit model ({_reason(error)}); fit it again."
+                ) from None
+    except OSError as error:
+        raise InvalidInputError(
+            f"{name} cannot be read ({error.strerror or error}); check its permissions and its disk."
+        ) from None
+    except MemoryError:
+        raise InvalidInputError(
+            f"{name} needs more memory than there is ({source.stat().st_size} bytes in the file); free some, or load "
+            "it on a larger machine."
+        ) from None
+
+
+def _check_format(header: Any, name: str) -> None:
+    if header is None:
+        raise InvalidInputError(f"{name} is a safetensors file, but not a tribit model.")
+    if not isinstance(header, dict):
+        raise InvalidInputError(
+            f"{name} is a damaged tribit model (its header is no object); fit it again."
+        )
+    number, version = header.get("format"), header.get("version")
+    if type(number) is not int or number not in HISTORY_COLUMNS:
+        by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
+        raise InvalidInputError(
+            f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads formats "
+            f"{' and '.join(map(str, HISTORY_COLUMNS))}; it was written by tribit {by}: use that version or fit again."
+        )
+
+
+def _read(file: Any, header: dict[str, Any], places: dict[str, Place]) -> Tensors:
+    """Return the tensors, after all of them were found to be what the header says."""
+    check_tensors(header, {name: (place.dtype, place.shape) for name, place in places.items()})
+    for name, place in places.items():
+        if tensor_bytes(place.dtype, place.shape) != place.size:
+            raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
+    return {name: read_tensor(file, place) for name, place in places.items()}
+
+
+def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
+    for name in header["parameters"]:
+        if name not in KEPT:
+            raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
+    model = BinaryMatrixCompletion(
+        **{name: _decoded(name, value) for name, value in header["parameters"].items()}
+    )
+    for name in FITTED:
+        setattr(model, name, header["fitted"][name])
+    model.gammas_ = tuple(model.gammas_)
+    if model.names_ is not None:
+        row, column, value = model.names_
+        model.names_ = (row, column, value)
+    model.rho_, model.search_, model.calibration_ = header["rho"], None, None
+    U, V, a, c = (tensors[name] for name in FACTORS)
+    model._set_factors(Factors(U, V, model.intercept_, a, c))
+    _check_parameters(model)
+    if header["calibrator"] is not None:
+        arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
+        model.calibration_ = calibrator_from(header["calibrator"], arrays, as_link(model.link))
+    _check_numbers(model, tensors["history"])
+    model.history_ = [
+        Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]
+    ]
+    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
+    for name, size in zip(IDS, shape, strict=True):
+        ids = unpacked_ids(tensors[name], size, name) if name in tensors else None
+        setattr(model, name, ids)
+    return model
+
+
+def _tensors(model: BinaryMatrixCompletion) -> Tensors:
+    """Return every array of a model as the file holds it."""
+    tensors: Tensors = {name: np.ascontiguousarray(getattr(model, name)) for name in FACTORS}
+    # Without the seconds, which would make equal fits different files.
+    rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
+    tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])
+    if model.calibration_ is not None:
+        for name, array in model.calibration_.arrays().items():
+            tensors[CALIBRATOR + name] = array
+    for name in IDS:
+        ids = getattr(model, name)
+        if ids is not None:
+            tensors[name] = packed_ids(ids, name)
+    return tensors
+
+
+def _check_parameters(model: BinaryMatrixCompletion) -> None:
+    """Ask of the parameters of a fitted model what a fit asks of them; what is "auto" is what was chosen."""
+    check_words(model)
+    if not is_auto(model.solver):
+        as_solver(model.solver)
+    if model.like_at is not None:
+        check_like_at(model.like_at)
+    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
+        raise propensity.unknown(model.rho)
+    given = {name: getattr(model, name) for name in CHOOSABLE}
+    asked = {name: value for name, value in given.items() if not is_auto(value)}
+    for name, value in asked.items():
+        check_fixed(name, value)
+    chosen = {name: getattr(model, f"{name}_") for name in CHOOSABLE if name != "rho"}
+    settings = {**chosen, **asked}
+    check_values(
+        (model.row_factors_.shape[0], model.column_factors_.shape[0]),
+        **{name: value for name, value in settings.items() if name != "rho"},
+        **{name: getattr(model, name) for name in ("link", "norm", "intercept", "dtype")},
+    )
+    Risk(1.0, 0.0, 0.0, 0.0, inverse_power=model.inverse_power)
+
+
+def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:
+    """Refuse factors and a history that are not finite, and factors so large that no probability comes of them."""
+    sizes = {name: _largest(getattr(model, name)) for name in FACTORS}
+    for name, size in {**sizes, "history": _largest(history)}.items():
+        if not math.isfinite(size):
+            raise ValueError(f"{name} holds NaN or infinity")
+    if not np.array_equal(history[:, 0], np.arange(1, len(history) + 1)):
+        raise ValueError("history must count its iterations from 1")
+    U, V, a, c = (sizes[name] for name in FACTORS)
+    reach = U * V * model.row_factors_.shape[1] + abs(model.intercept_) + a + c
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            ends = model._probability(np.array([-reach, reach]))
+    except FloatingPointError:
+        ends = np.array([np.nan])
+    if not (math.isfinite(reach) and np.isfinite(ends).all()):
+        raise ValueError("its factors are too large to predict with")
+
+
+def _largest(array: NDArray[Any]) -> float:
+    """Return the largest absolute value, without an array of them; NaN if there is one."""
+    if not array.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return max(float(array.max()), -float(array.min()))
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """Return a dtype in the words of a file."""
+    return next((name for name, known in DTYPES.items() if known == dtype), str(dtype))
+
+
+def _reason(error: BaseException) -> str:
+    """Return what is wrong on one line, and not all of what is very long."""
+    told = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
+    line = " ".join(told.rstrip(".").split())
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
+
+
+def _encoded(name: str, value: Any) -> Any:
+    """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
+    for registered, kind in REGISTRIES.get(name, {}).items():
+        if type(value) is kind:
+            options = {key: _plain(option) for key, option in dataclasses.asdict(value).items()}
+            return {"name": registered, **options}
+    plain = _plain(value)
+    try:
+        json.dumps(plain)
+    except TypeError:
+        raise InvalidInputError(
+            f"The parameter {name}={value!r} cannot be saved: a model file holds names and numbers, no code. "
+            "Pass a name or a number there, or keep the factors yourself."
+        ) from None
+    return plain
+
+
+def _decoded(name: str, value: Any) -> Any:
+    """Return a parameter from what JSON holds of it."""
+    if isinstance(value, dict):
+        options = dict(value)
+        try:
+            return REGISTRIES[name][options.pop("name")](**options)
+        except DAMAGE as error:
+            raise ValueError(f"the parameter {name}: {_reason(error)}") from None
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy numbers as Python's, and tuples and arrays as lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,210 @@
+"""What a model file must say: the type and range of each field, the dtype and shape of each tensor.
+
+Nothing here reads a file or makes an array: it is asked before that. Every problem is a ``ValueError`` that names the
+field.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tribit.checks import check_not_negative, check_positive
+from tribit.errors import TribitError
+from tribit.model.risks import check_gammas, check_rho
+from tribit.storage.tensor_file import DTYPES
+
+#: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
+HISTORY_COLUMNS = {2: 4, 3: 3}
+#: Before the names of a calibrator's arrays.
+CALIBRATOR = "calibrator:"
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a value must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+    def check(self, name: str, value: Any) -> None:
+        """Say which field is wrong, and how."""
+        if not self.holds(value):
+            raise ValueError(f"{name} must be {self.words}; got {reprlib.repr(value)}")
+
+    def or_none(self) -> Field:
+        """Return the field that may also be None."""
+        return Field(f"{self.words}, or null", lambda value: value is None or self.holds(value))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What an array must be: one of some dtypes, and a shape in which a word stands for the same size everywhere."""
+
+    dtypes: tuple[str, ...]
+    shape: tuple[str | int, ...]
+
+
+def _passes(check: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    def holds(value: Any) -> bool:
+        try:
+            check(value)
+        except TribitError:
+            return False
+        return True
+
+    return holds
+
+
+def _are_names(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    return all(type(name) is str for name in value[:2]) and type(value[2]) in (str, type(None))
+
+
+TEXT = Field("text", lambda value: type(value) is str)
+SWITCH = Field("true or false", lambda value: type(value) is bool)
+COUNT = Field("a whole number, at least 0", lambda value: type(value) is int and value >= 0)
+SIZE = Field("a whole number, at least 1", lambda value: type(value) is int and value >= 1)
+OBJECT = Field("an object", lambda value: type(value) is dict)
+NUMBER = Field(
+    "a finite number",
+    lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
+)
+POSITIVE = Field("a positive finite number", _passes(lambda value: check_positive("", value)))
+NOT_NEGATIVE = Field(
+    "a finite number, at least 0", _passes(lambda value: check_not_negative("", value))
+)
+GAMMAS = Field("three numbers at least 0 that sum to 1", _passes(check_gammas))
+RHO = Field("a number in [0, 1)", _passes(check_rho))
+NAMES = Field("two names and a third or null", _are_names)
+
+#: What a fit found and used.
+FITTED = {
+    "n_iter_": COUNT,
+    "converged_": SWITCH,
+    "stop_reason_": TEXT,
+    "objective_": NUMBER,
+    "gammas_": GAMMAS,
+    "rank_": COUNT,
+    "radius_": POSITIVE.or_none(),
+    "alpha_": POSITIVE.or_none(),
+    "l2_": NOT_NEGATIVE,
+    "l2_intercept_": NOT_NEGATIVE.or_none(),
+    "mask_features_": SWITCH,
+    "l2_mask_": NOT_NEGATIVE.or_none(),
+    "n_features_in_": SIZE,
+    "intercept_": NUMBER,
+    "names_": NAMES.or_none(),
+}
+FLOATS = ("F32", "F64")
+FACTORS = {
+    "row_factors_": Tensor(FLOATS, ("rows", "rank")),
+    "column_factors_": Tensor(FLOATS, ("n_features_in_", "rank")),
+    "row_intercepts_": Tensor(FLOATS, ("rows",)),
+    "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
+}
+IDS = {
+    "row_ids_": Tensor(("U8",), ("bytes of row ids",)),
+    "column_ids_": Tensor(("U8",), ("bytes of column ids",)),
+}
+CALIBRATORS = {
+    None: {},
+    "identity": {},
+    "platt": {f"{CALIBRATOR}line": Tensor(("F64",), (2,))},
+    "isotonic": {
+        f"{CALIBRATOR}places": Tensor(("F64",), ("points",)),
+        f"{CALIBRATOR}probabilities": Tensor(("F64",), ("points",)),
+    },
+}
+HEADER = {
+    "format": Field(
+        "a format that is read", lambda value: type(value) is int and value in HISTORY_COLUMNS
+    ),
+    "version": TEXT,
+    "parameters": OBJECT,
+    "fitted": OBJECT,
+    "calibrator": Field(
+        f"one of {', '.join(name for name in CALIBRATORS if name)}, or null",
+        lambda value: type(value) in (str, type(None)) and value in CALIBRATORS,
+    ),
+    "rho": RHO.or_none(),
+}
+
+
+def check_header(header: Mapping[str, Any]) -> None:
+    """Refuse a header with a field that is wrong, missing or unknown."""
+    _check_fields(header, HEADER)
+    _check_fields(header["fitted"], FITTED)
+
+
+def check_tensors(
+    header: Mapping[str, Any], described: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> None:
+    """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree."""
+    history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
+    needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
+    _check_names(described, needed, {**needed, **IDS})
+    sizes = {
+        name: value for name, value in header["fitted"].items() if FITTED[name] in (COUNT, SIZE)
+    }
+    for name, rule in {**needed, **IDS}.items():
+        if name in described:
+            _check_tensor(name, rule, *described[name], sizes)
+    if not sizes["rows"]:
+        raise ValueError("row_factors_ must have a row")
+    # A solver that lets the rank grow may have found fewer columns to be enough.
+    if sizes["rank"] > sizes["rank_"]:
+        raise ValueError(f"rank_ must be at least {sizes['rank']}, the columns of the factors")
+    if len({described[name][0] for name in FACTORS}) > 1:
+        raise ValueError("the dtypes of the factors do not agree")
+
+
+def tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Return how many bytes a tensor has."""
+    return DTYPES[dtype].itemsize * math.prod(shape)
+
+
+def _check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
+    _check_names(values, fields, fields)
+    for name, field in fields.items():
+        field.check(name, values[name])
+
+
+def _check_names(
+    given: Mapping[str, Any], needed: Mapping[str, Any], known: Mapping[str, Any]
+) -> None:
+    for name in needed:
+        if name not in given:
+            raise ValueError(f"{name} is missing")
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{reprlib.repr(name)} is unknown")
+
+
+def _check_tensor(
+    name: str, rule: Tensor, dtype: str, shape: tuple[int, ...], sizes: dict[str, int]
+) -> None:
+    """Check one tensor; ``sizes`` holds what the words of the shapes seen so far stand for."""
+    if dtype not in rule.dtypes:
+        raise ValueError(
+            f"{name} must have the dtype {' or '.join(rule.dtypes)}; got {reprlib.repr(dtype)}"
+        )
+    if len(shape) != len(rule.shape):
+        raise ValueError(f"{name} must have {len(rule.shape)} dimensions; got {len(shape)}")
+    for word, size in zip(rule.shape, shape, strict=True):
+        wanted = word if isinstance(word, int) else sizes.setdefault(word, size)
+        if size != wanted:
+            raise ValueError(
+                f"{name} must have the shape {_shape(rule, sizes)}; got {reprlib.repr(shape)}"
+            )
+
+
+def _shape(rule: Tensor, sizes: Mapping[str, int]) -> str:
+    """Return the shape that a tensor should have, in words and numbers."""
+    numbers = (size if isinstance(size, int) else sizes.get(size, size) for size in rule.shape)
+    return f"{' x '.join(map(str, rule.shape))} = {' x '.join(map(reprlib.repr, numbers))}"

@@ -1,0 +1,438 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from reference import (
+    ALL_LINKS,
+    MATRICES,
+    RISKS,
+    SOME_LINKS,
+    Reference,
+    RhoByEntry,
+    link_id,
+    observations_of,
+    random_factors,
+    random_matrix,
+    unpack,
+)
+from tribit.backends import KERNELS, base, make_kernel, sparse, tiles
+from tribit.backends.forms import make_form
+from tribit.backends.objective import Objective
+from tribit.backends.threads import count_jobs
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic
+from tribit.model.risks import Risk, pu, tri
+
+K = 4
+
+#: What a kernel is for, where that is not every risk: those without and those with a term on all entries.
+DOES = {"sparse": lambda risk: risk.unobserved == 0, "tiles": lambda risk: risk.unobserved > 0}
+PAIRS = {
+    f"{name}-{which}": (name, risk)
+    for name in KERNELS
+    for which, risk in RISKS.items()
+    if DOES.get(name, bool)(risk)
+}
+each_pair = pytest.mark.parametrize(("kind", "risk"), PAIRS.values(), ids=PAIRS)
+each_link = pytest.mark.parametrize("link", ALL_LINKS, ids=link_id)
+some_links = pytest.mark.parametrize("link", SOME_LINKS, ids=link_id)
+each_matrix = pytest.mark.parametrize("A", MATRICES.values(), ids=MATRICES)
+
+
+def cut(monkeypatch, size):
+    """Cut the matrix into small pieces, so that a small one has several."""
+    monkeypatch.setattr(tiles, "TILE", size)
+    monkeypatch.setattr(tiles, "GROUP", 2)
+    monkeypatch.setattr(sparse, "ENTRIES", size * 2)
+    monkeypatch.setattr(sparse, "ROWS", size)
+
+
+@pytest.fixture(params=[4, 7, None], ids=["tile4", "tile7", "tile"])
+def pieces(request, monkeypatch):
+    if request.param:
+        cut(monkeypatch, request.param)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    cut(monkeypatch, 4)
+
+
+def build(kind, A, link, risk, *, dtype="float64", n_jobs=1):
+    seen = observations_of(A)
+    plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
+    form = make_form(link, risk)
+    return KERNELS[kind].build(seen, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+
+
+def models(kernel, P, Q, free, *, exact=True, value=True):
+    """Return the models of all panels as values, gradients, full curvatures, and the mean tightness."""
+    every = [
+        (panel.rows, panel.models(P[panel.rows], free, exact=exact, value=value))
+        for panel in kernel.panels(Q)
+    ]
+    assert [row for rows, _ in every for row in range(P.shape[0])[rows]] == list(range(P.shape[0]))
+    parts = [
+        [getattr(model, name) for _, model in every] for name in ("values", "gradients", "packed")
+    ]
+    values, gradients, packed = map(np.concatenate, parts)
+    share = [(rows.stop - rows.start) / P.shape[0] * model.tightness for rows, model in every]
+    return values, gradients, unpack(packed, free), sum(share)
+
+
+def assert_near(got, expected, tolerance):
+    """Compare relative to the largest: sums of terms that cancel have no relative error of their own."""
+    scale = np.max(np.abs(expected), initial=0.0)
+    assert np.asarray(got).dtype == np.float64
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * scale + 1e-300)
+
+
+def bounded(links):
+    """Return every kernel, risk and link of which upper bounds of the curvature are known."""
+    return [
+        pytest.param(kind, risk, link, id=f"{name}-{link_id(link)}")
+        for name, (kind, risk) in PAIRS.items()
+        for link in links
+        if build(kind, MATRICES["one"], link, risk).bounded
+    ]
+
+
+# Against the dense reference
+
+
+@each_pair
+@some_links
+@each_matrix
+@pytest.mark.usefixtures("pieces")
+def test_value_and_gradients_are_those_of_the_dense_formula(kind, risk, link, A):
+    P, Q = random_factors(A.shape, K)
+    exact = Reference(A, link, risk)
+    kernel = build(kind, A, link, risk)
+    value, in_P, in_Q = kernel.gradient(P, Q)
+    size = exact.size(P @ Q.T)
+    assert value == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
+    assert kernel.value(P, Q) == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
+    for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
+        assert_near(got, expected, 1e-10)
+    none, *same = kernel.gradient(P, Q, value=False)
+    assert np.isnan(none)
+    np.testing.assert_array_equal(same[0], in_P)
+    np.testing.assert_array_equal(same[1], in_Q)
+
+
+@each_pair
+@each_link
+@pytest.mark.usefixtures("small_pieces")
+def test_every_link_at_every_scale(kind, risk, link):
+    A = MATRICES["gaps"]
+    P, Q = random_factors(A.shape, K)
+    exact = Reference(A, link, risk)
+    kernel = build(kind, A, link, risk)
+    value, in_P, in_Q = kernel.gradient(P, Q)
+    assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
+    for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
+        assert_near(got, expected, 1e-10)
+    assert_near(models(kernel, P, Q, K)[2], exact.row_curvatures(P, Q, K), 1e-10)
+
+
+@each_pair
+@some_links
+@each_matrix
+@pytest.mark.usefixtures("pieces")
+def test_row_values_and_models_are_those_of_the_dense_formula(kind, risk, link, A):
+    P, Q = random_factors(A.shape, K)
+    exact = Reference(A, link, risk)
+    kernel = build(kind, A, link, risk)
+    rows = np.concatenate([panel.values(P[panel.rows]) for panel in kernel.panels(Q)])
+    assert_near(rows, exact.row_values(P, Q), 1e-10)
+    for free in (1, K - 1, K):
+        values, gradients, curvatures, _ = models(kernel, P, Q, free)
+        assert_near(values, exact.row_values(P, Q), 1e-10)
+        assert_near(gradients, exact.gradients(P, Q)[0][:, :free], 1e-10)
+        assert_near(curvatures, exact.row_curvatures(P, Q, free), 1e-10)
+
+
+@pytest.mark.parametrize(("kind", "risk", "link"), bounded(SOME_LINKS))
+@each_matrix
+@pytest.mark.usefixtures("pieces")
+def test_bounds_of_the_curvature_are_nowhere_below_it(kind, risk, link, A):
+    P, Q = random_factors(A.shape, K)
+    exact = Reference(A, link, risk)
+    kernel = build(kind, A, link, risk)
+    free = K - 1
+    values, gradients, bounds, _ = models(kernel, P, Q, free, exact=False)
+    assert_near(values, exact.row_values(P, Q), 1e-10)
+    assert_near(gradients, exact.gradients(P, Q)[0][:, :free], 1e-10)
+    for size in (0.0, 0.3, 1.0, 10.0):  # the bound of a row holds wherever the row goes
+        curvatures = exact.row_curvatures(size * P, Q, free)
+        least = np.linalg.eigvalsh(bounds - curvatures)[:, 0]
+        assert np.all(least >= -1e-12 * np.abs(bounds).max())
+    quiet = models(kernel, P, Q, free, exact=False, value=False)
+    assert np.all(np.isnan(quiet[0]))
+    np.testing.assert_array_equal(quiet[1], gradients)
+
+
+@pytest.mark.parametrize(("kind", "risk", "link"), bounded([Logistic(0.4), Logistic(3.0)]))
+@pytest.mark.usefixtures("small_pieces")
+def test_the_logistic_bound_is_met_at_zero(kind, risk, link):
+    A = MATRICES["gaps"]
+    kernel = build(kind, A, link, risk)
+    P, Q = random_factors(A.shape, K)
+    met = Reference(A, link, risk).row_curvatures(0 * P, Q, K)
+    assert_near(models(kernel, 0 * P, Q, K, exact=False)[2], met, 1e-10)
+
+
+def test_the_logistic_link_has_bounds():
+    assert len(bounded([Logistic()])) == sum(risk.unobserved > 0 for risk in RISKS.values())
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0])
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.usefixtures("small_pieces")
+def test_tightness_is_the_mean_share_of_the_logistic_bound(scale, exact):
+    A = MATRICES["gaps"]
+    kernel = build("tiles", A, Logistic(scale), RISKS["tri"])
+    P, Q = random_factors(A.shape, K)
+    f = Logistic(scale).probability(P @ Q.T)
+    assert models(kernel, P, Q, K, exact=exact)[3] == pytest.approx(np.mean(4 * f * (1 - f)))
+
+
+@each_pair
+@some_links
+@pytest.mark.usefixtures("small_pieces")
+def test_the_transposed_kernel_exchanges_the_factors(kind, risk, link):
+    A = MATRICES["gaps"]
+    P, Q = random_factors(A.shape, K)
+    exact = Reference(A.T, link, risk)
+    kernel = build(kind, A, link, risk).transposed
+    assert kernel.shape == A.T.shape
+    value, in_Q, in_P = kernel.gradient(Q, P)
+    assert value == pytest.approx(exact.value(Q, P), rel=1e-10)
+    for got, expected in zip((in_Q, in_P), exact.gradients(Q, P), strict=True):
+        assert_near(got, expected, 1e-10)
+    assert_near(models(kernel, Q, P, 2)[2], exact.row_curvatures(Q, P, 2), 1e-10)
+    assert kernel.transposed.value(P, Q) == pytest.approx(exact.value(Q, P), rel=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(256, 256), (257, 300), (20, 520), (600, 10)])
+@pytest.mark.parametrize("link", SOME_LINKS[:2], ids=link_id)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_real_tiles_of_matrices_around_their_size(shape, link, dtype):
+    A, risk = random_matrix(shape, observed=0.1, gaps=True), RISKS["tri"]
+    P, Q = random_factors(shape, K, size=0.5)
+    exact = Reference(A, link, risk)
+    kernel = build("tiles", A, link, risk, dtype=dtype)
+    tolerance = 1e-11 if dtype == "float64" else 1e-5
+    value, in_P, in_Q = kernel.gradient(P, Q)
+    assert abs(value - exact.value(P, Q)) <= tolerance * exact.size(P @ Q.T)
+    for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
+        assert_near(got, expected, tolerance)
+    values, _, curvatures, _ = models(kernel, P.astype(dtype), Q, K)
+    assert_near(values, exact.row_values(P, Q), 10 * tolerance)
+    assert_near(curvatures, exact.row_curvatures(P, Q, K), tolerance)
+
+
+@each_pair
+@some_links
+@pytest.mark.usefixtures("small_pieces")
+def test_float32_is_near_the_dense_formula(kind, risk, link):
+    A = MATRICES["equal"]
+    P, Q = (side.astype(np.float32) for side in random_factors(A.shape, K))
+    wide = P.astype(np.float64), Q.astype(np.float64)
+    exact = Reference(A, link, risk)
+    kernel = build(kind, A, link, risk, dtype="float32")
+    value, in_P, in_Q = kernel.gradient(*wide)
+    size = exact.size(wide[0] @ wide[1].T)
+    assert abs(value - exact.value(*wide)) <= 1e-6 * size
+    for got, expected in zip((in_P, in_Q), exact.gradients(*wide), strict=True):
+        assert_near(got, expected, 1e-5)
+    values, gradients, curvatures, _ = models(kernel, P, Q, K)
+    assert_near(values, exact.row_values(*wide), 1e-5)
+    assert_near(gradients, exact.gradients(*wide)[0], 1e-5)
+    assert_near(curvatures, exact.row_curvatures(*wide, K), 1e-5)
+
+
+@each_pair
+@pytest.mark.parametrize("link", SOME_LINKS[:-1], ids=link_id)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [30.0, 1e3])
+@pytest.mark.usefixtures("small_pieces")
+def test_huge_entries_stay_exact(kind, risk, link, dtype, size):
+    A = MATRICES["gaps"]
+    P, Q = (side.astype(dtype).astype(float) for side in random_factors(A.shape, K, size=size**0.5))
+    exact = Reference(A, link, risk)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        kernel = build(kind, A, link, risk, dtype=dtype)
+        value, in_P, in_Q = kernel.gradient(P, Q)
+        curvatures = models(kernel, P.astype(dtype), Q, K)[2]
+    tolerance = 1e-10 if dtype == "float64" else 1e-4
+    assert abs(value - exact.value(P, Q)) <= tolerance * exact.size(P @ Q.T)
+    for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
+        assert_near(got, expected, tolerance)
+    # Relative to what an entry can have: in the tails of the logistic link the curvature itself vanishes.
+    scale = np.max(np.abs(exact.plus) + np.abs(exact.minus)) * np.max(
+        link.second(np.zeros(1), 1) * np.sum(Q**2)
+    )
+    np.testing.assert_allclose(
+        curvatures, exact.row_curvatures(P, Q, K), rtol=0, atol=max(tolerance, 1e-9) * scale
+    )
+
+
+@each_pair
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (300, 1100)])
+def test_largest_is_the_largest_absolute_entry(kind, risk, shape):
+    kernel = build(kind, random_matrix(shape, observed=0.01), Logistic(), risk)
+    P, Q = random_factors(shape, 2)
+    for left in (P, -P):
+        assert kernel.largest(left, Q) == pytest.approx(np.abs(left @ Q.T).max(), rel=1e-12)
+
+
+@pytest.mark.parametrize("gammas", [(0, 1, 0), (0, 0, 1), (0.5, 0.3, 0.2)])
+@some_links
+@pytest.mark.usefixtures("small_pieces")
+def test_a_rho_for_each_entry(gammas, link):
+    A = MATRICES["gaps"]
+    model = RhoByEntry(A.shape)
+    P, Q = random_factors(A.shape, K)
+    exact = Reference(A, link, Risk(*gammas, rho=model), rho=model.dense)
+    kernel = make_kernel(
+        observations_of(A), link, Risk(*gammas, rho=model), dtype="float64", n_jobs=1
+    )
+    value, in_P, in_Q = kernel.gradient(P, Q)
+    assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
+    for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
+        assert_near(got, expected, 1e-10)
+
+
+# Kernels among themselves
+
+
+@pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
+def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk):
+    kernel = make_kernel(
+        observations_of(MATRICES["gaps"]), Logistic(), risk, dtype="float32", n_jobs=1
+    )
+    assert isinstance(kernel, KERNELS["tiles" if risk.unobserved else "sparse"])
+    assert kernel.dtype == np.float32
+
+
+@some_links
+@pytest.mark.usefixtures("small_pieces")
+def test_tiles_near_no_weight_agree_with_the_sparse_pass(link):
+    # Tiles refuse a weight of exactly 0, and come to the sparse pass as it goes to 0.
+    A = MATRICES["gaps"]
+    P, Q = random_factors(A.shape, K)
+    sparse = build("sparse", A, link, RISKS["pn"]).gradient(P, Q)
+    tiles = build("tiles", A, link, tri(1 - 1e-9, 1e-9, 0.0, 0.5)).gradient(P, Q)
+    assert tiles[0] == pytest.approx(sparse[0], rel=1e-6)
+    assert_near(tiles[1], sparse[1], 1e-6)
+    assert_near(tiles[2], sparse[2], 1e-6)
+
+
+def test_tiles_refuse_a_risk_without_weight_for_the_unobserved():
+    with pytest.raises(InvalidInputError, match="use the sparse kernel"):
+        build("tiles", MATRICES["gaps"], Logistic(), RISKS["pn"])
+
+
+@pytest.mark.parametrize("risk", [RISKS["pu"], RISKS["tri"]])
+@some_links
+@pytest.mark.usefixtures("small_pieces")
+def test_on_a_full_matrix_the_sparse_pass_does_every_risk(risk, link):
+    # With every entry observed the dense term can be told to the sparse kernel as a correction.
+    A = random_matrix((13, 10), observed=1.0)
+    P, Q = random_factors(A.shape, K)
+    seen, form = observations_of(A), make_form(link, RISKS["pn"])
+    plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
+    every = KERNELS["sparse"].build(
+        seen, form, plus + risk.nu, minus + risk.pu, dtype="float64", n_jobs=1
+    )
+    chosen = make_kernel(seen, link, risk, dtype="float64", n_jobs=1)
+    assert_near(every.value(P, Q), chosen.value(P, Q), 1e-10)
+    for one, other in zip(models(every, P, Q, K)[:3], models(chosen, P, Q, K)[:3], strict=True):
+        assert_near(one, other, 1e-10)
+
+
+@each_pair
+@some_links
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.usefixtures("small_pieces")
+def test_the_bits_do_not_depend_on_the_number_of_threads(kind, risk, link, dtype):
+    A = random_matrix((41, 30), gaps=True)
+    P, Q = random_factors(A.shape, K)
+    kernels = [build(kind, A, link, risk, dtype=dtype, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
+    assert len(kernels[0].panels(Q)) > 3
+    first, *others = [
+        [
+            np.asarray(part)
+            for part in (*kernel.gradient(P, Q), kernel.value(P, Q), kernel.largest(P, Q))
+        ]
+        for kernel in kernels
+    ]
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@each_pair
+@some_links
+@pytest.mark.usefixtures("pieces")
+def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monkeypatch):
+    A = MATRICES["gaps"]
+    P, Q = random_factors(A.shape, K)
+    kernel = build(kind, A, link, risk)
+    ways = (True, False) if kernel.bounded else (True,)
+    kept = [models(kernel, P, Q, K, exact=exact) for exact in ways]
+    monkeypatch.setattr(base, "PRODUCTS_BYTES", 0)
+    made = [models(kernel, P, Q, K, exact=exact) for exact in ways]
+    assert kernel.panels(Q)[0].against.products(K).kept is None
+    for a, b in zip(kept, made, strict=True):
+        for one, other in zip(a[:3], b[:3], strict=True):
+            assert_near(other, one, 1e-12)
+    assert_near(made[0][2], Reference(A, link, risk).row_curvatures(P, Q, K), 1e-10)
+
+
+@pytest.mark.parametrize("which", ["pn", "tri"])
+@pytest.mark.parametrize("link", SOME_LINKS[:2], ids=link_id)
+def test_memory_is_far_below_that_of_the_dense_matrix(which, link):
+    shape = (3000, 2000)
+    rng = np.random.default_rng(0)
+    keys = rng.choice(shape[0] * shape[1], 5000, replace=False)
+    seen = Observations.from_pairs(
+        keys // shape[1], keys % shape[1], rng.choice([-1, 1], keys.size), shape=shape
+    )
+    factors = Factors.of(*random_factors(shape, 2))
+    objective = Objective(seen, link, RISKS[which])
+    objective.gradient(Factors.of(*random_factors(shape, 2)))  # buffers that stay are not counted
+    tracemalloc.start()
+    try:
+        objective.gradient(factors)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * shape[0] * shape[1] / 8
+
+
+# Threads
+
+
+@pytest.mark.parametrize("n_jobs", [None, -1])
+def test_all_cores_is_a_positive_number(n_jobs):
+    assert count_jobs(n_jobs) >= 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2"])
+def test_the_number_of_threads_is_whole(n_jobs):
+    with pytest.raises(InvalidInputError, match="n_jobs must be a whole number, at least 1, or -1"):
+        count_jobs(n_jobs)
+    assert count_jobs(np.int64(3)) == 3
+
+
+def test_a_rank_above_the_sides_is_no_trouble():
+    A = MATRICES["small"]
+    P, Q = random_factors(A.shape, 9)
+    exact = Reference(A, Logistic(), pu(0.5))
+    kernel = build("tiles", A, Logistic(), pu(0.5))
+    assert kernel.value(P, Q) == pytest.approx(exact.value(P, Q), rel=1e-10)

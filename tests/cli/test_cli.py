@@ -1,0 +1,569 @@
+import inspect
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tribit.paper.demo
+import tribit.workflows
+from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
+from tribit.cli import app, fit
+from tribit.solvers import loop
+
+RATINGS = "user,item,rating\n" + "".join(
+    f"u{user},i{item},{5 if (user + item) % 2 else 2}\n"
+    for user in range(6)
+    for item in range(5)
+    if (user * item) % 3 != 1
+)
+NAMES = ["--row", "user", "--column", "item", "--value", "rating", "--like-at", "4"]
+COMMANDS = ["fit", "predict", "evaluate", "recommend", "demo", "reproduce", "compare"]
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_text(RATINGS)
+    return path
+
+
+@pytest.fixture
+def model(run, ratings, tmp_path):
+    path = tmp_path / "model.tribit"
+    code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", 2, "--l2", 0.3)
+    assert (code, err) == (0, "")
+    assert "6 x 5" in out
+    return path
+
+
+def assert_one_line(err, opening="Error: "):
+    assert re.fullmatch(opening + r"[^\n]+\.\n", err), err
+
+
+# The commands
+
+
+def test_fit_predict_evaluate(run, ratings, model, tmp_path):
+    scores = tmp_path / "scores.csv"
+    code, out, err = run("predict", model, ratings, "-o", scores)
+    assert (code, err) == (0, "")
+    assert "pairs" in out
+    lines = scores.read_text().splitlines()
+    assert lines[0] == "user,item,probability,label"
+    assert len(lines) == len(RATINGS.splitlines())
+    code, out, err = run("evaluate", model, ratings)
+    assert (code, err) == (0, "")
+    assert re.search(r"accuracy +1\.0000\n", out)
+    assert re.search(r"AUC +1\.0000\n", out)
+    assert re.search(rf"entries +{len(lines) - 1}\n", out)
+
+
+def test_fit_reports_what_it_did(run, ratings, tmp_path):
+    path = tmp_path / "model.tribit"
+    _, out, _ = run("fit", ratings, "--out", path, *NAMES, "--rank", 2, "--quiet")
+    model = load(path)
+    assert str(path) in out
+    assert f"{model.objective_:.6g}" in out
+    assert f"{model.n_iter_} ({model.stop_reason_})" in out
+    assert f"{model.rho_:.4f}" in out
+
+
+def test_one_label_has_no_auc(run, model, tmp_path):
+    test = tmp_path / "test.csv"
+    test.write_text("user,item,rating\nu0,i1,5\n")
+    assert "only one label" in run("evaluate", model, test)[1]
+
+
+def test_skip_unknown(run, model, tmp_path):
+    test = tmp_path / "test.csv"
+    test.write_text("user,item,rating\nu0,i1,5\nstranger,i1,5\n")
+    for command in (["evaluate", model, test], ["predict", model, test, "-o", tmp_path / "s.csv"]):
+        code, _, err = run(*command)
+        assert code == 2
+        assert_one_line(err)
+        assert "'stranger'" in err
+        assert "--skip-unknown" in err
+        code, out, err = run(*command, "--skip-unknown")
+        assert (code, err) == (0, "")
+        assert "1" in out
+    assert "1 (1 with unknown ids left out)" in out
+
+
+def test_names_given_to_evaluate_take_the_place_of_the_fit_s(run, model, tmp_path):
+    test = tmp_path / "test.csv"
+    test.write_text("who,what,stars\nu0,i1,5\nu0,i1,4\n")
+    names = ["--row", "who", "--column", "what", "--value", "stars"]
+    assert run("evaluate", model, test, *names, "--duplicates", "last")[0] == 0
+    code, _, err = run("evaluate", model, test, *names)
+    assert code == 2
+    assert "both give" in err
+    code, _, err = run("evaluate", model, test)
+    assert code == 2
+    assert "has no column 'user'" in err
+
+
+def test_demo(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(tribit.paper.demo, "SIZE", 30)
+    monkeypatch.setattr(tribit.paper.demo, "RADII", (2.0, 0.5))
+    picture = tmp_path / "demo.png"
+    code, out, err = run("demo", "--picture", picture, "--seed", 3, "--quiet")
+    assert (code, err) == (0, "")
+    for text in ("30 x 30", "PN", "mixture", "held-out", "the paper's", str(picture)):
+        assert text in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run("demo", "--quiet")[0] == 0
+
+
+# Options
+
+
+def test_the_options_cover_the_constructor():
+    parameters = set(inspect.signature(BinaryMatrixCompletion).parameters)
+    options = set(inspect.signature(fit).parameters)
+    expected = parameters - {"callback", "imputed", "verbose"} | {
+        "link_scale",
+        "quiet",
+        "keep_partial",
+    }
+    assert options - {"file", "out", "row", "column", "value", "duplicates", "max_size"} == expected
+
+
+def test_the_defaults_are_those_of_the_constructor():
+    ours, theirs = inspect.signature(fit).parameters, inspect.signature(BinaryMatrixCompletion)
+    # A command is repeatable, uses the machine, and shows that it works: three stated differences.
+    differ = {"random_state", "n_jobs", "verbose"}
+    # Three numbers or none of them: there is no option of three values that are one word.
+    assert (ours["gammas"].default, theirs.parameters["gammas"].default) == (None, "auto")
+    differ |= {"gammas"}
+    for name, parameter in theirs.parameters.items():
+        if name in ours and name not in differ:
+            assert ours[name].default == parameter.default, name
+    assert ours["random_state"].default == 0
+    assert ours["n_jobs"].default == -1
+
+
+SAVED = [
+    (["--gammas", "0.5", "0.3", "0.2"], "gammas", (0.5, 0.3, 0.2)),
+    (["--rho", "0.25"], "rho", 0.25),
+    (["--link", "probit"], "link", Probit(1.0)),
+    (["--link-scale", "7"], "link", Logistic(7.0)),
+    (["--link", "probit", "--link-scale", "0.5"], "link", Probit(0.5)),
+    (["--rank", "3"], "rank", 3),
+    (["--radius", "1.5"], "radius", 1.5),
+    (["--norm", "trace"], "norm", "trace"),
+    (["--alpha", "2", "--radius", "1"], "alpha", 2.0),
+    (["--l2", "0.5"], "l2", 0.5),
+    (["--l2-intercept", "0.25"], "l2_intercept", 0.25),
+    (["--l2-intercept", "none"], "l2_intercept", None),
+    (["--mask-features", "yes"], "mask_features", True),
+    (["--mask-features", "no"], "mask_features", False),
+    (["--l2-mask", "3"], "l2_mask", 3.0),
+    (["--l2-mask", "None"], "l2_mask", None),
+    (["--no-intercept"], "intercept", False),
+    (["--inverse-power", "0.5", "--rho", "0.4"], "inverse_power", 0.5),
+    (["--rho", "constant"], "rho", "constant"),
+    (["--rho", "none"], "rho", None),
+    (["--radius", "none"], "radius", None),
+    (["--rank", "0"], "rank", 0),
+    (["--target", "all", "--rho", "constant"], "target", "all"),
+    (["--scoring", "auc"], "scoring", "auc"),
+    (["--n-candidates", "5"], "n_candidates", 5),
+    (["--calibration", "none"], "calibration", None),
+    (["--solver", "lbfgs"], "solver", "lbfgs"),
+    (["--solver", "projected_gradient"], "solver", "projected_gradient"),
+    (["--max-iter", "50"], "max_iter", 50),
+    (["--max-time", "30"], "max_time", 30.0),
+    (["--tol", "0.001"], "tol", 0.001),
+    (["--like-at", "3"], "like_at", 3.0),
+    (["--dtype", "float64"], "dtype", "float64"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "value"), SAVED, ids=str)
+def test_an_option_reaches_the_saved_model(run, ratings, tmp_path, options, name, value):
+    path = tmp_path / "model.tribit"
+    code, _, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", *options)
+    assert (code, err) == (0, "")
+    default = inspect.signature(BinaryMatrixCompletion).parameters[name].default
+    assert value != default
+    assert getattr(load(path), name) == value
+
+
+@pytest.mark.parametrize("name", ["row-column", "low-rank"])
+def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratings, tmp_path, name):
+    path = tmp_path / "model.tribit"
+    code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", "--rho", name)
+    assert code == 0
+    assert err.startswith(f"Warning: The file keeps rho='{name}' but not the model")
+    assert err.count("\n") == 1
+    assert re.search(rf"rho +by entry, {name}\n", out)
+    assert load(path).rho == name
+
+
+def test_every_saved_parameter_has_an_option_above():
+    kept = set(inspect.signature(BinaryMatrixCompletion).parameters)
+    kept -= {"callback", "imputed", "random_state", "verbose", "n_jobs"}  # not part of a model file
+    assert {name for _, name, _ in SAVED} == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ([], "random_state", 0),
+        (["--random-state", "7"], "random_state", 7),
+        ([], "n_jobs", -1),
+        (["--n-jobs", "2"], "n_jobs", 2),
+        ([], "verbose", 1),
+        (["--quiet"], "verbose", 0),
+        (["-q"], "verbose", 0),
+        (["--duplicates", "majority"], "duplicates", "majority"),
+    ],
+)
+def test_an_option_that_is_not_saved_reaches_the_fit(
+    run, ratings, tmp_path, monkeypatch, options, name, value
+):
+    given = {}
+    original = tribit.workflows.fit_file
+
+    def spy(*arguments, **parameters):
+        given.update(parameters)
+        return original(*arguments, **parameters)
+
+    monkeypatch.setattr(tribit.workflows, "fit_file", spy)
+    run("fit", ratings, "-o", tmp_path / "m", *NAMES, "--rank", "2", *options)
+    assert given[name] == value
+
+
+def test_a_command_is_repeatable(run, ratings, tmp_path):
+    for name in ("a", "b", "c"):
+        seed = ["--random-state", "5"] if name == "c" else []
+        run("fit", ratings, "-o", tmp_path / name, *NAMES, "--rank", "2", "--l2", "0.3", *seed)
+    a, b, c = (load(tmp_path / name).row_factors_ for name in "abc")
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--gammas", "1", "1", "1"], "sum to 1"),
+        (["--rho", "1.5"], "rho"),
+        (["--link", "cauchy"], "no link 'cauchy'"),
+        (["--link-scale", "-1"], "must be a positive finite number; got -1"),
+        (["--rank", "0", "--no-intercept"], "rank must be from 1 to 6"),
+        (["--rank", "-1"], "rank must be from 0 to 6"),
+        (["--rank", "99"], "rank must be from 0 to 6"),
+        (["--radius", "0"], "radius must be a positive"),
+        (["--norm", "nuclear"], "norm must be one of max, trace"),
+        (["--norm", "trace", "--radius", "1"], "projected_gradient"),
+        (["--alpha", "nan"], "alpha must be a positive"),
+        (["--l2", "-1"], "l2 must be"),
+        (["--l2", "much"], "l2 must be .*; got 'much'"),
+        (["--l2-intercept", "-1"], "l2_intercept must be"),
+        (["--l2-mask", "-1"], "l2_mask must be"),
+        (["--radius", "wide"], "radius must be .*; got 'wide'"),
+        (["--rho", "columns"], "rho .* 'columns'"),
+        (["--inverse-power", "-1"], "inverse_power"),
+        (["--mask-features", "yes", "--radius", "1"], "mask_features=True does not go with a rad"),
+        (["--mask-features", "yes", "--solver", "newton"], "the newton solver cannot move these"),
+        (["--target", "some"], "target must be one of observed, all; got 'some'"),
+        (["--scoring", "r2"], "scoring must be one of log_loss, error, auc; got 'r2'"),
+        (["--n-candidates", "0"], "n_candidates must be a whole number, at least 1"),
+        (["--calibration", "magic"], "calibration must be one of identity, platt, isotonic, auto"),
+        (["--solver", "adam"], "no solver 'adam'"),
+        (["--max-iter", "0"], "max_iter must be"),
+        (["--max-time", "0"], "max_time must be"),
+        (["--tol", "-1"], "tol must be"),
+        (["--dtype", "int8"], "dtype must be"),
+        (["--n-jobs", "0"], "n_jobs must be"),
+        (["--random-state", "-1"], "seed cannot be negative"),
+        (["--like-at", "nan"], "--like-at is nan"),
+        (["--row", "who"], "has no column 'who'; choose one of its columns: user, item, rating"),
+        (["--value", "user"], "line 2 of ratings.csv: the value 'u0' .* is not a number"),
+    ],
+)
+def test_a_wrong_option_is_one_line(run, ratings, tmp_path, options, match):
+    path = tmp_path / "model.tribit"
+    code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", *options)
+    assert code == 2
+    assert_one_line(err)
+    assert re.search(match, err)
+    assert not out
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "ratings.csv is empty"),
+        ("user,item,rating\n", "ratings.csv holds no records"),
+        ("user,item,rating\nu0,i0\n", "line 2 of ratings.csv has 2 fields where the first has 3"),
+        ("user,item,rating\n,i0,5\n", "line 2 of ratings.csv: the id in column 'user' is empty"),
+        ("user,item,rating\nu0,i0,5\nu0,i0,1\n", "line 2 .* and line 3 .* both give row 'u0'"),
+        ('user,item,rating\n"u0,i0,5\n', "the record is malformed"),
+    ],
+)
+def test_a_wrong_file_is_one_line(run, ratings, tmp_path, text, match):
+    ratings.write_text(text)
+    code, _, err = run("fit", ratings, "-o", tmp_path / "model.tribit", *NAMES)
+    assert code == 2
+    assert_one_line(err)
+    assert re.search(match, err)
+
+
+def test_a_path_that_cannot_be_used_is_one_line(run, ratings, model, tmp_path):
+    absent = tmp_path / "absent"
+    commands = {
+        "There is no file": ["fit", absent / "x.csv", "-o", model, *NAMES],
+        "does not tell the format": ["fit", model, "-o", tmp_path / "other", *NAMES],
+        "is the file that is read": ["fit", ratings, "-o", ratings, *NAMES],
+        "directory does not exist": ["fit", ratings, "-o", absent / "m", *NAMES, "--rank", 2],
+        "There is no model file": ["predict", absent, ratings, "-o", tmp_path / "s.csv"],
+        "is not a readable tribit model": ["evaluate", ratings, ratings],
+        "does not tell the format to write": ["predict", model, ratings, "-o", tmp_path / "s.txt"],
+    }
+    before = model.read_bytes()
+    for match, command in commands.items():
+        code, _, err = run(*command)
+        assert code == 2
+        assert_one_line(err)
+        assert match in err
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("target", ["absent/model.tribit", "."])
+def test_a_target_that_cannot_be_written_is_told_before_the_fit(
+    run, ratings, tmp_path, monkeypatch, target
+):
+    monkeypatch.setattr(tribit.workflows, "fit_file", lambda *_, **__: pytest.fail("fitted first"))
+    code, _, err = run("fit", ratings, "-o", tmp_path / target, *NAMES)
+    assert code == 2
+    assert_one_line(err)
+
+
+def test_a_picture_that_cannot_be_written_is_told_before_the_demo(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tribit.paper.demo, "run_demo", lambda **_: pytest.fail("ran first"))
+    code, _, err = run("demo", "--picture", tmp_path / "demo.gif")
+    assert code == 2
+    assert_one_line(err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["fit", "ratings.csv", "-o", "m", "--row", "a", "--column", "b", "--rank", "many"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--mask-features", "maybe"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--rank", "2.5"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--n-candidates", "few"],
+        ["fit", "ratings.csv", "-o", "m", "--row", "a", "--column", "b", "--duplicates", "all"],
+        ["recommend"],
+        ["predict", "--ranks", "3"],
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_how(run, arguments):
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "Usage:" in err
+    assert "Traceback" not in err
+
+
+def test_a_fit_that_is_cut_short_is_saved_with_a_warning(run, ratings, tmp_path):
+    path = tmp_path / "model.tribit"
+    options = ["--max-iter", "1", "--tol", "0", "--rank", "2"]
+    code, _, err = run("fit", ratings, "-o", path, *NAMES, *options)
+    assert code == 0
+    assert err.startswith("Warning: The fit stopped after max_iter = 1")
+    assert err.count("\n") == 1
+    assert load(path).n_iter_ == 1
+
+
+def python(*arguments, **options):
+    code = "from tribit.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def test_a_process_of_its_own(ratings, tmp_path):
+    path = tmp_path / "model.tribit"
+    done = python("fit", ratings, "-o", path, *NAMES, "--rank", 2, "--n-jobs", 1)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "6 x 5" in done.stdout
+    done = python("evaluate", path, tmp_path / "absent.csv")
+    assert done.returncode == 2
+    assert not done.stdout
+    assert_one_line(done.stderr)
+
+
+@pytest.fixture
+def many(tmp_path):
+    """A table with enough entries for a search."""
+    draws = np.random.default_rng(0)
+    path = tmp_path / "many.csv"
+    pairs = [(i, j) for i in range(40) for j in range(30) if draws.random() < 0.5]
+    lines = [f"u{i},i{j},{draws.choice([5, 2], p=[0.6, 0.4])}" for i, j in pairs]
+    path.write_text("\n".join(["user,item,rating", *lines]) + "\n")
+    return path
+
+
+@pytest.fixture
+def pressed(monkeypatch):
+    """Ctrl-C, a real signal, before some of the solvers' fits of a command."""
+
+    def press(*fits):
+        calls = 0
+        original = loop.run
+
+        def run(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            advance = arguments[0]
+
+            def pressing(factors, this=calls):
+                if this in fits:
+                    signal.raise_signal(signal.SIGINT)
+                return advance(factors)
+
+            return original(pressing, *arguments[1:], **options)
+
+        for module in ("newton", "lbfgs"):
+            monkeypatch.setattr(f"tribit.solvers.{module}.run", run)
+
+    return press
+
+
+@pytest.mark.parametrize("fits", [(1,), (5,), (9, 10)])
+def test_ctrl_c_leaves_the_old_model(run, pressed, many, tmp_path, fits):
+    out = tmp_path / "model"
+    out.write_bytes(b"an old model")
+    pressed(*fits)
+    code, printed, err = run("fit", many, "-o", out, *NAMES)
+    assert code == 130
+    assert out.read_bytes() == b"an old model"
+    assert not printed
+    assert_one_line(err, "Interrupted: ")
+    assert "--keep-partial" in err
+    assert not list(tmp_path.glob(".tribit*"))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("fit", [1, 7])
+def test_ctrl_c_with_keep_partial_writes_the_best_so_far(run, pressed, many, tmp_path, fit):
+    out = tmp_path / "model"
+    pressed(fit)
+    code, printed, err = run("fit", many, "-o", out, *NAMES, "--keep-partial")
+    assert code == 130
+    model = load(out)
+    assert not model.converged_
+    assert "interrupted" in model.stop_reason_
+    assert "interrupted" in printed
+    assert f"Interrupted: {str(out)!r} holds the best model so far." in err
+
+
+def test_a_second_ctrl_c_leaves_the_old_model_in_any_case(run, pressed, many, tmp_path):
+    out = tmp_path / "model"
+    out.write_bytes(b"an old model")
+    pressed(*range(7, 100))
+    code, _, err = run("fit", many, "-o", out, *NAMES, "--keep-partial")
+    assert code == 130
+    assert out.read_bytes() == b"an old model"
+    assert err.splitlines()[-1].startswith("Interrupted: ")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "recommend"])
+def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, command):
+    monkeypatch.setattr(
+        f"tribit.workflows.{command}_file", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+    )
+    out = [] if command == "evaluate" else ["-o", tmp_path / "out.csv"]
+    code, _, err = run(command, tmp_path / "model", tmp_path / "table.csv", *out)
+    assert code == 130
+    assert_one_line(err, "Interrupted: ")
+
+
+# Help
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_that_names_real_options(command, flag):
+    result = CliRunner().invoke(app, [command, flag], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 0
+    example = re.search(r"Example: tribit (\w+) .*", result.output)
+    assert example
+    assert example[1] == command
+    for option in re.findall(r"--[a-z0-9-]+", example[0]):
+        assert f"{option} " in result.output.replace(example[0], "")
+
+
+def test_every_command_is_tested():
+    assert [command.callback.__name__ for command in app.registered_commands] == COMMANDS
+
+
+def test_every_option_has_a_help_text():
+    for command in app.registered_commands:
+        for name, parameter in inspect.signature(
+            command.callback, eval_str=True
+        ).parameters.items():
+            option = parameter.annotation.__metadata__[0]
+            assert option.help, f"{command.callback.__name__} {name}"
+
+
+def test_no_command_shows_the_help():
+    result = CliRunner().invoke(app, [])
+    for command in COMMANDS:
+        assert command in result.output
+
+
+def test_version(run):
+    assert run("--version") == (0, f"tribit {__version__}\n", "")
+
+
+def test_a_header_of_numbers_is_a_header(run, tmp_path):
+    # pandas writes such a header for columns without names, and so does tribit predict.
+    lines = ["0,1,2", *(f"u{i % 5},i{i % 7},{1 if i % 3 else -1}" for i in range(30))]
+    path = tmp_path / "numbered.csv"
+    path.write_text("\n".join(lines))
+    model = tmp_path / "model.tribit"
+    names = ["--row", "0", "--column", "1", "--value", "2"]
+    assert run("fit", path, "-o", model, *names, "--rank", "2")[0] == 0
+    assert load(model).row_factors_.shape[0] == 5
+    scores = tmp_path / "scores.csv"
+    assert run("predict", model, path, "-o", scores)[0] == 0
+    assert "pairs        30" in run("predict", model, scores, "-o", tmp_path / "again.csv")[1]
+
+
+def test_evaluate_takes_the_threshold_that_the_model_does_not_know(run, ratings, tmp_path):
+    from tribit.workflows import fit_file
+
+    path = tmp_path / "model.tribit"
+    options = {"gammas": (0, 1, 0), "rho": 0.5, "rank": 2, "n_jobs": 1}
+    fit_file(ratings, row="user", column="item", **options).save(path)
+    code, out, _ = run("evaluate", path, ratings, "--value", "rating", "--like-at", "4")
+    assert code == 0
+    assert "sign error" in out
+
+
+def test_a_handler_of_somebody_else_s_stays(run):
+    def theirs(*_):
+        pass
+
+    for before in (theirs, signal.SIG_IGN, signal.SIG_DFL):
+        old = signal.signal(signal.SIGTERM, before)
+        try:
+            assert run("--version")[0] == 0
+            assert signal.getsignal(signal.SIGTERM) is before
+        finally:
+            signal.signal(signal.SIGTERM, old)

@@ -1,0 +1,111 @@
+"""``tribit recommend``: from a model and a table of what was seen to lists in a file."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+from tribit import BinaryMatrixCompletion, InvalidInputError
+from tribit.cli import main
+from tribit.data.tables import observations_from_file
+from tribit.recommend import LikeFinder
+from tribit.workflows import fit_file, recommend_file
+
+NAMES = {"row": "user", "column": "item", "value": "rating"}
+FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "mask_features": False}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Write ratings of 30 users and 12 items and a model of them; return both paths."""
+    folder = tmp_path_factory.mktemp("lists")
+    rng = np.random.default_rng(5)
+    lines = ["user,item,rating"]
+    for user in range(30):
+        items = rng.choice(12, size=6, replace=False)
+        lines += [f"{100 + user},i{item},{rng.integers(1, 6)}" for item in items]
+    ratings = folder / "ratings.csv"
+    ratings.write_text("\n".join(lines) + "\n")
+    model = fit_file(ratings, **NAMES, like_at=4, random_state=0, **FIXED)
+    model.save(folder / "model.tribit")
+    return ratings, folder / "model.tribit"
+
+
+def rows_of(path):
+    with path.open(newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_the_lists_are_those_of_the_library(files, tmp_path):
+    ratings, model_path = files
+    out = tmp_path / "lists.csv"
+    done = recommend_file(model_path, ratings, out, n=3, avoid_dislikes=0.7)
+    assert (done.n_rows, done.n_pairs, done.n_seen, done.n_skipped) == (30, 90, 180, 0)
+    seen = observations_from_file(ratings, **NAMES, like_at=4)
+    model = BinaryMatrixCompletion(like_at=4, random_state=0, **FIXED).fit(seen)
+    expected = model.recommend(
+        seen.row_ids,
+        3,
+        exclude_seen=seen,
+        avoid_dislikes=0.7,
+        finder=LikeFinder(random_state=0).fit(seen),
+    )
+    rows, columns, scores = expected.pairs()
+    written = rows_of(out)
+    assert [line["user"] for line in written] == [str(row) for row in rows]
+    assert [line["item"] for line in written] == [str(column) for column in columns]
+    assert [line["place"] for line in written] == ["1", "2", "3"] * 30
+    np.testing.assert_allclose([float(line["score"]) for line in written], scores, rtol=1e-6)
+
+
+def test_nothing_seen_is_listed_and_rows_can_be_chosen(files, tmp_path, capsys):
+    ratings, model_path = files
+    out = tmp_path / "lists.csv"
+    options = ["-n", "20", "--for", "104", "--for", "101"]
+    with pytest.raises(SystemExit) as stop:
+        main(["recommend", str(model_path), str(ratings), "-o", str(out), *options])
+    assert not stop.value.code
+    assert re.search(r"rows +2\n", capsys.readouterr().out)
+    written = rows_of(out)
+    # Twelve items less the six that each has rated, in the order of --for.
+    assert [line["user"] for line in written] == ["104"] * 6 + ["101"] * 6
+    rated = {(line["user"], line["item"]) for line in rows_of(ratings)}
+    assert not rated & {(line["user"], line["item"]) for line in written}
+
+
+def test_without_a_finder_the_probability_decides(files, tmp_path):
+    ratings, model_path = files
+    plain, weighed = tmp_path / "plain.csv", tmp_path / "weighed.csv"
+    recommend_file(model_path, ratings, plain, n=5, finder=False)
+    recommend_file(model_path, ratings, weighed, n=5)
+    scores = [float(line["score"]) for line in rows_of(plain)]
+    assert max(scores) <= 0.0  # log-probabilities
+    assert plain.read_text() != weighed.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"only": ["7"]}, "row id '7' is not one the model was fitted on; check --for"),
+        ({"n": 0}, "n must be a whole number, at least 1"),
+        ({"avoid_dislikes": -1.0}, "avoid_dislikes must be a finite number, at least 0"),
+        ({"row": "nobody"}, "nobody"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(files, tmp_path, options, match):
+    ratings, model_path = files
+    out = tmp_path / "lists.csv"
+    with pytest.raises(InvalidInputError, match=match):
+        recommend_file(model_path, ratings, out, **options)
+    assert not out.exists()
+
+
+def test_names_of_answers_are_not_ids(tmp_path):
+    table = tmp_path / "likes.csv"
+    table.write_text("place,item\n1,a\n1,b\n2,a\n")
+    with pytest.warns(UserWarning, match="Only likes"):
+        model = fit_file(table, row="place", column="item", random_state=0, **FIXED)
+    model.save(tmp_path / "model.tribit")
+    with pytest.raises(InvalidInputError, match="has the name of an answer"):
+        recommend_file(tmp_path / "model.tribit", table, tmp_path / "out.csv")

@@ -1,0 +1,89 @@
+import re
+
+import numpy as np
+import pytest
+
+from tribit import InvalidInputError
+from tribit.cli import main
+from tribit.metrics.entries import evaluate
+from tribit.paper.comparison import GRIDS, compare, comparison_table, load
+from tribit.paper.systems import SYSTEMS
+
+TRAIN, TEST = load("synthetic", None, 0)
+
+
+def test_the_best_setting_on_held_out_entries_is_fitted_again():
+    (result,) = compare(TRAIN, TEST, systems=["alternating-least-squares"])
+    part, held_out = TRAIN.split(0.1, random_state=0)
+    losses = []
+    for setting in GRIDS["alternating-least-squares"]:
+        model = SYSTEMS["alternating-least-squares"](**setting, random_state=0).fit(part)
+        losses.append(evaluate(model, held_out).log_loss)
+    best = GRIDS["alternating-least-squares"][int(np.argmin(losses))]
+    assert result.parameters == ", ".join(f"{key}={value!r}" for key, value in best.items())
+    model = SYSTEMS["alternating-least-squares"](**best, random_state=0).fit(TRAIN)
+    assert result.sign_error == evaluate(model, TEST).sign_error
+    assert result.seconds > 0
+
+
+def test_drawn_data_hold_out_what_was_not_seen():
+    seen = set(zip(TRAIN.rows.tolist(), TRAIN.columns.tolist(), strict=True))
+    assert not seen & set(zip(TEST.rows.tolist(), TEST.columns.tolist(), strict=True))
+    assert TRAIN.density == pytest.approx(0.3, abs=0.01)
+
+
+def test_a_system_that_refuses_the_data_says_why():
+    likes = TRAIN.take(np.flatnonzero(TRAIN.labels < 0))
+    (result,) = compare(likes, TEST, systems=["pu"], data="dislikes")
+    assert result.sign_error is None
+    assert re.fullmatch(r"[^\n]+\.", result.failure)
+    assert "| pu | - |" in comparison_table([result])
+
+
+def test_unknown_names():
+    with pytest.raises(InvalidInputError, match="no system 'magic'; use some of tribit"):
+        compare(TRAIN, TEST, systems=["magic"])
+    with pytest.raises(InvalidInputError, match="no data 'mars'; use some of synthetic"):
+        load("mars", None, 0)
+
+
+def test_the_command_writes_a_table_and_goes_on_from_its_journal(tmp_path, capsys):
+    command = [
+        "compare",
+        "--systems",
+        "singular-value-thresholding,pu",
+        "--out",
+        str(tmp_path),
+        "-q",
+    ]
+    outputs = []
+    for _ in range(2):
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert not stop.value.code
+        outputs.append((tmp_path / "comparison.csv").read_bytes())
+        assert "comparison.csv" in capsys.readouterr().out
+    assert outputs[0] == outputs[1]  # the seconds too: nothing was fitted again
+    table = (tmp_path / "comparison.md").read_text()
+    assert re.search(r"\| pu \| 0\.\d{4} / 0\.\d{3} / \d+\.\d\d s \|", table)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--systems", "magic"], "no system 'magic'"),
+        (["--on", "mars"], "no data 'mars'"),
+        (["--on", "senate"], "say where"),
+        (["--data", "nowhere"], "no folder 'nowhere'"),
+        (["--jobs", "0"], "at least 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(options, match, tmp_path, capsys):
+    out = tmp_path / "results"
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", *options, "--out", str(out)])
+    assert stop.value.code == 2
+    errors = capsys.readouterr().err
+    assert re.fullmatch(r"Error: [^\n]+\.\n", errors), errors
+    assert match in errors
+    assert not list(tmp_path.rglob("*.csv"))

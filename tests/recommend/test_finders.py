@@ -1,0 +1,474 @@
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from scipy.special import expit, logit
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, Probit
+from tribit.metrics.ranking import ranking_report
+from tribit.recommend import Finder, LikeFinder, column_regression, like_finder
+from tribit.recommend.column_regression import choose_l2, regress_columns
+from tribit.recommend.rates import log_linear
+from tribit.uncertainty import Platt
+
+
+def mask(shape=(14, 6), share=0.4, seed=0):
+    return (np.random.default_rng(seed).random(shape) < share).astype(float)
+
+
+def table(shape=(40, 15), seed=0):
+    """Labels with popular columns and two kinds of rows, each of which comes to half of the columns."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(2, size=shape[0])[:, None] == (np.arange(shape[1]) % 2)
+    often = np.where(kinds, 0.8, 0.15) * rng.uniform(0.2, 1.0, shape[1])
+    likes = np.where(rng.random(shape) < np.where(kinds, 0.8, 0.4), 1, -1)
+    return likes * (rng.random(shape) < often)
+
+
+def without(F, i, j):
+    F = F.copy()
+    F[i, j] = 0
+    return F
+
+
+def predicted(F, i, j, l2):
+    """What a ridge regression of column j on the others says of row i: no shortcut at all."""
+    others = np.delete(F, j, axis=1)
+    weights = np.linalg.solve(others.T @ others + l2 * np.eye(others.shape[1]), others.T @ F[:, j])
+    return others[i] @ weights
+
+
+def held_out_by_hand(F, l2):
+    """The same, of a matrix in which the entry was not observed, for every entry."""
+    return np.array(
+        [[predicted(without(F, i, j), i, j, l2) for j in range(F.shape[1])] for i in range(len(F))]
+    )
+
+
+def judge_of(A, seed=0, **parameters):
+    rng = np.random.default_rng(seed)
+    model = BinaryMatrixCompletion(
+        (1, 0, 0),
+        rank=2,
+        l2=5.0,
+        max_iter=1,
+        tol=1.0,
+        n_jobs=1,
+        random_state=0,
+        mask_features=False,
+    )
+    model.set_params(**parameters).fit(A)
+    model.row_factors_ = rng.normal(size=model.row_factors_.shape)
+    model.column_factors_ = rng.normal(size=model.column_factors_.shape)
+    return model
+
+
+class Given:
+    """A finder that is no estimator: rates from outside."""
+
+    def __init__(self, likes, dislikes):
+        self.likes, self.dislikes = likes, dislikes
+        self.shape_ = likes.shape
+        self.row_ids_ = self.column_ids_ = None
+
+    def log_rates(self, rows):
+        with np.errstate(divide="ignore"):
+            return np.log(self.likes[rows]), np.log(self.dislikes[rows])
+
+
+# The regression of every column on all others
+
+
+@pytest.mark.parametrize("l2", [0.3, 2.0, 40.0])
+def test_each_entry_is_predicted_as_if_it_had_not_been_observed(l2):
+    F = mask()
+    F[3], F[:, 2] = 0, 0  # a row and a column of which nothing is known
+    scores = regress_columns(sp.csr_array(F), l2).held_out(sp.csr_array(F))
+    np.testing.assert_allclose(scores, held_out_by_hand(F, l2), rtol=1e-9, atol=1e-12)
+
+
+def test_some_rows_have_the_same_bits_as_all():
+    F = sp.csr_array(mask((30, 9)))
+    regression = regress_columns(F, 2.0)
+    some = np.array([7, 0, 29])
+    assert np.array_equal(regression.held_out(F[some]), regression.held_out(F)[some])
+
+
+def error(F, l2):
+    F = sp.csr_array(F)
+    return np.sum((F.toarray() - regress_columns(F, l2).held_out(F)) ** 2)
+
+
+@pytest.mark.parametrize("sharp", [0.15, 0.45, 0.7, 1.0])
+def test_the_ridge_has_the_least_error_of_held_out_entries(sharp):
+    rng = np.random.default_rng(1)
+    kinds = rng.integers(3, size=80)[:, None] == np.arange(12) % 3
+    F = (rng.random((80, 12)) < np.where(kinds, sharp, 0.1)).astype(float)
+    chosen = choose_l2(sp.csr_array(F), np.arange(80))
+    unit = F.sum() / 12
+    least = min(error(F, unit * 2**power) for power in np.linspace(-6, 16, 89))
+    assert error(F, chosen) <= least * 1.001
+
+
+@pytest.mark.parametrize(("lowest", "first", "highest"), [(-6, -3, 0), (3, 5, 9)])
+def test_the_ridge_stays_in_its_range(monkeypatch, lowest, first, highest):
+    F = mask((40, 6), 0.15)  # the best power is about 0.9
+    monkeypatch.setattr(column_regression, "LOWEST", lowest)
+    monkeypatch.setattr(column_regression, "FIRST", first)
+    monkeypatch.setattr(column_regression, "HIGHEST", highest)
+    bound = highest if highest < 1 else lowest
+    assert choose_l2(sp.csr_array(F), np.arange(40)) == F.sum() / 6 * 2.0**bound
+
+
+def test_the_ridge_is_chosen_on_the_rows_given_by_blocks(monkeypatch):
+    F = table() != 0
+    F = F.astype(float)
+    rows = np.arange(0, 40, 2)
+    whole = choose_l2(sp.csr_array(F), rows)
+    monkeypatch.setattr(column_regression, "BLOCK", 4 * F.shape[1])
+    assert choose_l2(sp.csr_array(F), rows) == pytest.approx(whole, rel=1e-9)
+    assert choose_l2(sp.csr_array(F), np.arange(40)) != pytest.approx(whole, rel=1e-3)
+
+
+# Log-linear rates
+
+
+def draws(n=300, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(n), rng.normal(size=(n, k))])
+    came = rng.random(n) < 0.2 * expit(x @ [0.0, 1.0, -0.5, 0.0])
+    return x[came].sum(axis=0), x[~came], rng.uniform(1, 3, np.count_nonzero(~came))
+
+
+def test_the_coefficients_maximise_the_likelihood():
+    events, at_risk, weights = draws()
+
+    def loss(t):
+        return -(events @ t - weights @ np.exp(at_risk @ t) - 0.7 / 2 * t[1:] @ t[1:])
+
+    t = log_linear(events, at_risk, weights, 0.7)
+    other = scipy.optimize.minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(t, other.x, atol=1e-5)
+    slopes = scipy.optimize.approx_fprime(t, loss, 1e-6)
+    np.testing.assert_allclose(slopes, 0, atol=1e-3)
+
+
+def test_thinning_the_events_moves_the_intercept_only():
+    events, at_risk, weights = draws()
+    t, thinned = (log_linear(c * events, at_risk, weights, c * 0.5) for c in (1.0, 1e-3))
+    np.testing.assert_allclose(thinned[1:], t[1:], rtol=0.05, atol=0.02)
+    exact = log_linear(1e-3 * events, at_risk, 1e-3 * weights, 1e-3 * 0.5)
+    np.testing.assert_allclose(exact, t, rtol=1e-6)
+
+
+def test_events_that_a_feature_tells_apart_have_finite_coefficients():
+    at_risk = np.column_stack([np.ones(50), np.linspace(-60, -1, 50)])
+    t = log_linear(np.array([5.0, 300.0]), at_risk, np.ones(50), 1.0)
+    assert np.isfinite(t).all()
+    rates = np.exp(at_risk @ t)
+    gradient = np.array([5.0, 300.0]) - at_risk.T @ rates - np.array([0.0, 1.0]) * t
+    np.testing.assert_allclose(gradient, 0, atol=1e-4)
+
+
+def test_a_step_that_is_too_long_is_halved():
+    # One cell of a thousand looks like the events: the first Newton step is far too long.
+    at_risk = np.column_stack([np.ones(1000), np.r_[np.zeros(999), 30.0]])
+    events, weights = np.array([100.0, 3000.0]), np.ones(1000)
+    t = log_linear(events, at_risk, weights, 1.0)
+    gradient = events - at_risk.T @ np.exp(at_risk @ t) - [0.0, t[1]]
+    np.testing.assert_allclose(gradient, 0, atol=1e-3)
+
+
+# The finder
+
+
+def features_by_hand(A, l2):
+    """Four features of each entry, every one from a matrix without that entry."""
+    seen, liked = (A != 0).astype(float), (A > 0).astype(float)
+    found = np.empty((4, *A.shape))
+    for i, j in np.ndindex(A.shape):
+        rest = without(seen, i, j)
+        found[:, i, j] = (
+            np.log(max(predicted(without(liked, i, j), i, j, l2), 0) + 0.1 * liked.mean()),
+            np.log(max(predicted(rest, i, j, l2), 0) + 0.1 * seen.mean()),
+            np.log(1 + rest[:, j].sum()),
+            np.log(1 + rest[i].sum()),
+        )
+    return found
+
+
+def test_the_rates_by_hand():
+    A, l2 = table((25, 8)), 3.0
+    finder = LikeFinder(l2=l2, random_state=0).fit(A)
+    x = features_by_hand(A, l2)
+    flat = x.reshape(4, -1).T
+    scale = flat.std(axis=0)
+
+    def loss(t, label):
+        log_rate = t[0] + x.T @ t[1:]
+        ridge = 0.5 * np.sum((t[1:] * scale) ** 2)
+        return -log_rate.T[label == A].sum() + np.exp(log_rate.T[A == 0]).sum() + ridge
+
+    for label, rates, t in zip(
+        (1, -1), finder.log_rates(np.arange(25)), finder.coefficients_, strict=True
+    ):
+        np.testing.assert_allclose(rates, t[0] + np.tensordot(t[1:], x, 1), rtol=1e-8, atol=1e-8)
+        slopes = scipy.optimize.approx_fprime(t, loss, 1e-6, label)
+        np.testing.assert_allclose(slopes, 0, atol=2e-3)
+    # As many events as were observed: the intercept bears no penalty.
+    likes, dislikes = finder.log_rates(np.arange(25))
+    assert np.exp(likes)[A == 0].sum() == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
+    assert np.exp(dislikes)[A == 0].sum() == pytest.approx(np.count_nonzero(A < 0), rel=1e-6)
+
+
+def test_the_ridges_are_chosen_for_likes_and_for_the_mask():
+    A = table()
+    finder = LikeFinder(random_state=0).fit(A)
+    expected = [choose_l2(sp.csr_array(F.astype(float)), np.arange(40)) for F in (A > 0, A != 0)]
+    assert finder.l2_ == pytest.approx(expected)
+    assert LikeFinder(l2=7, random_state=0).fit(A).l2_ == (7.0, 7.0)
+
+
+def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
+    # The mask comes from the seed that the finder has: its draws must be others.
+    A = table((600, 30)) * (mask((600, 30), 0.3) > 0)
+    whole = LikeFinder(random_state=0).fit(A)
+    monkeypatch.setattr(like_finder, "AT_RISK", 10)
+    part, again, other = (LikeFinder(random_state=seed).fit(A) for seed in (0, 0, 1))
+    assert np.array_equal(part.coefficients_, again.coefficients_)
+    assert not np.array_equal(part.coefficients_, other.coefficients_)
+    assert not np.array_equal(part.coefficients_, whole.coefficients_)
+    np.testing.assert_allclose(part.coefficients_[:, 1:], whole.coefficients_[:, 1:], atol=0.5)
+    rates = (np.exp(finder.log_rates(np.arange(600))[0]) for finder in (part, whole))
+    some, every = (rate[A == 0].sum() for rate in rates)
+    assert every == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
+    assert some == pytest.approx(every, rel=0.2)
+
+
+def test_a_large_matrix_is_learned_from_some_of_its_rows(monkeypatch):
+    A = table((400, 15))
+    whole = LikeFinder(random_state=0).fit(A)
+    monkeypatch.setattr(like_finder, "CELLS", 200 * 15)
+    part = LikeFinder(random_state=0).fit(A)
+    assert part.l2_ != whole.l2_
+    np.testing.assert_allclose(part.coefficients_[:, 1:], whole.coefficients_[:, 1:], atol=0.6)
+    assert part.log_rates(np.arange(400))[0].shape == (400, 15)
+
+
+def test_likes_alone_are_enough():
+    A = np.maximum(table(), 0)
+    finder = LikeFinder(random_state=0).fit(A)
+    likes, dislikes = finder.log_rates(np.arange(40))
+    assert np.isfinite(likes).all()
+    assert (dislikes == -np.inf).all()
+    lists = finder.recommend(range(40), 3, exclude_seen=A)
+    np.testing.assert_allclose(lists.scores, np.take_along_axis(np.exp(likes), lists.positions, 1))
+    # It has no opinion on what is liked, so the model alone has.
+    judge = judge_of(table())
+    judge.calibration_ = Platt(0.5, 0.3)  # so that it is the calibrated probability that counts
+    chance = judge.predict_proba(np.arange(40).repeat(15), np.tile(np.arange(15), 40)).reshape(
+        40, 15
+    )
+    lists = judge.recommend(range(40), 15, finder=finder, avoid_dislikes=0.0)
+    expected = np.take_along_axis(np.exp(likes) * chance, lists.positions, 1)
+    np.testing.assert_allclose(lists.scores, expected, rtol=1e-8)
+
+
+def test_a_full_matrix_has_rates_too():
+    A = np.where(mask() > 0, 1, -1)
+    finder = LikeFinder(random_state=0).fit(A)
+    likes, dislikes = (np.exp(rates) for rates in finder.log_rates(np.arange(14)))
+    assert np.abs(finder.coefficients_).max() < 10
+    assert likes.sum() == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
+    assert dislikes.sum() == pytest.approx(np.count_nonzero(A < 0), rel=1e-6)
+    assert not finder.recommend(range(14), 3, exclude_seen=A).shown.any()
+
+
+def test_a_row_without_entries_is_shown_what_is_popular():
+    A = table((200, 15))
+    A[5] = 0
+    lists = LikeFinder(random_state=0).fit(A).recommend([5], 3, avoid_dislikes=0.0)
+    popular = (A > 0).sum(axis=0)
+    assert popular[lists.positions[0]].mean() > popular.mean()
+
+
+def test_it_finds_held_out_likes_and_a_model_helps_to_avoid_dislikes():
+    gained, shown = [], []
+    for seed in (3, 4, 5):
+        train, held_out = Observations.from_matrix(table((300, 40), seed=seed)).split(
+            0.2, random_state=0
+        )
+        judge = BinaryMatrixCompletion(
+            (1, 0, 0), rank=2, l2=5.0, l2_intercept=5.0, mask_features=False, random_state=0
+        ).fit(train)
+        finder = LikeFinder(random_state=0).fit(train)
+        few, many = (
+            ranking_report(judge, train, held_out, finder=finder, avoid_dislikes=weight)
+            for weight in (4.0, 0.0)
+        )
+        gained.append(many.ndcg - ranking_report(judge, train, held_out).ndcg)
+        shown.append((few.dislikes_per_like, many.dislikes_per_like))
+    assert min(gained) > 0.05
+    fewer, more = np.mean(shown, axis=0)
+    assert fewer < more - 0.01
+
+
+# Lists by rates
+
+
+def worth(likes, dislikes, p, weight):
+    value = p - weight * (1 - p)
+    return np.where(value > 0, (likes + dislikes) * value, value)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.7, 3.0])
+@pytest.mark.parametrize("link", ["logistic", Probit(0.8)])
+def test_a_finder_beside_a_model_by_hand(weight, link):
+    A = table((12, 9))
+    rng = np.random.default_rng(0)
+    finder = Given(rng.uniform(0, 1, A.shape), rng.uniform(0, 1, A.shape))
+    judge = judge_of(A, link=link)
+    chance = judge.predict_proba(np.arange(12).repeat(9), np.tile(np.arange(9), 12)).reshape(
+        A.shape
+    )
+    p = expit((logit(chance) + np.log(finder.likes / finder.dislikes)) / 2)
+    expected = worth(finder.likes, finder.dislikes, p, weight)
+    lists = judge.recommend(range(12), 9, finder=finder, avoid_dislikes=weight)
+    assert np.array_equal(lists.positions, np.argsort(-expected, axis=1))
+    np.testing.assert_allclose(lists.scores, -np.sort(-expected, axis=1), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0, 3.0])
+def test_a_finder_alone_by_hand(weight):
+    A = table()
+    finder = LikeFinder(random_state=0).fit(A)
+    likes, dislikes = (np.exp(rates) for rates in finder.log_rates(np.arange(40)))
+    expected = worth(likes, dislikes, likes / (likes + dislikes), weight)
+    expected[A != 0] = -np.inf
+    lists = finder.recommend(range(40), 4, exclude_seen=A, avoid_dislikes=weight)
+    np.testing.assert_allclose(lists.scores, -np.sort(-expected, axis=1)[:, :4], rtol=1e-9)
+    assert not A[np.arange(40)[:, None], lists.positions].any()
+
+
+def test_what_is_not_worth_its_place_comes_by_the_chance_of_a_like():
+    # At weight 3 a like must be three times as likely: nobody comes to the second, and yet the first is better.
+    finder = Given(np.array([[6.0, 0.001, 1.0]]), np.array([[4.0, 0.001, 0.1]]))
+    judge = judge_of(np.array([[1, 0, -1]]))
+    judge.row_factors_ = np.zeros_like(judge.row_factors_)
+    judge.intercept_, judge.row_intercepts_ = 0.0, np.zeros(1)
+    judge.column_intercepts_ = np.zeros(3)
+    lists = judge.recommend([0], 3, finder=finder, avoid_dislikes=3.0)
+    assert lists.positions.tolist() == [[2, 0, 1]]
+    assert lists.scores[0, 0] > 0 > lists.scores[0, 1]
+
+
+def test_a_calibrated_model_may_be_sure():
+    A = table((12, 9))
+    finder = Given(np.full(A.shape, 2.0), np.full(A.shape, 1.0))
+    judge = judge_of(A)
+    judge.calibration_ = lambda x: np.clip(x, 0.0, 1.0)
+    x = judge.decision_function(np.arange(12).repeat(9), np.tile(np.arange(9), 12)).reshape(A.shape)
+    assert ((x < 0).any(), (x > 1).any()) == (True, True)
+    p = expit((logit(np.clip(x, 0, 1)) + np.log(2)) / 2)
+    lists = judge.recommend(range(12), 9, finder=finder)
+    expected = np.take_along_axis(worth(2.0, 1.0, p, 1.0), lists.positions, 1)
+    np.testing.assert_allclose(lists.scores, expected, rtol=1e-9)
+    alone = judge.recommend(range(12), 9)
+    with np.errstate(divide="ignore"):
+        chances = np.log(np.take_along_axis(np.clip(x, 0, 1), alone.positions, 1))
+    np.testing.assert_allclose(alone.scores, chances)
+
+
+def test_a_finder_is_matched_by_id():
+    A = table((12, 9))
+    rows, columns = np.nonzero(A)
+    names, films = [f"u{i}" for i in range(12)], [f"f{j}" for j in range(9)]
+    seen = Observations.from_pairs(
+        rows, columns, A[rows, columns], shape=A.shape, row_ids=names, column_ids=films
+    )
+    i, j = np.random.default_rng(0).permutation(12), np.random.default_rng(1).permutation(9)
+    back = np.argsort(i), np.argsort(j)
+    moved = Observations.from_pairs(
+        back[0][rows],
+        back[1][columns],
+        A[rows, columns],
+        shape=A.shape,
+        row_ids=[names[k] for k in i],
+        column_ids=[films[k] for k in j],
+    )
+    judge = judge_of(seen)
+    one, other = (LikeFinder(l2=3.0, random_state=0).fit(X) for X in (seen, moved))
+    expected = judge.recommend(names, 4, finder=one, exclude_seen=seen)
+    lists = judge.recommend(names, 4, finder=other, exclude_seen=seen)
+    assert lists.columns.tolist() == expected.columns.tolist()
+    np.testing.assert_allclose(lists.scores, expected.scores, rtol=1e-6)
+    assert other.recommend("u3", 2).rows.tolist() == ["u3"]
+
+
+def test_a_report_ranks_as_the_finder_recommends():
+    A = table((60, 15))
+    train, held_out = Observations.from_matrix(A).split(0.3, random_state=0)
+    finder = LikeFinder(random_state=0).fit(train)
+    hidden = held_out.to_sparse().toarray()
+    for weight in (0.0, 2.0):
+        report = ranking_report(finder, train, held_out, 5, avoid_dislikes=weight)
+        users = np.flatnonzero((hidden > 0).any(axis=1))
+        lists = finder.recommend(users, 5, exclude_seen=train, avoid_dislikes=weight)
+        shown = hidden[users[:, None], lists.positions] * lists.shown
+        assert (report.likes_shown, report.dislikes_shown) == ((shown > 0).sum(), (shown < 0).sum())
+    with pytest.raises(InvalidTypeError, match="takes no second finder"):
+        ranking_report(finder, train, held_out, finder=finder)
+
+
+def test_the_protocol_is_kept():
+    assert isinstance(LikeFinder(random_state=0).fit(table()), Finder)
+    assert isinstance(Given(np.eye(2), np.eye(2)), Finder)
+
+
+def test_ratings_and_an_estimator_of_scikit_learn():
+    A = table()
+    ratings = np.where(A == 0, np.nan, np.where(A > 0, 5.0, 2.0))
+    finder = LikeFinder(like_at=4, random_state=0)
+    rated = clone(finder).fit(ratings)
+    labelled = LikeFinder(random_state=0).fit(sp.csr_array(A))
+    assert np.array_equal(rated.coefficients_, labelled.coefficients_)
+    assert (rated.n_features_in_, rated.shape_) == (15, (40, 15))
+    assert finder.get_params() == {"like_at": 4, "l2": "auto", "random_state": 0}
+
+
+@parametrize_with_checks([LikeFinder(like_at=0.5, random_state=0)])
+def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("A", "options", "sentence"),
+    [
+        (-np.abs(table()), {}, "X has no like"),
+        (table(), {"l2": 0.0}, "l2 must be a positive finite number; got 0.0"),
+        (table(), {"l2": "small"}, "l2 must be a positive number or \"auto\"; got 'small'"),
+        (table((5, 21)), {}, "X has 21 columns and LikeFinder, .* takes 20 at most"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(monkeypatch, A, options, sentence):
+    monkeypatch.setattr(like_finder, "COLUMN_LIMIT", 20)
+    with pytest.raises(InvalidInputError, match=sentence) as caught:
+        LikeFinder(random_state=0, **options).fit(A)
+    assert str(caught.value).count(". ") == 0
+
+
+def test_a_finder_that_was_not_fitted_is_refused():
+    with pytest.raises(NotFittedError):
+        LikeFinder().log_rates(np.arange(2))
+    with pytest.raises(NotFittedError):
+        LikeFinder().recommend([0])
+    with pytest.raises(NotFittedError):
+        judge_of(table()).recommend([0], finder=LikeFinder())
+    finder = LikeFinder(random_state=0).fit(table())
+    with pytest.raises(InvalidInputError, match="the row 40 is not between 0 and 39"):
+        finder.recommend([40])
+    with pytest.raises(InvalidInputError, match="recommends has 14 columns and the model 15"):
+        judge_of(table()[:, :14]).recommend([0], finder=finder)

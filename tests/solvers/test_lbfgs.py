@@ -1,0 +1,427 @@
+"""L-BFGS on all unknowns at once, and a ridge of its own for the intercepts in every solver."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from reference import (
+    SOME_LINKS,
+    CloglogLink,
+    Reference,
+    link_id,
+    observations_of,
+    random_factors,
+    random_matrix,
+)
+from tribit import BinaryMatrixCompletion
+from tribit.backends import sparse
+from tribit.backends.featured import FeaturedObjective
+from tribit.backends.objective import Objective
+from tribit.errors import InvalidInputError
+from tribit.model.constraints import CONSTRAINTS, EntryBound, MaxNorm, TraceNorm, Unconstrained
+from tribit.model.factors import Factors
+from tribit.model.features import MaskFeatures
+from tribit.model.links import Logistic, Probit
+from tribit.model.risks import pn, tri
+from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, loop
+
+A = random_matrix((12, 9), observed=0.6)
+RANK = 2
+NAMES = ("row_factors", "column_factors", "row_intercepts", "column_intercepts")
+
+
+def objective_of(link=None, *, labels=A, **options):
+    options = {"l2": 1.0, "intercept": True, **options}
+    return Objective(observations_of(labels), link or Logistic(2.0), pn(), **options)
+
+
+def start_of(labels=A, rank=RANK, *, seed=0, size=0.3):
+    return Factors.of(*random_factors(labels.shape, rank, seed=seed, size=size))
+
+
+def minimise(objective, *, solver=None, start=None, tol=1e-12, max_iter=3000, **stopping):
+    constraints = stopping.pop("constraints", [Unconstrained()])
+    start = start_of() if start is None else start
+    stop = Stopping(max_iter, tol, **stopping)
+    solver = as_solver(solver or LBFGS())
+    return solver.minimise(objective, constraints, start, stop, np.random.default_rng(0))
+
+
+def values_of(result):
+    return np.array([iteration.objective for iteration in result.history])
+
+
+def entries(factors):
+    P, Q = factors.augmented()
+    return P @ Q.T
+
+
+# Where it ends
+
+
+@pytest.mark.parametrize("link", SOME_LINKS, ids=link_id)
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("l2_intercept", [None, 0.2])
+def test_the_minimum_is_newton_s(link, intercept, l2_intercept):
+    objective = objective_of(link, intercept=intercept, l2=1.5, l2_intercept=l2_intercept)
+    ours = minimise(objective)
+    theirs = minimise(objective, solver="newton")
+    assert ours.converged
+    assert ours.objective == pytest.approx(theirs.objective, rel=1e-7)
+    np.testing.assert_allclose(entries(ours.factors), entries(theirs.factors), atol=2e-3)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_gradient_at_the_end_is_small(intercept):
+    objective = objective_of(l2=0.5, l2_intercept=0.1, intercept=intercept)
+    result = minimise(objective)
+    _, gradient = objective.gradient(result.factors)
+    for name in (*NAMES, "intercept"):
+        assert np.abs(getattr(gradient, name)).max() < 1e-4, name
+    if not intercept:
+        assert not result.factors.has_intercepts
+
+
+def test_the_minimum_is_that_of_scipy_on_the_dense_formula():
+    link, l2, l2_intercept = Probit(0.8), 0.8, 0.25
+    start = start_of()
+    d1, d2 = A.shape
+
+    def dense(x):
+        U, V, a, c = np.split(x[:-1], np.cumsum([d1 * RANK, d2 * RANK, d1]))
+        X = U.reshape(d1, RANK) @ V.reshape(d2, RANK).T + a[:, None] + c + x[-1]
+        ridge = l2 * (U @ U + V @ V) + l2_intercept * (a @ a + c @ c)
+        return np.sum(Reference(A, link, pn()).entries(X)) + ridge / 2
+
+    x0 = np.concatenate(
+        [start.row_factors.ravel(), start.column_factors.ravel(), np.zeros(d1 + d2 + 1)]
+    )
+    best = minimize(dense, x0, method="BFGS", options={"gtol": 1e-6}).fun
+    result = minimise(objective_of(link, l2=l2, l2_intercept=l2_intercept), start=start)
+    assert result.objective == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("ridge", [0.1, 1.0, 30.0])
+def test_rank_0_is_logistic_regression_on_dummies(ridge):
+    rows, columns = np.nonzero(A)
+    dummies = np.zeros((rows.size, sum(A.shape)))
+    dummies[np.arange(rows.size), rows] = 1
+    dummies[np.arange(rows.size), A.shape[0] + columns] = 1
+    theirs = LogisticRegression(C=1 / ridge, tol=1e-10, max_iter=10_000)
+    theirs.fit(dummies, A[rows, columns])
+    model = BinaryMatrixCompletion(
+        (1, 0, 0), rank=0, l2_intercept=ridge, dtype="float64", tol=1e-12, n_jobs=1
+    ).fit(A)
+    assert model.search_ is None
+    x = model.decision_function(rows, columns)
+    np.testing.assert_allclose(x, theirs.decision_function(dummies), atol=1e-4)
+    coefficients = np.concatenate([model.row_intercepts_, model.column_intercepts_])
+    np.testing.assert_allclose(coefficients, theirs.coef_[0], atol=1e-4)
+    assert model.intercept_ == pytest.approx(theirs.intercept_[0], abs=1e-4)
+
+
+def test_the_objective_never_rises():
+    for link in SOME_LINKS:
+        result = minimise(objective_of(link, l2=0.1), tol=0.0, max_iter=60)
+        values = np.append(values_of(result), result.objective)
+        assert np.all(np.diff(values) <= 1e-11 * np.abs(values).max())
+        assert values[-1] < values[0]
+        assert result.objective == pytest.approx(objective_of(link, l2=0.1).value(result.factors))
+
+
+def test_float32_comes_near_and_does_not_rise_beyond_rounding():
+    exact = minimise(objective_of(l2=0.5))
+    rough = minimise(objective_of(l2=0.5, dtype="float32"), tol=1e-6)
+    assert rough.converged
+    assert rough.objective == pytest.approx(exact.objective, rel=1e-4)
+    values = values_of(rough)
+    assert np.all(np.diff(values) <= 1e-6 * values.max())
+
+
+def test_far_fewer_steps_than_gradient_descent_and_fewer_with_more_memory():
+    labels = random_matrix((40, 30))
+    objective, start = objective_of(labels=labels, l2=2.0), start_of(labels, 3)
+    short, long, descent = (
+        minimise(objective, solver=solver, start=start, tol=1e-8)
+        for solver in (LBFGS(1), LBFGS(20), "projected_gradient")
+    )
+    assert long.objective <= descent.objective * (1 + 1e-5)
+    assert long.n_iter < 0.9 * short.n_iter
+    assert long.n_iter < descent.n_iter / 3
+
+
+@pytest.mark.parametrize("memory", [1, 3, 50])
+def test_any_memory_comes_to_the_same_minimum(memory):
+    objective = objective_of(l2=1.5)
+    assert minimise(objective, solver=LBFGS(memory)).objective == pytest.approx(
+        minimise(objective).objective, rel=1e-7
+    )
+
+
+def test_from_the_minimum_there_is_little_to_do():
+    objective = objective_of()
+    end = minimise(objective).factors
+    again = minimise(objective, start=end, tol=1e-6)
+    assert again.converged
+    assert again.n_iter <= 6  # three tell of a rate, and one confirms it
+
+
+def test_a_first_guess_of_the_curvature_that_is_wrong_does_not_change_the_end():
+    class Badly(Objective):
+        def scales(self, factors):
+            good = super().scales(factors)
+            return dataclasses.replace(
+                good,
+                row_factors=30.0 * good.row_factors,
+                column_factors=good.column_factors / 30.0,
+                column_intercepts=good.column_intercepts / 30.0,
+            )
+
+    plain = objective_of(l2=1.5)
+    bad = Badly(observations_of(A), Logistic(2.0), pn(), l2=1.5, intercept=True)
+    assert minimise(bad, tol=1e-10).objective == pytest.approx(minimise(plain).objective, rel=1e-5)
+
+
+def test_rows_and_columns_with_nothing_observed_do_no_harm():
+    labels = random_matrix((12, 11), gaps=True)
+    objective = objective_of(labels=labels)
+    result = minimise(objective, start=start_of(labels))
+    for name in NAMES:
+        assert np.all(np.isfinite(getattr(result.factors, name)))
+    unseen = ~(labels != 0).any(axis=1)
+    assert np.abs(result.factors.row_factors[unseen]).max() < 1e-6
+    assert np.abs(result.factors.row_intercepts[unseen]).max() < 1e-6
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [[kind(2)] for kind in CONSTRAINTS.values() if kind is not Unconstrained]
+    + [[Unconstrained(), EntryBound(1.0)], [MaxNorm(2.0), TraceNorm(3.0)]],
+    ids=str,
+)
+def test_a_constraint_is_refused_in_one_sentence(constraints):
+    kept = next(c for c in constraints if not isinstance(c, Unconstrained))
+    with pytest.raises(InvalidInputError) as caught:
+        minimise(objective_of(), constraints=constraints)
+    text = str(caught.value)
+    assert text.startswith("The lbfgs solver keeps no constraint and was given ")
+    assert type(kept).__name__ in text
+    assert "solver='newton'" in text
+    assert text.endswith(".")
+    assert "\n" not in text
+
+
+def test_a_bound_on_intercepts_is_refused_too():
+    objective = Objective(
+        observations_of(A),
+        Logistic(),
+        tri(0.5, 0.3, 0.2, 0.5),
+        intercept=True,
+        intercept_bound=1.0,
+    )
+    with pytest.raises(InvalidInputError, match="was given a bound on intercepts: use solver="):
+        minimise(objective)
+
+
+@pytest.mark.parametrize("memory", [0, -1, 2.0, True, "many", None])
+def test_memory_is_a_whole_number(memory):
+    with pytest.raises(InvalidInputError, match="memory must be a whole number, at least 1; got "):
+        LBFGS(memory)
+    assert LBFGS(np.int64(3)).memory == 3
+
+
+def test_it_goes_by_its_name():
+    assert SOLVERS["lbfgs"] is LBFGS
+    assert as_solver("lbfgs") == LBFGS() == LBFGS(memory=20)
+
+
+# Stopping
+
+
+def test_tol_is_what_the_last_iterations_gained():
+    result = minimise(objective_of(), tol=1e-4)
+    assert result.converged
+    assert result.stop_reason == loop.CONVERGED
+    exact = minimise(objective_of()).objective
+    assert 0 <= result.objective - exact <= 0.01 * exact
+    decreases = [step.decrease for step in result.history]
+    assert decreases[-1] <= 1e-4 * max(objective_of().size, result.objective)
+    finer = minimise(objective_of(), tol=1e-8)
+    assert finer.n_iter > result.n_iter
+    assert finer.objective <= result.objective
+
+
+def test_the_decrease_is_that_of_a_window_once_there_is_one():
+    result = minimise(objective_of(l2=0.1), tol=0.0, max_iter=40)
+    values = values_of(result)
+    n = lbfgs.WINDOW
+    for k in range(n, len(values)):
+        assert result.history[k].decrease <= values[k - n] - values[k] + 1e-12
+
+
+@pytest.mark.parametrize("when", [1, 3])
+def test_the_keyboard_interrupts_and_the_best_is_kept(when):
+    def callback(iteration):
+        if iteration.iteration == when:
+            raise KeyboardInterrupt
+
+    objective = objective_of()
+    with pytest.warns(RuntimeWarning, match=f"Interrupted after {when} iterations; the best"):
+        result = minimise(objective, tol=0.0, callback=callback)
+    assert result.stop_reason == loop.INTERRUPTED
+    assert not result.converged
+    assert result.n_iter == when
+    assert result.objective == objective.value(result.factors)
+    assert result.objective < values_of(result).min()
+
+
+def test_max_iter_max_time_and_a_callback_stop():
+    result = minimise(objective_of(), tol=0.0, max_iter=3)
+    assert (result.n_iter, result.stop_reason) == (3, loop.OUT_OF_ITERATIONS)
+    result = minimise(objective_of(), tol=0.0, max_time=1e-9)
+    assert (result.n_iter, result.stop_reason) == (1, loop.OUT_OF_TIME)
+    seen = []
+    result = minimise(
+        objective_of(), tol=0.0, callback=lambda step: seen.append(step) or step.iteration == 4
+    )
+    assert (result.n_iter, result.stop_reason) == (4, loop.CALLED_OFF)
+    assert seen == result.history
+
+
+def test_a_gradient_that_points_uphill_is_no_convergence():
+    class Uphill(Objective):
+        def gradient(self, factors, *, value=True):
+            total, gradient = super().gradient(factors, value=value)
+            return total, gradient.plus(-2.0, gradient)
+
+    objective = Uphill(observations_of(A), Logistic(), pn(), l2=1.0, intercept=True)
+    result = minimise(objective)
+    assert result.stop_reason == loop.NO_DESCENT
+    assert not result.converged
+
+
+def test_a_step_to_where_the_risk_is_not_a_number_is_halved():
+    class Holes(Objective):
+        """NaN far from where it starts."""
+
+        def gradient(self, factors, *, value=True):
+            total, gradient = super().gradient(factors, value=value)
+            far = max(np.abs(factors.row_factors).max(), np.abs(factors.column_factors).max())
+            return (np.nan if far > 1.0 else total), gradient
+
+    objective = Holes(observations_of(A), Logistic(2.0), pn(), l2=1e-3, intercept=True)
+    result = minimise(objective, max_iter=20, tol=0.0)
+    values = values_of(result)
+    assert np.all(np.isfinite(values))
+    assert values[-1] < values[0]
+
+
+# What it remembers
+
+
+def test_steps_along_which_the_gradient_did_not_turn_up_are_not_remembered():
+    memory = lbfgs._Memory(objective_of(), start_of(), 5)
+    moved = np.zeros(12 * RANK + 9 * RANK + 1 + 12 + 9)
+    moved[:2] = 1.0, 2.0
+    for turned in (-moved, np.roll(moved, 5), 0 * moved):
+        memory._learn(moved, turned)
+    assert not memory.pairs
+    memory._learn(moved, 3.0 * moved)
+    assert [product for _, _, product in memory.pairs] == [15.0]
+
+
+def test_a_memory_that_points_uphill_is_forgotten():
+    objective = objective_of()
+    memory = lbfgs._Memory(objective, start_of(), 5)
+    there = memory.advance(start_of()).factors
+    _, gradient = memory.known
+    memory.pairs.clear()
+    memory.pairs.append((gradient, gradient, -1e-6 * float(gradient @ gradient)))
+    step = memory.advance(there)
+    assert not step.stuck
+    assert objective.value(step.factors) < objective.value(there)
+    assert len(memory.pairs) == 1  # what this step taught, and nothing older
+    assert memory.pairs[0][2] > 0
+
+
+# Reproducibility
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("mask", [False, True])
+def test_the_same_bits_for_any_number_of_threads(dtype, mask, monkeypatch):
+    monkeypatch.setattr(sparse, "ENTRIES", 8)
+    labels = random_matrix((30, 21), gaps=True)
+    results = []
+    for n_jobs in (1, 1, 2, 3):
+        objective = objective_of(labels=labels, l2=0.1, dtype=dtype, n_jobs=n_jobs)
+        start = start_of(labels)
+        if mask:
+            features = MaskFeatures.of(observations_of(labels))
+            objective, start = FeaturedObjective(objective, features, 1.0), features.begin(start)
+        results.append(minimise(objective, start=start, max_iter=8, tol=0.0))
+    for result in results[1:]:
+        assert result.objective == results[0].objective
+        for name in NAMES:
+            np.testing.assert_array_equal(
+                getattr(result.factors, name), getattr(results[0].factors, name)
+            )
+
+
+# A ridge of its own for the intercepts
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("l2", "l2_intercept"), [(1.0, 0.05), (0.3, 5.0), (2.0, 0.2)])
+def test_every_solver_keeps_the_intercepts_own_ridge(solver, l2, l2_intercept):
+    labels = random_matrix((12, 9), observed=0.9, likes=0.5)
+    objective = objective_of(labels=labels, l2=l2, l2_intercept=l2_intercept)
+    result = minimise(objective, solver=solver, start=start_of(labels), tol=1e-12)
+    factors = result.factors
+    G = Reference(labels, objective.link, pn()).first(entries(factors))
+    for slope in (
+        G @ factors.column_factors + l2 * factors.row_factors,
+        G.T @ factors.row_factors + l2 * factors.column_factors,
+        G.sum(axis=1) + l2_intercept * factors.row_intercepts,
+        G.sum(axis=0) + l2_intercept * factors.column_intercepts,
+        G.sum(),
+    ):
+        assert np.abs(slope).max() < 2e-3
+
+
+@pytest.mark.parametrize("l2_intercept", [0.1, 10.0])
+def test_the_two_ridges_differ_in_what_they_shrink(l2_intercept):
+    objective = objective_of(l2=1.0, l2_intercept=l2_intercept)
+    for solver in (Newton(), LBFGS()):
+        factors = minimise(objective, solver=solver).factors
+        plain = minimise(objective_of(l2=1.0), solver=solver).factors
+        ours = np.linalg.norm(factors.row_intercepts)
+        theirs = np.linalg.norm(plain.row_intercepts)
+        assert ours > 1.1 * theirs if l2_intercept < 1 else ours < 0.5 * theirs
+
+
+def test_none_is_the_ridge_of_the_factors():
+    same, given = objective_of(l2=0.7), objective_of(l2=0.7, l2_intercept=0.7)
+    factors = minimise(same).factors
+    assert same.value(factors) == given.value(factors)
+    for solver in SOLVERS:
+        a, b = (minimise(each, solver=solver, max_iter=5, tol=0.0) for each in (same, given))
+        assert a.objective == b.objective
+
+
+@pytest.mark.parametrize("link", [Logistic(), CloglogLink()], ids=link_id)
+def test_newton_s_own_value_counts_both_ridges(link):
+    # The history is what the sweeps add up themselves, the result what the objective says.
+    objective = objective_of(link, l2=0.4, l2_intercept=2.5)
+    result = minimise(objective, solver="newton", max_iter=6, tol=0.0)
+    shorter = minimise(objective, solver="newton", max_iter=5, tol=0.0)
+    assert np.all(np.diff(values_of(result)) <= 1e-10)
+    first = values_of(result)[0]
+    assert first == pytest.approx(objective.value(start_of()), rel=1e-12)
+    assert shorter.objective >= result.objective

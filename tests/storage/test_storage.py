@@ -1,0 +1,524 @@
+import dataclasses
+import inspect
+import json
+import math
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    Logistic,
+    Newton,
+    Observations,
+    Probit,
+    ProjectedGradient,
+    __version__,
+    load,
+    save,
+    storage,
+)
+from tribit.model.links import LINKS
+from tribit.solvers import LBFGS
+
+RNG = np.random.default_rng(0)
+A = np.where(RNG.random((9, 7)) < 0.6, RNG.choice([-1, 1], (9, 7)), 0)
+ARRAYS = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
+MIXTURE = (0.5, 0.3, 0.2)
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def fitted(X=A, **parameters):
+    defaults = {"rank": 2, "n_jobs": 1, "random_state": 0, "max_iter": 5}
+    return BinaryMatrixCompletion(**{**defaults, **parameters}).fit(X)
+
+
+def with_ids(row_ids=None, column_ids=None):
+    i, j = np.nonzero(A)
+    return Observations.from_pairs(
+        i, j, A[i, j], shape=A.shape, row_ids=row_ids, column_ids=column_ids
+    )
+
+
+def round_trip(model, tmp_path):
+    model.save(tmp_path / "model.tribit")
+    return load(tmp_path / "model.tribit")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file with a model that has ids of both kinds."""
+    fitted(with_ids(list("abcdefghi"), list(range(7)))).save(tmp_path / "model.tribit")
+    return tmp_path / "model.tribit"
+
+
+def contents(path):
+    with safe_open(path, framework="numpy") as opened:
+        header = json.loads(opened.metadata()["tribit"])
+        return header, {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+
+
+def rewrite(path, change):
+    header, tensors = contents(path)
+    change(header, tensors)
+    save_file(tensors, path, metadata={"tribit": json.dumps(header)})
+
+
+# What comes back
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("gammas", [(1, 0, 0), MIXTURE])
+def test_a_loaded_model_is_the_saved_one(tmp_path, dtype, gammas):
+    model = fitted(dtype=dtype, gammas=gammas, max_iter=100)
+    copy = round_trip(model, tmp_path)
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(copy, name), getattr(model, name), strict=True)
+    for what in ("probability", "decision", "sign"):
+        np.testing.assert_array_equal(copy.complete(what), model.complete(what))
+    for name in (
+        "intercept_",
+        "objective_",
+        "n_iter_",
+        "converged_",
+        "stop_reason_",
+        "radius_",
+        "rho_",
+        "n_features_in_",
+        "gammas_",
+        "names_",
+    ):
+        assert getattr(copy, name) == getattr(model, name), name
+        assert type(getattr(copy, name)) is type(getattr(model, name)), name
+    # Times are not kept, so that equal fits are equal files.
+    assert copy.history_ == [dataclasses.replace(entry, seconds=None) for entry in model.history_]
+    assert len(copy.history_) == model.n_iter_ > 1
+    assert copy.converged_
+    copy.fit(A)  # it can be fitted again
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"gammas": MIXTURE, "rho": 0.25},
+        {"gammas": np.array(MIXTURE), "rho": 0},
+        {"rho": np.float32(0.5)},
+        {"link": "probit"},
+        {"link": Logistic(7.0)},
+        {"link": Logistic(np.float32(7.0))},
+        {"link": Logistic(np.int64(7))},
+        {"link": Probit(0.1)},
+        {"rank": np.int64(3)},
+        {"radius": 1.5, "alpha": 2},
+        {"radius": np.float32(1.5)},
+        {"radius": 1.5, "norm": "trace", "solver": "projected_gradient"},
+        {"l2": 0.0, "intercept": False},
+        {"l2": 1.0, "l2_intercept": 0.5},
+        {"l2_intercept": None},
+        {"rank": 0},
+        {"mask_features": True, "l2_mask": np.float32(2.0)},
+        {"mask_features": False, "l2_mask": None},
+        {"inverse_power": 0.5, "rho": "constant"},
+        {"target": "all", "rho": "constant", "scoring": "auc", "n_candidates": np.int64(7)},
+        {"calibration": None},
+        {"solver": LBFGS(memory=5)},
+        {"solver": "lbfgs"},
+        {"solver": Newton()},
+        {"solver": ProjectedGradient(step=0.01)},
+        {"solver": ProjectedGradient(grow=True)},
+        {"max_iter": 3, "max_time": 60.0, "tol": 1e-3},
+        {"dtype": "float64"},
+    ],
+    ids=str,
+)
+def test_parameters_come_back(tmp_path, parameters):
+    model = fitted(**parameters)
+    copy = round_trip(model, tmp_path)
+    before, after = model.get_params(deep=False), copy.get_params(deep=False)
+    for name, value in before.items():
+        if name == "gammas" and not isinstance(value, str):
+            assert after[name] == tuple(value)
+        elif name not in ("n_jobs", "random_state", "verbose", "callback", "imputed"):
+            assert after[name] == value, name
+    assert copy.rho_ == pytest.approx(model.rho_)
+    assert copy.radius_ == model.radius_
+    np.testing.assert_array_equal(copy.complete(), model.complete())
+
+
+def test_like_at_comes_back_and_reads_the_test_set(tmp_path):
+    ratings = np.select([A == 1, A == -1], [4.0, 2.0], 0.0)
+    model = fitted(ratings, like_at=3.5)
+    copy = round_trip(model, tmp_path)
+    assert copy.like_at == 3.5
+    assert copy.score(ratings) == model.score(ratings)
+
+
+def test_live_objects_are_not_kept(tmp_path):
+    model = fitted(callback=print, random_state=np.random.default_rng(0), verbose=1, n_jobs=2)
+    parameters = round_trip(model, tmp_path).get_params(deep=False)
+    defaults = inspect.signature(BinaryMatrixCompletion).parameters
+    for name in ("callback", "random_state", "verbose", "n_jobs"):
+        assert parameters[name] == defaults[name].default
+
+
+IDS = {
+    "text": ["a", "b", "ü", "d e", "1", "", "\n", "'", '"'],
+    "numpy text": np.array(list("abcdefghi")),
+    "integers": [5, -3, 0, 10**12, 1, 2, 3, 4, 6],
+    "small integers": np.arange(9, dtype=np.uint8),
+    "floats": [0.1, 1e-300, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, float("inf")],
+    "NumPy's numbers among text": [np.int64(1), "1", np.float32(0.5), np.str_("b"), *range(2, 7)],
+    "mixed": ["1", 1, 2.5, "b", -7, "c", "d", "e", "f"],
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
+def test_ids_come_back_with_their_types(tmp_path, ids):
+    model = fitted(with_ids(row_ids=ids))
+    copy = round_trip(model, tmp_path)
+    assert copy.column_ids_ is None
+    assert copy.row_ids_.dtype == model.row_ids_.dtype
+    assert copy.row_ids_.tolist() == model.row_ids_.tolist()
+    assert [isinstance(i, str) for i in copy.row_ids_] == [isinstance(i, str) for i in ids]
+    columns = np.zeros(9, dtype=int)
+    np.testing.assert_array_equal(
+        copy.predict_proba(ids, columns), model.predict_proba(ids, columns)
+    )
+    with pytest.raises(InvalidInputError, match="is unknown"):
+        copy.predict(["zz"], [0])
+
+
+def test_column_names_come_back(tmp_path):
+    model = fitted()
+    model.names_ = ("user", "item", None)
+    assert round_trip(model, tmp_path).names_ == ("user", "item", None)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"gammas": MIXTURE},
+        {"solver": "lbfgs", "gammas": (1, 0, 0)},
+        {"rank": "auto", "n_candidates": 3},
+    ],
+    ids=str,
+)
+def test_equal_fits_give_equal_bytes(tmp_path, parameters):
+    def written(name, n_jobs):
+        fitted(with_ids(list("abcdefghi")), n_jobs=n_jobs, **parameters).save(tmp_path / name)
+        return (tmp_path / name).read_bytes()
+
+    assert written("a", 1) == written("b", 1) == written("c", 2)
+    load(tmp_path / "a").save(tmp_path / "d")
+    assert written("a", 1) == (tmp_path / "d").read_bytes()
+
+
+def test_a_file_of_format_2_with_its_times_is_read(path):
+    model = load(path)
+
+    def as_before(header, tensors):
+        header["format"] = 2
+        times = np.cumsum(np.full((len(tensors["history"]), 1), 0.1), axis=0)
+        tensors["history"] = np.hstack([tensors["history"], times])
+
+    rewrite(path, as_before)
+    copy = load(path)
+    assert copy.history_ == model.history_
+    np.testing.assert_array_equal(copy.complete(), model.complete())
+    rewrite(path, lambda header, _: header.update(format=3))
+    assert "history must have the shape" in refusal(path)
+
+
+def test_a_model_that_no_file_may_hold_is_not_written(tmp_path):
+    spoilt = {
+        "objective_": math.inf,
+        "row_factors_": np.full((9, 2), np.nan, dtype=np.float32),
+        "names_": (1, 2, 3),
+        "l2": -1.0,
+    }
+    for name, value in spoilt.items():
+        model = fitted()
+        setattr(model, name, value)
+        with pytest.raises(InvalidInputError, match=rf"cannot be saved.*\({name}.*fit it again"):
+            model.save(tmp_path / "model.tribit")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_that_no_file_can_have(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path / ("x" * 256), tmp_path / "loop", f"{tmp_path}/a\0b"):
+        for use in (load, fitted().save):
+            with pytest.raises(InvalidInputError, match="cannot be the path of a file"):
+                use(path)
+
+
+def test_save_and_the_method_are_one(tmp_path):
+    model = fitted()
+    save(model, str(tmp_path / "a"))
+    model.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    header, _ = contents(tmp_path / "a")
+    assert header["format"] == storage.FORMAT == 3
+    assert header["version"] == __version__
+
+
+def test_nothing_is_unpickled(path, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a model file must not be unpickled")
+
+    for name in ("loads", "load", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    assert np.isfinite(load(path).complete()).all()
+
+
+# Writing
+
+
+def test_a_failing_write_leaves_the_old_file(path, monkeypatch):
+    def fail(target, data):
+        with target.open("wb") as half:
+            half.write(data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    before = path.read_bytes()
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(InvalidInputError, match="could not be written"):
+        fitted().save(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_model_can_be_read_by_whom_the_umask_lets(tmp_path):
+    before = os.umask(0o022)
+    try:
+        fitted().save(tmp_path / "model.tribit")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model.tribit").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_missing_directory_is_one_sentence(tmp_path):
+    with pytest.raises(InvalidInputError, match="its directory does not exist"):
+        fitted().save(tmp_path / "absent" / "model.tribit")
+    with pytest.raises(InvalidInputError, match="is not a regular file"):
+        fitted().save(tmp_path)
+
+
+class Steep(Logistic):
+    """Not registered, so that no file can name it."""
+
+
+class Given:
+    """A model of the mask."""
+
+    def rho_at(self, rows, _):
+        return np.full(rows.shape, 0.5)
+
+
+class Lazy(Newton):
+    """A user's own solver."""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [({"link": Steep()}, "link"), ({"solver": Lazy()}, "solver"), ({"rho": Given()}, "rho")],
+)
+def test_a_parameter_that_is_code_cannot_be_saved(tmp_path, parameters, name):
+    model = fitted(**parameters)
+    with pytest.raises(
+        InvalidInputError, match=rf"The parameter {name}=.* cannot be saved: .*code"
+    ):
+        model.save(tmp_path / "model.tribit")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("axis", ["row", "column"])
+def test_ids_that_are_neither_text_nor_numbers_cannot_be_saved(tmp_path, axis):
+    ids = [*range(9 if axis == "row" else 7)]
+    ids[2] = ("a", 1)
+    model = fitted(with_ids(**{f"{axis}_ids": ids}))
+    with pytest.raises(
+        InvalidInputError, match=rf"{axis}_ids holds \('a', 1\), a tuple, and a mod"
+    ):
+        model.save(tmp_path / "model.tribit")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Files that are no models
+
+
+def refusal(path):
+    with pytest.raises(InvalidInputError) as caught:
+        load(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.endswith(".")
+    return text
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_a_file_cut_short(path, tenth):
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * tenth // 10])
+    assert "is not a readable tribit model" in refusal(path)
+
+
+def test_no_file_at_all(tmp_path):
+    assert "There is no model file" in refusal(tmp_path / "absent")
+    assert "There is no model file" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 9, 1000])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_file_of_random_bytes(tmp_path, size, seed):
+    path = tmp_path / "noise"
+    path.write_bytes(np.random.default_rng(seed).bytes(size))
+    assert "is not a readable tribit model" in refusal(path)
+
+
+@pytest.mark.parametrize("text", [b"user,item\n1,2\n" * 50, pickle.dumps({"a": 1}), b"{}" * 99])
+def test_another_kind_of_file(tmp_path, text):
+    path = tmp_path / "other"
+    path.write_bytes(text)
+    assert "is not a readable tribit model" in refusal(path)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"tribit": "null"}])
+def test_a_foreign_safetensors_file(tmp_path, metadata):
+    path = tmp_path / "foreign"
+    save_file({"weight": np.zeros(3)}, path, metadata=metadata)
+    assert refusal(path).endswith("is a safetensors file, but not a tribit model.")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "3", '"text"', "{}", "[" * 100_000])
+def test_a_damaged_header(path, text):
+    _, tensors = contents(path)
+    save_file(tensors, path, metadata={"tribit": text})
+    assert "model" in refusal(path)
+
+
+@pytest.mark.parametrize("number", [1, 4, 0, None, "2", 2.0, True])
+def test_another_format(path, number):
+    rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
+    text = refusal(path)
+    assert f"has model format {number!r}" in text
+    assert "written by tribit 9.9.9" in text
+    assert f"tribit {__version__} reads formats 2 and 3;" in text
+
+
+def without(name):
+    return lambda _, tensors: tensors.pop(name)
+
+
+def tensor(name, value):
+    return lambda _, tensors: tensors.update({name: np.asarray(value)})
+
+
+def spoil(name, value):
+    def change(_, tensors):
+        tensors[name] = tensors[name].copy()
+        tensors[name].flat[1] = value
+
+    return change
+
+
+def fact(name, value):
+    return lambda header, _: header["fitted"].update({name: value})
+
+
+def parameter(name, value):
+    return lambda header, _: header["parameters"].update({name: value})
+
+
+IDS_2 = np.frombuffer(b'{"dtype": "O", "ids": ["a", "b"]}', dtype=np.uint8)
+DAMAGE = {
+    **{f"no {name}": without(name) for name in (*ARRAYS, "history")},
+    **{f"NaN in {name}": spoil(name, np.nan) for name in ARRAYS},
+    **{f"infinity in {name}": spoil(name, np.inf) for name in ARRAYS},
+    "narrower U": tensor("row_factors_", np.zeros((9, 1))),
+    "flat U": tensor("row_factors_", np.zeros(18)),
+    "flat V": tensor("column_factors_", np.zeros(14)),
+    "deep U and V": lambda _, t: t.update(
+        row_factors_=np.zeros((9, 2, 1)), column_factors_=np.zeros((7, 2, 1))
+    ),
+    "short a": tensor("row_intercepts_", np.zeros(8)),
+    "long c": tensor("column_intercepts_", np.zeros(8)),
+    "narrow history": tensor("history", np.zeros((3, 3))),
+    "flat history": tensor("history", np.zeros(4)),
+    "NaN in history": tensor("history", np.full((3, 4), np.nan)),
+    "infinity in history": tensor("history", np.full((3, 4), np.inf)),
+    "few ids": tensor("row_ids_", IDS_2),
+    "ids that are no JSON": tensor("row_ids_", np.frombuffer(b"{]", dtype=np.uint8)),
+    "ids that are no text": tensor("row_ids_", np.full(5, 255, dtype=np.uint8)),
+    "ids without names": tensor("row_ids_", np.frombuffer(b"[1, 2]", dtype=np.uint8)),
+    "NaN intercept": fact("intercept_", float("nan")),
+    "intercept of text": fact("intercept_", "0"),
+    "no intercept": lambda header, _: header["fitted"].pop("intercept_"),
+    "no objective": lambda header, _: header["fitted"].pop("objective_"),
+    "no facts": lambda header, _: header.pop("fitted"),
+    "facts of another kind": lambda header, _: header.update(fitted=3),
+    "no parameters": lambda header, _: header.pop("parameters"),
+    "parameters of another kind": lambda header, _: header.update(parameters=[1]),
+    "no rho": lambda header, _: header.pop("rho"),
+    "no calibrator": lambda header, _: header.pop("calibrator"),
+    "unknown calibrator": lambda header, _: header.update(calibrator="magic"),
+    "calibrator without its arrays": lambda header, _: header.update(calibrator="platt"),
+    "calibrator that is no number": lambda header, tensors: (
+        header.update(calibrator="platt"),
+        tensors.update({"calibrator:line": np.array([np.nan, 0.0])}),
+    ),
+    "calibrator that falls": lambda header, tensors: (
+        header.update(calibrator="isotonic"),
+        tensors.update(
+            {
+                "calibrator:places": np.array([0.0, 1.0]),
+                "calibrator:probabilities": np.array([0.6, 0.4]),
+            }
+        ),
+    ),
+    "no gammas": lambda header, _: header["fitted"].pop("gammas_"),
+    "unknown parameter": parameter("ranks", 3),
+    "unknown link": parameter("link", {"name": "cauchy"}),
+    "unknown link by name": parameter("link", "cauchy"),
+    "link without name": parameter("link", {"scale": 3.0}),
+    "wrong scale": parameter("link", {"name": "logistic", "scale": -1.0}),
+    "unknown option": parameter("link", {"name": "logistic", "speed": 1.0}),
+    "unknown solver": parameter("solver", {"name": "adam"}),
+    "an object where none belongs": parameter("rank", {"name": "logistic"}),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_model(path, change):
+    rewrite(path, change)
+    text = refusal(path)
+    assert "is a damaged tribit model" in text
+    assert "fit it again" in text
+
+
+def test_whatever_byte_of_the_description_is_wrong_the_error_is_ours(path):
+    whole = bytearray(path.read_bytes())
+    length = 8 + int.from_bytes(whole[:8], "little")
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(400):
+        damaged = whole.copy()
+        for place in rng.integers(0, length, rng.integers(1, 4)):
+            damaged[place] = rng.integers(0, 256)
+        path.write_bytes(damaged)
+        try:
+            load(path)
+        except InvalidInputError:
+            refused += 1
+    assert refused > 200
+
+
+def test_the_registries_of_the_format_are_the_library_s():
+    assert storage.REGISTRIES["link"] is LINKS
