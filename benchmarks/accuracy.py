@@ -17,14 +17,15 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
 from tribit.datasets import coat, movielens100k
+from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
-from tribit.selection import Options, Settings
+from tribit.selection import Options
 from tribit.selection.trials import fit_from
 
 SIGN_SEEDS = range(10)
 COAT_SEEDS = range(5)
 TRIALS = range(10)
-TOLERANCE = 1e-5  #: of BinaryMatrixCompletion
+TOLERANCE = 1e-4  #: of BinaryMatrixCompletion
 
 
 def timed_fit(
@@ -39,11 +40,10 @@ def timed_fit(
 def one_fit(model: BinaryMatrixCompletion, observations: Observations) -> float:
     """Return the processor time of a single fit with the settings that were chosen, from a fresh start."""
     assert model.search_ is not None
-    chosen = model.search_.best.settings if model.search_.best is not None else Settings()
-    link = model._link()
+    chosen = model.search_.best.settings if model.search_.best is not None else ModelSpec()
     began = time.process_time()
     generator = np.random.default_rng(0)
-    fit_from(observations, chosen, Options(link, n_jobs=1), {}, generator, tol=TOLERANCE)
+    fit_from(observations, chosen, Options(n_jobs=1), {}, generator, tol=TOLERANCE)
     return time.process_time() - began
 
 

@@ -119,10 +119,10 @@ def the_path(found: dict[str, tuple[Search, float]]) -> None:
     names = [name for name in ("ML-100k", "Senate", "Coat") if name in data]
     with page("ridge-path.png", 2.9, len(names)) as axes:
         for axis, name in zip(axes, names, strict=True):
-            search, (train, link, _) = found[name][0], data[name]
+            search, train = found[name][0], data[name][0]
             tried = [c for c in search.candidates if c.settings.family == "factors"]
             tried = [c for c in tried if c.settings.rank == tried[0].settings.rank]
-            whole = full_path(train, link, search, tried[0])
+            whole = full_path(train, search, tried[0])
             axis.plot(
                 *whole.T, "o--", color=GREY, markerfacecolor="white", label="not tried", zorder=1
             )
@@ -147,10 +147,10 @@ def the_path(found: dict[str, tuple[Search, float]]) -> None:
         axes[0].legend(fontsize=7, loc="upper right")
 
 
-def full_path(train: Any, link: Any, search: Search, first: Candidate) -> np.ndarray:
+def full_path(train: Any, search: Search, first: Candidate) -> np.ndarray:
     """Return ridge and score of every point of the path, on the folds of the search."""
     folds = make_folds(train, None, np.random.Generator(np.random.PCG64(SEED)))
-    trials = Trials(folds, Options(link, n_jobs=1), scoring="log_loss", most=None, deadline=None)
+    trials = Trials(folds, Options(n_jobs=1), scoring="log_loss", most=None, deadline=None)
     trials.score(search.families()["intercepts"].settings)
     largest = first.settings.l2 / SHARES[0]
     settings = [replace(first.settings, l2=share * largest) for share in SHARES]

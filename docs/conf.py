@@ -76,6 +76,7 @@ public_modules = [
     "tribit.datasets.ratings",
     "tribit.recommend.lists",
     "tribit.model.risks",
+    "tribit.model.spec",
     "tribit.simulate.sampling",
     "tribit.selection.rule",
     "tribit.simulate",

@@ -9,18 +9,21 @@ from typing import Any, Self
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends.threads import single_threaded_blas
+from tribit.checks import check_choice, check_count
 from tribit.data.observations import as_observations
 from tribit.errors import TribitWarning
 from tribit.factor_model import FactorModel
+from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.risks import Missingness
+from tribit.model.spec import AUTO, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
-from tribit.selection.problem import make_problem
-from tribit.selection.settings import AUTO
-from tribit.selection.settle import begun, calibrated, is_auto, options_of, settled
-from tribit.selection.trials import suited
+from tribit.selection.scores import SCORINGS
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, INTERRUPTED, NO_DESCENT, OUT_OF_ITERATIONS
+
+#: The entries that predictions may be for.
+TARGETS = ("observed", "all")
 
 
 class BinaryMatrixCompletion(FactorModel):
@@ -235,18 +238,21 @@ class BinaryMatrixCompletion(FactorModel):
         -------
         self
         """
+        # Here, not above: whoever loads a model or predicts needs no search.
+        from tribit.selection.problem import make_problem  # noqa: PLC0415
+        from tribit.selection.settle import begun, calibrated, settled  # noqa: PLC0415
+        from tribit.selection.trials import suited  # noqa: PLC0415
+
         observations = as_observations(X, like_at=self.like_at)
+        check_options(self)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas():
-            settings, search = settled(self, observations, asked, draws)
-            solver = suited(settings) if asked is None else asked
+            spec, search = settled(self, observations, asked, draws)
+            solver = suited(spec) if asked is None else asked
             problem = make_problem(
-                observations,
-                **settings.parameters(),
-                **options_of(self).parameters(),
-                generator=draws,
+                observations, spec, dtype=self.dtype, n_jobs=self.n_jobs, generator=draws
             )
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
             interrupted = search is not None and search.interrupted
@@ -255,7 +261,7 @@ class BinaryMatrixCompletion(FactorModel):
                 stopping = Stopping(
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
-                start = begun(problem, settings, search)
+                start = begun(problem, spec, search)
                 result = solver.minimise(
                     problem.objective, problem.constraints, start, stopping, draws
                 )
@@ -267,7 +273,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.n_iter_, self.history_ = result.n_iter, result.history
         self.converged_ = result.converged and not interrupted
         self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-        for name, value in settings.parameters().items():
+        for name, value in spec.choices().items():
             setattr(self, f"{name}_", value)
         self.rho_, self.radius_, self.risk_ = problem.rho, problem.radius, problem.risk
         self.names_: tuple[str, str, str | None] | None = None
@@ -279,7 +285,7 @@ class BinaryMatrixCompletion(FactorModel):
             )
         if result.stop_reason == OUT_OF_ITERATIONS:
             warnings.warn(
-                f"The fit stopped after max_iter = {most} iterations, before tol = {self.tol:g} was reached: "
+                f"The fit stopped after max_iter = {most} iterations, before tol = {float(self.tol):g} was reached: "
                 "raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -299,3 +305,17 @@ class BinaryMatrixCompletion(FactorModel):
                 TribitWarning,
                 stacklevel=2,
             )
+
+
+def check_options(estimator: Any) -> None:
+    """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
+    calibrations = (*CALIBRATORS, AUTO)
+    words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
+    for name, known in words:
+        value = getattr(estimator, name)
+        if name != "calibration" or value is not None:
+            check_choice(name, value, known)
+    if estimator.n_candidates is not None:
+        check_count("n_candidates", estimator.n_candidates)
+    most = 1 if estimator.max_iter is None else estimator.max_iter
+    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)

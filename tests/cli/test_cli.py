@@ -482,6 +482,26 @@ def test_a_second_ctrl_c_leaves_the_old_model_in_any_case(run, pressed, many, tm
     assert err.splitlines()[-1].startswith("Interrupted: ")
 
 
+def test_a_fit_that_says_it_was_interrupted_is_not_written(run, monkeypatch, ratings, tmp_path):
+    """Whatever handled the signal: a half-fitted model is written only where it was asked for."""
+    whole = tribit.workflows.fit_file
+
+    def interrupted(*arguments, **options):
+        model = whole(*arguments, **options)
+        model.stop_reason_ = loop.INTERRUPTED
+        return model
+
+    monkeypatch.setattr(tribit.workflows, "fit_file", interrupted)
+    out = tmp_path / "model"
+    code, _, err = run("fit", ratings, "-o", out, *NAMES)
+    assert code == 130
+    assert not out.exists()
+    assert_one_line(err, "Interrupted: ")
+    code, _, err = run("fit", ratings, "-o", out, *NAMES, "--keep-partial")
+    assert code == 130
+    assert out.exists()
+
+
 @pytest.mark.parametrize("command", ["predict", "evaluate", "recommend"])
 def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr(

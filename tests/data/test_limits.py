@@ -214,3 +214,23 @@ def test_too_little_memory_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_read_batches", exhausted)
     with pytest.raises(InvalidInputError, match=r"r\.parquet does not fit into memory"):
         read_table(repeated(tmp_path / "r.parquet", "x", 10))
+
+
+def test_many_short_records_are_refused_by_their_number_and_not_by_their_bytes(tmp_path):
+    """In memory a record of six bytes takes far more than six."""
+    table = tmp_path / "short.csv.gz"
+    with gzip.open(table, "wt") as text:
+        text.write("u,i,v\n" + "1,1,1\n" * (limits.FLOOR // limits.RECORD + 1))
+    assert table.stat().st_size < 100_000
+    with pytest.raises(InvalidInputError, match=r"short\.csv\.gz holds more than 32 MiB"):
+        read_table(table)
+    assert read_table(table, max_size=2**30).ids("u").size == limits.FLOOR // limits.RECORD + 1
+
+
+def test_one_cell_of_a_parquet_file_may_not_unpack_to_much(tmp_path):
+    table = tmp_path / "long.parquet"
+    cells = {"u": ["x" * (2 * limits.FLOOR)], "i": ["a"], "v": [1]}
+    pq.write_table(pa.table(cells), table, compression="zstd")
+    assert table.stat().st_size < 100_000
+    with pytest.raises(InvalidInputError, match=r"long\.parquet holds more than 32 MiB"):
+        read_table(table, ["u", "i"])

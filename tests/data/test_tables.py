@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tribit.data.tables import observations_from_file, read_table, write_table
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
 
 
 def pairs_from_file(path, *, row, column):
@@ -273,3 +273,16 @@ def test_positions_may_be_numbers(tmp_path):
     by_number = observations_from_file(path, row=0, column=1, value=2, like_at=4)
     assert by_number.labels.tolist() == [1, -1]
     assert by_number.row_ids.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.parquet"])
+def test_an_id_that_is_no_unicode_is_one_sentence_and_no_file(tmp_path, name):
+    with pytest.raises(InvalidInputError, match=r"was not written, because .* no Unicode text"):
+        write_table(tmp_path / name, {"id": ["a", "\ud800b"], "value": [1, 2]})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", [3, None, b"x.csv"])
+def test_what_is_no_path_cannot_be_written(path):
+    with pytest.raises(InvalidTypeError, match="named by a str or a path"):
+        write_table(path, {"id": ["a"]})

@@ -22,6 +22,7 @@ from tribit.model.factors import Factors
 from tribit.model.features import MaskFeatures
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
+from tribit.model.spec import ModelSpec
 from tribit.selection.problem import MASK_SHARE, make_problem
 from tribit.solvers import LBFGS, Stopping
 
@@ -325,11 +326,10 @@ def problem_of(**changes):
         "l2": L2,
         "mask_features": True,
         "intercept": True,
-        "dtype": "float64",
-        "n_jobs": 1,
-        "generator": np.random.default_rng(0),
     }
-    return make_problem(observations_of(A), **{**options, **changes})
+    spec = ModelSpec(**{**options, **changes})
+    draws = np.random.default_rng(0)
+    return make_problem(observations_of(A), spec, dtype="float64", n_jobs=1, generator=draws)
 
 
 def test_the_model_s_factors_are_those_of_the_matrix():

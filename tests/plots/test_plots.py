@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 
 from tribit import InvalidInputError, plots
-from tribit.selection import Candidate, Search, Settings
+from tribit.model.spec import ModelSpec
+from tribit.selection import Candidate, Search
 from tribit.selection.rule import mixture
 
 DENSITY = 0.1
 
 
 def candidate(score, **settings):
-    return Candidate(Settings(**settings), score, (score,), 0.1, 5)
+    return Candidate(ModelSpec(**settings), score, (score,), 0.1, 5)
 
 
 def made(*candidates, best=0, scoring="log_loss"):

@@ -595,3 +595,15 @@ def test_pn_takes_no_rho_of_the_mask():
     same = completion("row-column", gammas=(1, 0, 0)), completion(None, gammas=(1, 0, 0))
     np.testing.assert_array_equal(same[0].row_factors_, same[1].row_factors_)
     assert pn().unobserved == 0
+
+
+@pytest.mark.parametrize("fit", [low_rank, cross_fitted])
+def test_ctrl_c_is_for_whoever_asked_for_the_model(monkeypatch, fit):
+    """Half a model of the mask would pass for a whole one, and with it the fit that uses it."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tribit.solvers.newton._Side.move", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(SEEN)

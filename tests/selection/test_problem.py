@@ -16,6 +16,7 @@ from tribit import (
     Unconstrained,
     UnknownRhoWarning,
 )
+from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 
 A = np.array([[1, 0, -1, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
@@ -33,11 +34,12 @@ def problem(labels=A, **parameters):
         "alpha": None,
         "l2": 1.0,
         "intercept": True,
-        "dtype": "float64",
-        "n_jobs": 1,
-        "generator": np.random.default_rng(0),
     }
-    return make_problem(Observations.from_matrix(labels), **{**defaults, **parameters})
+    arithmetic = {"dtype": "float64", "n_jobs": 1, "generator": np.random.default_rng(0)}
+    for name in arithmetic.keys() & parameters.keys():
+        arithmetic[name] = parameters.pop(name)
+    spec = ModelSpec(**{**defaults, **parameters})
+    return make_problem(Observations.from_matrix(labels), spec, **arithmetic)
 
 
 @pytest.mark.parametrize(

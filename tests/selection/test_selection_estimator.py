@@ -25,11 +25,11 @@ from tribit import (
 from tribit.backends import sparse, tiles
 from tribit.model.calibrator_fits import platt
 from tribit.model.calibrators import Isotonic, Platt
+from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
 from tribit.selection import settle, trials
 from tribit.selection.problem import make_problem
-from tribit.selection.settings import CHOOSABLE
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
 from tribit.solvers.loop import INTERRUPTED
 from tribit.uncertainty import laplace
@@ -209,16 +209,7 @@ def test_with_nothing_open_the_fit_is_the_one_that_the_parts_make(gammas):
     assert model.calibration_ is None
     draws = generator(0)
     problem = make_problem(
-        observed(A),
-        **fixed,
-        rho=None,
-        link="logistic",
-        norm="max",
-        alpha=None,
-        intercept=True,
-        dtype="float32",
-        n_jobs=1,
-        generator=draws,
+        observed(A), ModelSpec(**fixed), dtype="float32", n_jobs=1, generator=draws
     )
     result = Newton().minimise(
         problem.objective, problem.constraints, problem.start, Stopping(100, model.tol), draws

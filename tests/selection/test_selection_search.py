@@ -8,12 +8,12 @@ from selection_data import low_rank, observed, telling_mask
 
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
-from tribit.selection import Candidate, Options, Search, Settings, choose, mixtures
+from tribit.model.spec import CHOOSABLE, ModelSpec
+from tribit.selection import Candidate, Options, Search, choose, mixtures
 from tribit.selection import stages as module
 from tribit.selection import trials as trials_module
 from tribit.selection.rule import mixture
 from tribit.selection.search import ABOVE_0, _keeps
-from tribit.selection.settings import CHOOSABLE
 from tribit.selection.stages import Stages
 from tribit.selection.steps import FAR, WORTH
 from tribit.selection.trials import Trials, fit_from, make_folds
@@ -21,7 +21,7 @@ from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 EVERYTHING = frozenset(CHOOSABLE) - {"rho"}
 PN, MIXTURE = (1.0, 0.0, 0.0), (0.6, 0.2, 0.2)
-OPTIONS = Options(Logistic(), n_jobs=1)
+OPTIONS = Options(n_jobs=1)
 A = low_rank((40, 30), density=0.5)
 
 
@@ -34,7 +34,7 @@ def chosen(labels=A, base=None, free=EVERYTHING, options=OPTIONS, seed=0, **rest
         "max_time": None,
         **rest,
     }
-    base = base or Settings(rank=10)
+    base = base or ModelSpec(rank=10)
     return choose(observed(labels), base, free, options, draws=np.random.default_rng(seed), **rest)
 
 
@@ -46,9 +46,8 @@ def search():
 class Scripted:
     """Trials whose scores are a function of one setting."""
 
-    def __init__(self, name, function, link=None):
+    def __init__(self, name, function):
         self.name, self.function, self.tried = name, function, []
-        self.options = Options(link or Logistic())
 
     def score(self, settings):
         value = getattr(settings, self.name)
@@ -57,7 +56,7 @@ class Scripted:
 
 
 def stages(name, function, free=EVERYTHING, base=None):
-    return Stages(Scripted(name, function), base or Settings(), free)
+    return Stages(Scripted(name, function), base or ModelSpec(), free)
 
 
 # Paths
@@ -66,7 +65,7 @@ def stages(name, function, free=EVERYTHING, base=None):
 def walked(scores):
     values = list(range(len(scores)))
     steps = stages("l2", lambda value: scores[int(value)])
-    best = steps._path(values, lambda value: Settings(l2=float(value)))
+    best = steps._path(values, lambda value: ModelSpec(l2=float(value)))
     return int(best.settings.l2), len(steps.trials.tried)
 
 
@@ -94,7 +93,7 @@ def test_after_a_better_score_one_step_up_is_forgiven_again():
 
 def refined(function, start, step=2.0, name="l2", free=EVERYTHING):
     steps = stages(name, function, free)
-    settings = replace(Settings(), **{name: start})
+    settings = replace(ModelSpec(), **{name: start})
     best = Candidate(settings, function(start) if start else 1.0, (), 0.0, 0)
     found = steps._refined(best, name, step)
     return getattr(found.settings, name), steps.trials.tried
@@ -126,7 +125,7 @@ def test_what_is_fixed_or_nothing_is_not_refined():
 
 
 def test_settings_keep_what_is_not_free():
-    base = Settings(rank=3, l2=2.0, gammas=MIXTURE)
+    base = ModelSpec(rank=3, l2=2.0, gammas=MIXTURE)
     assert _keeps(replace(base, l2=7.0, radius=1.0), base, frozenset({"l2", "radius"}))
     assert not _keeps(replace(base, l2=7.0, radius=1.0), base, frozenset({"l2"}))
     assert not _keeps(replace(base, gammas=PN), base, EVERYTHING - {"gammas"})
@@ -154,10 +153,10 @@ class Rho:
 
 def test_a_model_of_the_mask_need_be_neither_comparable_nor_copied():
     rho = Rho(np.full(40, 0.5))
-    base = Settings(gammas=MIXTURE, rho=rho, rank=2)
+    base = ModelSpec(gammas=MIXTURE, rho=rho, rank=2)
     search = chosen(base=base, free=frozenset({"radius", "l2"}))
     assert search.best.settings.rho is rho
-    assert search.best.settings.parameters()["rho"] is rho
+    assert search.best.settings.choices()["rho"] is rho
     assert len(search.candidates) > 3
 
 
@@ -206,11 +205,10 @@ def test_a_search_repeats_itself_for_a_seed(search):
 
 
 def test_the_intercept_s_ridges_are_in_units_of_the_link():
-    plain = chosen(free=frozenset({"l2_intercept"}), base=Settings(rank=0))
+    plain = chosen(free=frozenset({"l2_intercept"}), base=ModelSpec(rank=0))
     steep = chosen(
         free=frozenset({"l2_intercept"}),
-        base=Settings(rank=0),
-        options=Options(Logistic(3.0), n_jobs=1),
+        base=ModelSpec(rank=0, link=Logistic(3.0)),
     )
     for ours, theirs in zip(plain.candidates, steep.candidates, strict=True):
         # X / 3 and 9 times the ridge: the same model.
@@ -222,13 +220,14 @@ def test_the_intercept_s_ridges_are_in_units_of_the_link():
 @pytest.mark.parametrize("shape", [(40, 30), (120, 2)])
 def test_the_largest_ridge_is_where_factors_vanish(link, shape):
     seen = observed(low_rank(shape, density=0.7))
-    options = Options(link, intercept=False, dtype="float64", n_jobs=1)
+    options = Options(dtype="float64", n_jobs=1)
+    base = ModelSpec(link=link, intercept=False)
     folds = make_folds(seen, None, np.random.default_rng(0))
     trials = Trials(folds, options, scoring="log_loss", most=None, deadline=None)
-    largest = Stages(trials, Settings(), EVERYTHING)._largest_ridge(Settings(rank=0))
+    largest = Stages(trials, base, EVERYTHING)._largest_ridge(replace(base, rank=0))
     sizes = []
     for share in (1.02, 0.9):
-        settings = Settings(rank=2, l2=share * largest)
+        settings = replace(base, rank=2, l2=share * largest)
         factors, _ = fit_from(
             folds[0].train, settings, options, {}, np.random.default_rng(0), tol=1e-9
         )
@@ -242,7 +241,7 @@ def test_columns_in_use():
     U, V = np.linalg.qr(rng.normal(size=(9, 3)))[0], np.linalg.qr(rng.normal(size=(7, 3)))[0]
     folds = make_folds(observed(A), None, rng)
     trials = Trials(folds, OPTIONS, scoring="log_loss", most=None, deadline=None)
-    steps = Stages(trials, Settings(), EVERYTHING)
+    steps = Stages(trials, ModelSpec(), EVERYTHING)
     for smallest, used in ((0.03, True), (0.01, False)):
         folds[0].ends["factors"] = Factors.of(U * np.array([1.0, 0.5, smallest]), V)
         assert steps._all_in_use() is used
@@ -267,7 +266,7 @@ def test_more_columns_must_be_worth_it(monkeypatch, gain, rank):
         observed(np.tile(A, (2, 2))[:80, :40]), None, np.random.default_rng(0)
     )
     monkeypatch.setattr(steps, "_all_in_use", lambda: True)
-    steps._more_columns(Candidate(Settings(rank=10), 1.0, (), 0.0, 0))
+    steps._more_columns(Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0))
     assert max(steps.trials.tried) == rank
 
 
@@ -284,8 +283,8 @@ class Surface(Scripted):
 
 def narrowed(function, free=EVERYTHING):
     trials = Surface(function)
-    steps = Stages(trials, Settings(), free)
-    best = Candidate(Settings(rank=10, l2=8.0), function(10, 8.0), (), 0.0, 0)
+    steps = Stages(trials, ModelSpec(), free)
+    best = Candidate(ModelSpec(rank=10, l2=8.0), function(10, 8.0), (), 0.0, 0)
     return steps._fewer_columns(best).settings, trials.tried
 
 
@@ -296,7 +295,7 @@ def test_fewer_columns_are_shrunk_less():
     settings, tried = narrowed(valley)
     first, second, third = (share * 8.0 for share in module.SHRUNK_LESS[:3])
     assert first == pytest.approx(4.8)
-    assert settings == Settings(rank=2, l2=first)
+    assert settings == ModelSpec(rank=2, l2=first)
     # One of each number of columns, and then the path of the best number, until it has turned.
     assert tried[:3] == [(rank, first) for rank in module.FEWER]
     assert tried[3:] == [(2, first), (2, second), (2, third)]
@@ -307,7 +306,7 @@ def test_fewer_columns_must_be_worth_it():
         lower = 1.0 - gain * module.COLUMNS_MARGIN
         assert narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0)[0].rank == rank
     settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * FAR)
-    assert settings == Settings(rank=10, l2=8.0)
+    assert settings == ModelSpec(rank=10, l2=8.0)
     assert len(tried) == len(module.FEWER)  # far worse: no path
 
 
@@ -363,7 +362,7 @@ def test_a_sparse_matrix_is_spared_the_mixtures_unless_asked_for():
     search = chosen(labels)
     assert "mixture" not in search.families()
     assert search.stop_reason.endswith("so sparse is the matrix: pass gammas to have one")
-    asked = chosen(labels, base=Settings(gammas=MIXTURE, rank=2), free=frozenset({"radius"}))
+    asked = chosen(labels, base=ModelSpec(gammas=MIXTURE, rank=2), free=frozenset({"radius"}))
     assert list(asked.families()) == ["mixture"]
 
 
@@ -401,13 +400,13 @@ def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
     data = observed(A)
     trials = Trials(
         make_folds(data, None, np.random.default_rng(0)),
-        Options(Logistic(), n_jobs=1),
+        OPTIONS,
         scoring="log_loss",
         most=None,
         deadline=None,
     )
-    simple = trials.score(Settings(rank=2, l2=3.0))
-    rich = trials.score(Settings(rank=2, l2=3.0, mask_features=True, l2_mask=1e9))
+    simple = trials.score(ModelSpec(rank=2, l2=3.0))
+    rich = trials.score(ModelSpec(rank=2, l2=3.0, mask_features=True, l2_mask=1e9))
     x, labels, weights = trials.held_out[simple]
     # Better at every entry by a hair: no error of the difference stands in its way.
     trials.held_out[rich] = (x * (1.0 + 1e-6 * np.sign(x * labels)), labels, weights)
@@ -437,7 +436,7 @@ def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
 
 
 def test_without_intercepts_there_is_no_model_without_factors():
-    search = chosen(options=Options(Logistic(), intercept=False, n_jobs=1))
+    search = chosen(base=ModelSpec(intercept=False))
     assert "intercepts" not in search.families()
     assert search.best is not None
 
@@ -461,7 +460,7 @@ def test_max_time():
 
 
 def test_a_budget_that_ends_before_what_the_user_fixed_chooses_nothing():
-    search = chosen(n_candidates=1, base=Settings(rank=3), free=EVERYTHING - {"rank"})
+    search = chosen(n_candidates=1, base=ModelSpec(rank=3), free=EVERYTHING - {"rank"})
     assert len(search.candidates) == 1
     assert search.best is None
     assert search.held_out is None
@@ -539,7 +538,10 @@ def test_the_table_names_a_model_of_the_mask():
     class Named:
         name = "low-rank"
 
-    candidate = Candidate(Settings(rho=Named()), 0.5, (0.5,), 0.1, 3)
+        def rho_at(self, rows, columns):  # noqa: ARG002
+            return np.full(rows.shape, 0.5)
+
+    candidate = Candidate(ModelSpec(rho=Named()), 0.5, (0.5,), 0.1, 3)
     search = Search((candidate,), candidate, "log_loss", "all", 9, 1, 0.1, "done", 0.5)
     assert search.table()[0]["rho"] == "low-rank"
 
@@ -563,14 +565,14 @@ def test_the_text_says_what_was_chosen_and_why(search):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        (Settings(rank=0, l2_intercept=3.0), "intercepts: rank 0, l2_intercept 3"),
-        (Settings(l2=2.5, l2_mask=9.0), "factors: rank 10, l2 2.5"),
+        (ModelSpec(rank=0, l2_intercept=3.0), "intercepts: rank 0, l2_intercept 3"),
+        (ModelSpec(l2=2.5, l2_mask=9.0), "factors: rank 10, l2 2.5"),
         (
-            Settings(mask_features=True, l2=2.0, l2_intercept=1.0, l2_mask=9.0),
+            ModelSpec(mask_features=True, l2=2.0, l2_intercept=1.0, l2_mask=9.0),
             "mask features: rank 10, l2 2, l2_intercept 1, l2_mask 9",
         ),
         (
-            Settings(gammas=(0.9, 0.06, 0.04), radius=2.197, alpha=2.197, rank=4),
+            ModelSpec(gammas=(0.9, 0.06, 0.04), radius=2.197, alpha=2.197, rank=4),
             "mixture: gammas 0.9 0.06 0.04, rank 4, radius 2.2, alpha 2.2, l2 5",
         ),
     ],

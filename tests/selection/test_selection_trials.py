@@ -16,10 +16,10 @@ from tribit.errors import InvalidInputError
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
+from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
 from tribit.selection import trials as module
 from tribit.selection.scores import SCORINGS, log_loss, misorder, sign_error
-from tribit.selection.settings import Settings
 from tribit.selection.starts import start_of
 from tribit.selection.trials import (
     Options,
@@ -35,7 +35,7 @@ from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 A = low_rank((30, 20), density=0.5)
 SEEN = observed(A)
 MIXTURE = (0.6, 0.2, 0.2)
-OPTIONS = Options(Logistic(), dtype="float64", n_jobs=1)
+OPTIONS = Options(dtype="float64", n_jobs=1)
 
 
 def folds_of(seen=SEEN, weights=None, seed=0):
@@ -163,7 +163,7 @@ def test_the_area_under_one_label_is_one_sentence():
 # Trials
 
 
-INTERCEPTS = Settings(rank=0, l2_intercept=3.0)
+INTERCEPTS = ModelSpec(rank=0, l2_intercept=3.0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -201,7 +201,7 @@ def test_what_was_tried_is_not_tried_again():
     first = trials.score(INTERCEPTS)
     assert trials.score(replace(INTERCEPTS)) is first
     assert trials.candidates == [first]
-    assert trials.known(Settings()) is None
+    assert trials.known(ModelSpec()) is None
 
 
 def test_the_best_is_the_smallest_score_that_is_allowed():
@@ -215,10 +215,10 @@ def test_the_best_is_the_smallest_score_that_is_allowed():
 
 
 FAMILIES = {
-    "intercepts": Settings(rank=0),
-    "factors": Settings(),
-    "mask features": Settings(mask_features=True),
-    "mixture": Settings(gammas=MIXTURE, radius=1.0),
+    "intercepts": ModelSpec(rank=0),
+    "factors": ModelSpec(),
+    "mask features": ModelSpec(mask_features=True),
+    "mixture": ModelSpec(gammas=MIXTURE, radius=1.0),
 }
 
 
@@ -292,7 +292,7 @@ def test_where_entries_have_no_loss_the_smaller_score_is_taken():
 def test_of_equal_scores_the_first_is_best():
     trials = trials_of()
     first = trials.score(INTERCEPTS)
-    trials.candidates.append(replace(first, settings=Settings()))
+    trials.candidates.append(replace(first, settings=ModelSpec()))
     assert trials.best is first
 
 
@@ -309,7 +309,7 @@ def test_after_the_deadline_nothing_more_is_tried_but_a_first_candidate():
     trials = trials_of(deadline=time.perf_counter() - 1.0)
     first = trials.score(INTERCEPTS)
     with pytest.raises(SearchEndedError, match=OUT_OF_TIME):
-        trials.score(Settings())
+        trials.score(ModelSpec())
     assert trials.candidates == [first]
 
 
@@ -336,7 +336,7 @@ def test_a_fit_that_is_cut_short_is_no_candidate(monkeypatch, reason):
     trials = trials_of()
     first = trials.score(INTERCEPTS)
     with pytest.raises(SearchEndedError, match=reason):
-        trials.score(Settings())
+        trials.score(ModelSpec())
     assert trials.candidates == [first]
 
 
@@ -383,7 +383,9 @@ def test_a_fold_has_fewer_entries_and_its_own_rho(monkeypatch, rho):
     monkeypatch.setattr(module, "fit_from", spy)
     model = row_column(SEEN)
     trials = trials_of()
-    trials.score(Settings(gammas=MIXTURE, rho=model if rho == "model" else rho, rank=1, radius=1.0))
+    trials.score(
+        ModelSpec(gammas=MIXTURE, rho=model if rho == "model" else rho, rank=1, radius=1.0)
+    )
     for fold, (train, used) in zip(trials.folds, given, strict=True):
         assert train is fold.train
         if rho is None:
@@ -400,11 +402,11 @@ def test_a_fold_has_fewer_entries_and_its_own_rho(monkeypatch, rho):
 
 
 def test_each_model_has_a_solver_that_can_fit_it():
-    assert isinstance(suited(Settings()), Newton)
-    assert isinstance(suited(Settings(mask_features=True)), LBFGS)
-    assert isinstance(suited(Settings(rank=0)), LBFGS)
-    assert isinstance(suited(Settings(rank=0, radius=1.0)), Newton)
-    assert isinstance(suited(Settings(rank=0, gammas=MIXTURE)), Newton)
+    assert isinstance(suited(ModelSpec()), Newton)
+    assert isinstance(suited(ModelSpec(mask_features=True)), LBFGS)
+    assert isinstance(suited(ModelSpec(rank=0)), LBFGS)
+    assert isinstance(suited(ModelSpec(rank=0, radius=1.0)), Newton)
+    assert isinstance(suited(ModelSpec(rank=0, gammas=MIXTURE)), Newton)
 
 
 def problem_of(settings, seen=SEEN):
@@ -421,15 +423,15 @@ def end_of(settings, seed=0):
 
 
 def test_without_an_end_a_fit_begins_at_the_problem_s_own_start():
-    problem = problem_of(Settings())
-    assert start_of(problem, Settings(), {}) is problem.start
-    assert start_of(problem, Settings(), {"mixture": end_of(Settings())}) is problem.start
+    problem = problem_of(ModelSpec())
+    assert start_of(problem, ModelSpec(), {}) is problem.start
+    assert start_of(problem, ModelSpec(), {"mixture": end_of(ModelSpec())}) is problem.start
 
 
 def test_a_fit_begins_where_the_last_of_its_family_ended():
-    settings = Settings(rank=3)
+    settings = ModelSpec(rank=3)
     end = end_of(settings)
-    ends = {"factors": end, "intercepts": end_of(Settings(rank=0), 1)}
+    ends = {"factors": end, "intercepts": end_of(ModelSpec(rank=0), 1)}
     start = start_of(problem_of(settings), settings, ends)
     np.testing.assert_array_equal(start.row_factors, end.row_factors)
     np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
@@ -437,8 +439,8 @@ def test_a_fit_begins_where_the_last_of_its_family_ended():
 
 
 def test_new_columns_are_small_and_old_ones_stay():
-    settings = Settings(rank=5)
-    end, problem = end_of(Settings(rank=3)), problem_of(settings)
+    settings = ModelSpec(rank=5)
+    end, problem = end_of(ModelSpec(rank=3)), problem_of(settings)
     start = start_of(problem, settings, {"factors": end})
     np.testing.assert_array_equal(start.row_factors[:, :3], end.row_factors)
     np.testing.assert_allclose(
@@ -447,8 +449,8 @@ def test_new_columns_are_small_and_old_ones_stay():
 
 
 def test_of_too_many_columns_the_leading_ones_stay():
-    end = end_of(Settings(rank=5))
-    narrow = start_of(problem_of(Settings(rank=2)), Settings(rank=2), {"factors": end})
+    end = end_of(ModelSpec(rank=5))
+    narrow = start_of(problem_of(ModelSpec(rank=2)), ModelSpec(rank=2), {"factors": end})
     a, values, b = np.linalg.svd(end.row_factors @ end.column_factors.T)
     nearest = (a[:, :2] * values[:2]) @ b[:2]
     np.testing.assert_allclose(narrow.row_factors @ narrow.column_factors.T, nearest, atol=1e-10)
@@ -456,18 +458,18 @@ def test_of_too_many_columns_the_leading_ones_stay():
 
 
 def test_factors_begin_beside_the_intercepts_of_a_simpler_model():
-    settings = Settings(rank=3)
-    end, problem = end_of(Settings(rank=0)), problem_of(settings)
+    settings = ModelSpec(rank=3)
+    end, problem = end_of(ModelSpec(rank=0)), problem_of(settings)
     start = start_of(problem, settings, {"intercepts": end})
     np.testing.assert_array_equal(start.row_factors, problem.start.row_factors)
     np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
 
 
 def test_mask_features_begin_from_plain_factors():
-    settings = Settings(rank=3, mask_features=True)
+    settings = ModelSpec(rank=3, mask_features=True)
     problem = problem_of(settings)
     assert isinstance(problem.objective, FeaturedObjective)
-    end = end_of(Settings(rank=3))
+    end = end_of(ModelSpec(rank=3))
     start = start_of(problem, settings, {"factors": end})
     np.testing.assert_array_equal(problem.factors(start).row_factors, end.row_factors)
     own = end_of(settings)
@@ -477,7 +479,7 @@ def test_mask_features_begin_from_plain_factors():
 
 @pytest.mark.parametrize("radius", [0.2, 5.0])
 def test_a_start_from_a_wider_ball_is_inside_its_own(radius):
-    settings = Settings(gammas=MIXTURE, rank=3, radius=radius)
+    settings = ModelSpec(gammas=MIXTURE, rank=3, radius=radius)
     problem, end = problem_of(settings), end_of(settings)
     start = start_of(problem, settings, {"mixture": end})
     assert MaxNorm(radius).gauge(start.row_factors, start.column_factors) <= 1 + 1e-12
@@ -493,13 +495,13 @@ def test_a_start_from_a_wider_ball_is_inside_its_own(radius):
 
 
 def test_wider_factors_are_brought_into_a_ball_too():
-    settings = Settings(rank=6, radius=0.5)
-    start = start_of(problem_of(settings), settings, {"factors": end_of(Settings(rank=3))})
+    settings = ModelSpec(rank=6, radius=0.5)
+    start = start_of(problem_of(settings), settings, {"factors": end_of(ModelSpec(rank=3))})
     assert MaxNorm(0.5).gauge(start.row_factors, start.column_factors) <= 1 + 1e-12
 
 
 def test_factors_that_have_vanished_are_drawn_again():
-    settings = Settings(gammas=MIXTURE, rank=3, radius=1.0)
+    settings = ModelSpec(gammas=MIXTURE, rank=3, radius=1.0)
     end = end_of(settings)
     gone = replace(end, row_factors=1e-3 * end.row_factors, column_factors=end.column_factors)
     problem = problem_of(settings)
@@ -510,7 +512,7 @@ def test_factors_that_have_vanished_are_drawn_again():
 
 def test_after_a_ridge_without_factors_a_smaller_one_finds_them_again():
     ends, draws = {}, np.random.default_rng(0)
-    strong, weak = (Settings(gammas=MIXTURE, rank=3, radius=1.0, l2=l2) for l2 in (1e3, 1.0))
+    strong, weak = (ModelSpec(gammas=MIXTURE, rank=3, radius=1.0, l2=l2) for l2 in (1e3, 1.0))
     gone, _ = fit_from(SEEN, strong, OPTIONS, ends, draws, tol=1e-4)
     assert np.abs(gone.row_factors @ gone.column_factors.T).max() < 1e-3
     _, warm = fit_from(SEEN, weak, OPTIONS, ends, draws, tol=1e-6)

@@ -522,3 +522,11 @@ def test_whatever_byte_of_the_description_is_wrong_the_error_is_ours(path):
 
 def test_the_registries_of_the_format_are_the_library_s():
     assert storage.REGISTRIES["link"] is LINKS
+
+
+def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):
+    settings = {"rank": 1, "l2_intercept": None, "radius": None, "random_state": 0}
+    for name, one in {"a": 1, "b": 1.0, "c": np.float32(1)}.items():
+        gammas = (one, 0 * one, 0 * one)
+        BinaryMatrixCompletion(gammas, l2=one, **settings).fit(A).save(tmp_path / name)
+    assert len({(tmp_path / name).read_bytes() for name in "abc"}) == 1

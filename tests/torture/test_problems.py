@@ -154,6 +154,26 @@ def test_the_unit_of_x_does_not_decide_when_a_fit_has_converged(scale, solver, r
     assert not model.converged_ or model.objective_ < 1e-2 * np.count_nonzero(A)
 
 
+@pytest.mark.parametrize("l2", [1.0, 1e3, 1e5])
+def test_one_stiff_part_does_not_hide_what_others_could_gain(l2):
+    """A large ridge on the factors makes every plain gradient step short, also those of the intercepts."""
+    draws = np.random.default_rng(0)
+    A = np.where(draws.random((40, 30)) < 0.4, draws.choice([-1, 1], (40, 30), p=[0.3, 0.7]), 0)
+    settings = {
+        "gammas": (1, 0, 0),
+        "rank": 2,
+        "l2": l2,
+        "l2_intercept": 1.0,
+        "radius": None,
+        "mask_features": False,
+        "calibration": None,
+        "random_state": 0,
+    }
+    least = fitted(A, settings, solver="newton").objective_
+    model = fitted(A, settings, solver="projected_gradient")
+    assert not model.converged_ or model.objective_ < least * (1 + SLACK * model.tol)
+
+
 def test_the_reference_losses_are_those_of_the_distributions():
     x = np.linspace(-5, 5, 11)
     np.testing.assert_allclose(losses(Probit(2.0), x)[0], -norm.logcdf(x / 2))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tribit.backends import Kernel, make_kernel
 from tribit.backends.threads import count_jobs, single_threaded_blas
+from tribit.checks import check_choice
 from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
@@ -27,6 +28,11 @@ Array = NDArray[np.floating[Any]]
 
 #: A factor that is still near 0 will grow: its mean square counts as this at least, where curvatures are guessed.
 LEAST_SQUARE = 0.1
+
+
+def check_dtype(dtype: Any) -> str:
+    """Return the name of a type of the arithmetic."""
+    return check_choice("dtype", dtype, ("float32", "float64"))
 
 
 class Objective:

@@ -184,8 +184,9 @@ def fit(
             raise KeyboardInterrupt
         model.save(out)
     except (KeyboardInterrupt, StoppedError):
+        hint = "there was none" if keep_partial else "--keep-partial would write it"
         raise StoppedError(
-            f"{quoted(str(out))} is as it was; with --keep-partial the best model so far is written."
+            f"{quoted(str(out))} is as it was (the best model so far: {hint})."
         ) from None
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     print_facts(

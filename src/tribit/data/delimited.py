@@ -23,7 +23,9 @@ Record: TypeAlias = tuple[int, list[str]]
 Columns: TypeAlias = tuple[dict[str, AnyArray], npt.NDArray[np.int64]]
 
 
-def read(path: Path, delimiter: str | None, wanted: list[str] | None, limit: int) -> Columns:
+def read(
+    path: Path, delimiter: str | None, wanted: list[str] | None, limit: int, least: int = 0
+) -> Columns:
     """Return the wanted columns, or all, as arrays of str, and the line on which each record ends.
 
     Without a delimiter it is the first that the first line holds of tab, comma and semicolon, or else white space.
@@ -33,7 +35,7 @@ def read(path: Path, delimiter: str | None, wanted: list[str] | None, limit: int
         check_size(path.stat().st_size, limit, name)
     try:
         with text_reader(path) as text:
-            return _collect(name, _records(Lines(text, name, limit), delimiter), wanted)
+            return _collect(name, _records(Lines(text, name, limit, least), delimiter), wanted)
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"{name} is not UTF-8 text, near byte {error.object[error.start]:#04x}; "

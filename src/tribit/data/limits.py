@@ -13,13 +13,15 @@ from typing import Any, TextIO
 from tribit.checks import check_count
 from tribit.errors import InvalidInputError
 
-#: Bytes read of a table when nothing else is said: 4 GiB, some 150 million ratings as text.
+#: Bytes read of a table when nothing else is said: 4 GiB, some 100 million ratings.
 LARGEST = 2**32
 #: Times its own size that a file may unpack to. Tables of ratings reach 3 to 10 with gzip, and very repetitive ones 20
 #: to 50; gzip cannot do more than 1,032, which is what files made to fill a memory reach.
 RATIO = 200
 #: What any file may unpack to, because the ratio of a small one says little: the ids of a tiny table may well repeat.
 FLOOR = 2**25
+#: Bytes that a line counts for at least where no limit is given: so much its record takes in memory, however short.
+RECORD = 40
 #: Characters of a line, and of a record of several lines: a header of a million columns has some ten million.
 LINE = 2**24
 #: Blank lines in a row.
@@ -75,10 +77,12 @@ class Lines:
         The file's name, for messages.
     limit : int or None
         The most bytes (of UTF-8) to read.
+    least : int
+        Bytes that a line counts for at least.
     """
 
-    def __init__(self, text: TextIO, name: str, limit: int | None) -> None:
-        self.text, self.name, self.limit = text, name, limit
+    def __init__(self, text: TextIO, name: str, limit: int | None, least: int = 0) -> None:
+        self.text, self.name, self.limit, self.least = text, name, limit, least
         self.number = 0
         self.pending = 0
 
@@ -94,7 +98,8 @@ class Lines:
                     f"line {self.number} of {self.name}: the record has more than {LINE} characters; "
                     "check that the file is a table of text with a record on each line."
                 )
-            size += len(line) if line.isascii() else len(line.encode(errors="replace"))
+            length = len(line) if line.isascii() else len(line.encode(errors="replace"))
+            size += max(self.least, length)
             if size > limit:
                 check_size(size, int(limit), self.name)
             yield line

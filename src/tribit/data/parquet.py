@@ -11,7 +11,7 @@ import numpy as np
 
 from tribit.data.files import atomic_path, column_places
 from tribit.data.ids import AnyArray
-from tribit.data.limits import check_size
+from tribit.data.limits import byte_limit, check_size
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable
 
@@ -38,6 +38,10 @@ def read(path: Path, wanted: list[str] | None, limit: int) -> dict[str, AnyArray
             ):  # what holds lists or records goes by longer names
                 raise InvalidInputError(damaged)
             check_size(_size(file.metadata, [leaves[column] for column in columns]), limit, name)
+            # One cell may be a gigabyte, which no number of rows tells. These are the bytes of all columns, so that
+            # they are held against what any file of this size may unpack to, if that is more.
+            unpacked = sum(group.total_byte_size for group in _groups(file.metadata))
+            check_size(unpacked, max(limit, byte_limit(path.stat().st_size, None)), name)
             texts = [column for column in columns if _is_text(file.metadata, leaves[column])]
         # Texts that repeat stay as their dictionary says them: written out, a kilobyte may be a terabyte.
         with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:

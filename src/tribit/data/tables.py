@@ -18,7 +18,7 @@ from tribit.data.files import checked_path
 from tribit.data.formulas import escaped, escaped_cell, first_formula
 from tribit.data.ids import AnyArray
 from tribit.data.ingest import Duplicates, entries_from_ids
-from tribit.data.limits import byte_limit
+from tribit.data.limits import RECORD, byte_limit
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning
 from tribit.quoting import listed, printable, quoted
@@ -111,7 +111,8 @@ def read_table(
         if kind == PARQUET:
             arrays = parquet.read(source, wanted, limit)
         else:
-            arrays, lines = delimited.read(source, DELIMITERS.get(kind), wanted, limit)
+            least = RECORD if max_size is None else 0
+            arrays, lines = delimited.read(source, DELIMITERS.get(kind), wanted, limit, least)
     except MemoryError as error:
         raise InvalidInputError(
             f"{name} does not fit into memory; read fewer columns or records of it."
@@ -183,7 +184,7 @@ def write_table(
         ``=``, ``+``, ``-``, ``@`` or white space and are no numbers. The ids written are then not those of the data any
         more, so that it is off by default; a CSV or TSV file with such texts has a warning, unless this is False.
     """
-    target = Path(path)
+    target = checked_path(path)
     kind = _kind(target)
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if not arrays:
@@ -195,15 +196,21 @@ def write_table(
         arrays = {escaped_cell(name): escaped(values) for name, values in arrays.items()}
     elif escape_formulas is None and kind in DELIMITERS:
         _warn_of_formulas(target, arrays)
-    if kind == PARQUET:
-        parquet.write(target, arrays)
-    elif kind in DELIMITERS:
-        delimited.write(target, arrays, DELIMITERS[kind])
-    else:
+    if kind != PARQUET and kind not in DELIMITERS:
         raise InvalidInputError(
             f"The name {quoted(target.name)} does not tell the format to write; "
             "end it in .csv, .tsv, .csv.gz, .tsv.gz or .parquet."
         )
+    try:
+        if kind == PARQUET:
+            parquet.write(target, arrays)
+        else:
+            delimited.write(target, arrays, DELIMITERS[kind])
+    except UnicodeError as error:  # half of a surrogate pair, such as a file name may hold
+        raise InvalidInputError(
+            f"{quoted(target.name)} was not written, because a name or an id is no Unicode text (half of a surrogate "
+            "pair); rename it."
+        ) from error
 
 
 def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:

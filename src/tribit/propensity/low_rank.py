@@ -81,7 +81,8 @@ def low_rank(
     _check_rank(rank, observations.shape)
     l2 = check_positive("l2", l2)
     lowest = resolve_floor(floor, observations)
-    stopping = Stopping(max_iter, tol)
+    # Ctrl-C is for whoever asked for the model: half a mask would pass for a whole one.
+    stopping = Stopping(max_iter, tol, interruptible=False)
     draws = generator(random_state)
     if observations.n_observed == observations.shape[0] * observations.shape[1]:
         return Propensity("low-rank", constant(observations).factors, lowest)

@@ -1,23 +1,10 @@
 """Choosing from the data what a user leaves open: held-out entries decide, not a grid and not a default.
 
-:func:`choose` tries settings on folds of the observed entries, from the simplest model to richer ones;
-``BinaryMatrixCompletion`` calls it for every parameter that is ``"auto"`` and keeps the record as ``search_``.
+:func:`choose` tries models on folds of the observed entries, from the simplest to richer ones;
+``BinaryMatrixCompletion`` calls it for every parameter that is ``"auto"`` and keeps the record as ``search_``. The
+names are listed in ``__init__.pyi``: whoever loads a model or predicts needs none of them.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from tribit.selection.record import Candidate, Search
-from tribit.selection.scores import SCORINGS
-from tribit.selection.search import choose
-from tribit.selection.settings import CHOOSABLE, Settings
-from tribit.selection.trials import Options
-
-__all__ = [
-    "CHOOSABLE",
-    "SCORINGS",
-    "Candidate",
-    "Options",
-    "Search",
-    "Settings",
-    "choose",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.rule import imputed_share, mixture
-from tribit.selection.settings import Settings
 from tribit.selection.steps import NEAR, RANK, Steps
 
 #: Probabilities that a ball of the first mixtures lets an entry reach, and of a smaller one should the first be best.
@@ -67,7 +67,7 @@ class Mixtures(Steps):
             self.trials.score(replace(found.settings, gammas=other))
         return []
 
-    def _first_ridges(self, settings: Settings, density: float) -> Settings:
+    def _first_ridges(self, settings: ModelSpec, density: float) -> ModelSpec:
         """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
         imputed = 1.0 - settings.gammas[0]
         weight = settings.gammas[0] + imputed / density
@@ -99,7 +99,7 @@ class Mixtures(Steps):
             **ridges,
         )
         if "radius" in self.free:
-            settings = self._inside(settings, self.trials.options.link.level(SMALLER_BALL))
+            settings = self._inside(settings, self.base.link.level(SMALLER_BALL))
         found = self.trials.score(settings)
         if found.score < best.score * (1.0 + NEAR):
             self._refined(self._refined(found, "l2_intercept", 3.0), "radius", 1.5)
@@ -111,9 +111,9 @@ class Mixtures(Steps):
             return False
         return best.score < min(plain) * (1.0 - OUT_OF_REACH)
 
-    def _balls(self, settings: Settings) -> Candidate:
+    def _balls(self, settings: ModelSpec) -> Candidate:
         """Choose the radius of a mixture, and its ridge where that has not been chosen before it."""
-        link = self.trials.options.link
+        link = self.base.link
         if "radius" not in self.free:
             found = self.trials.score(settings)
         else:
@@ -132,4 +132,4 @@ class Mixtures(Steps):
         if best is None or best not in self.trials.held_out:
             return 0.0
         x, labels, weights = self.trials.held_out[best]
-        return imputed_share(self.trials.options.link.probability(x), labels, weights)
+        return imputed_share(self.base.link.probability(x), labels, weights)

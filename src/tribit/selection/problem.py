@@ -23,14 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
 from tribit.backends.featured import FeaturedObjective
-from tribit.backends.objective import Objective
-from tribit.checks import (
-    check_choice,
-    check_not_negative,
-    check_positive,
-    check_switch,
-    is_whole,
-)
+from tribit.backends.objective import Objective, check_dtype
 from tribit.data.observations import Observations
 from tribit.errors import (
     InvalidInputError,
@@ -39,15 +32,14 @@ from tribit.errors import (
     UnknownRhoWarning,
 )
 from tribit.factor_model import FactorModel
-from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
+from tribit.model.constraints import Constraint, EntryBound, Unconstrained
 from tribit.model.factors import Factors
 from tribit.model.features import MaskFeatures
 from tribit.model.imputation import Imputation
-from tribit.model.links import Link, as_link
-from tribit.model.risks import Missingness, Risk, check_gammas
+from tribit.model.links import Link
+from tribit.model.risks import Missingness, Risk
+from tribit.model.spec import NORMS, ModelSpec
 from tribit.solvers.start import spectral_start
-
-NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNorm}
 
 #: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
 #: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
@@ -86,150 +78,71 @@ class Problem:
 
 def make_problem(
     observations: Observations,
+    spec: ModelSpec,
     *,
-    gammas: Any,
-    rho: Any,
-    link: Any,
-    rank: Any,
-    radius: Any,
-    norm: Any,
-    alpha: Any,
-    l2: Any,
-    l2_intercept: Any = None,
-    mask_features: Any = False,
-    l2_mask: Any = None,
-    intercept: Any,
-    inverse_power: Any = 0.0,
-    imputed: Any = None,
-    dtype: Any,
+    dtype: str,
     n_jobs: Any,
     generator: np.random.Generator,
 ) -> Problem:
-    """Check every parameter and compose the problem; see :class:`tribit.BinaryMatrixCompletion`."""
-    values = check_values(
-        observations.shape,
-        gammas=gammas,
-        link=link,
-        rank=rank,
-        radius=radius,
-        norm=norm,
-        alpha=alpha,
-        l2=l2,
-        l2_intercept=l2_intercept,
-        mask_features=mask_features,
-        l2_mask=l2_mask,
-        intercept=intercept,
-        dtype=dtype,
-    )
-    curve, radius, alpha, l2 = values.link, values.radius, values.alpha, values.l2
+    """Return the problem of a model on some observations: its objective, its constraints, and where to begin."""
+    spec.check_shape(observations.shape)
+    curve, radius, alpha, l2 = spec.link, spec.radius, spec.alpha, spec.l2
     # After the checks: a model of the mask may take seconds to fit.
     risk = Risk(
-        *values.gammas,
-        _rho(rho, observations, n_jobs, generator),
-        inverse_power=inverse_power,
-        imputed=_imputation(imputed, observations),
+        *spec.gammas,
+        _rho(spec.rho, observations, n_jobs, generator),
+        inverse_power=spec.inverse_power,
+        imputed=_imputation(spec.imputed, observations),
     )
     mixed = risk.unobserved > 0
     if mixed and radius is None and alpha is None:
-        if values.norm != "max":
+        if spec.norm != "max":
             raise InvalidInputError(
-                f"norm={values.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
+                f"norm={spec.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
                 "default."
             )
         radius = curve.level(DEFAULT_BOUND_PROBABILITY)
-    if values.mask_features and (mixed or radius is not None or alpha is not None):
+    if spec.mask_features and (mixed or radius is not None or alpha is not None):
         what = "weight on unobserved entries" if mixed else "a radius or an alpha"
         raise InvalidInputError(
             f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and no "
             "ball holds them; leave out one of the two."
         )
-    ball: Constraint = Unconstrained() if radius is None else NORMS[values.norm](radius)
+    ball: Constraint = Unconstrained() if radius is None else NORMS[spec.norm](radius)
     constraints = [ball]
     if alpha is not None:
         constraints.append(EntryBound(alpha))
-    bound = _intercept_bound(curve, mixed, radius if values.norm == "max" else None, alpha)
+    bound = _intercept_bound(curve, mixed, radius if spec.norm == "max" else None, alpha)
     if mixed:
         _check_learnable(observations, risk)
-        _warn_if_rho_unknown(observations, rho)
+        _warn_if_rho_unknown(observations, spec.rho)
     else:
         bounded = radius is not None or alpha is not None
-        _warn_if_unbounded(observations, values.intercept, l2, bounded=bounded)
+        _warn_if_unbounded(observations, spec.intercept, l2, bounded=bounded)
     objective = Objective(
         observations,
         curve,
         risk,
         l2=l2,
-        l2_intercept=values.l2_intercept,
-        intercept=values.intercept,
+        l2_intercept=spec.l2_intercept,
+        intercept=spec.intercept,
         intercept_bound=bound,
-        dtype=values.dtype,
+        dtype=check_dtype(dtype),
         n_jobs=n_jobs,
     )
-    level = _like_level(observations, curve, rho) if values.intercept else 0.0
+    level = _like_level(observations, curve, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:
-        start = spectral_start(objective, constraints, values.rank, level, generator)
+        start = spectral_start(objective, constraints, spec.rank, level, generator)
         return start if mixed else _quiet_unseen(start, observations)
 
-    if not values.mask_features:
+    if not spec.mask_features:
         return Problem(objective, constraints, begin, risk.rho, radius)
     features = MaskFeatures.of(observations)
     featured = FeaturedObjective(
-        objective, features, MASK_SHARE * l2 if values.l2_mask is None else values.l2_mask
+        objective, features, MASK_SHARE * l2 if spec.l2_mask is None else spec.l2_mask
     )
     return Problem(featured, constraints, lambda: features.begin(begin()), risk.rho, radius)
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of one problem, each of the type that the arithmetic needs."""
-
-    gammas: tuple[float, float, float]
-    link: Link
-    rank: int
-    radius: float | None
-    norm: str
-    alpha: float | None
-    l2: float
-    l2_intercept: float | None
-    mask_features: bool
-    l2_mask: float | None
-    intercept: bool
-    dtype: str
-
-
-def check_values(
-    shape: tuple[int, int],
-    *,
-    gammas: Any,
-    link: Any,
-    rank: Any,
-    radius: Any,
-    norm: Any,
-    alpha: Any,
-    l2: Any,
-    l2_intercept: Any,
-    mask_features: Any,
-    l2_mask: Any,
-    intercept: Any,
-    dtype: Any,
-) -> Values:
-    """Return the values as they are used, or say which of them no fit of that shape can have."""
-    intercept = check_switch("intercept", intercept)
-    return Values(
-        link=as_link(link),
-        gammas=check_gammas(gammas),
-        intercept=intercept,
-        mask_features=check_switch("mask_features", mask_features),
-        rank=_rank(rank, shape, intercept),
-        l2=check_not_negative("l2", l2),
-        l2_intercept=_optional(check_not_negative, "l2_intercept", l2_intercept),
-        l2_mask=_optional(check_not_negative, "l2_mask", l2_mask),
-        radius=_optional(check_positive, "radius", radius),
-        alpha=_optional(check_positive, "alpha", alpha),
-        norm=check_choice("norm", norm, NORMS),
-        dtype=check_choice("dtype", dtype, ("float32", "float64")),
-    )
 
 
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
@@ -255,23 +168,6 @@ def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
     found = Imputation(imputed._factors(), imputed._link())
     found.check_shape(observations.shape)
     return found
-
-
-def _optional(check: Callable[[str, Any], float], name: str, value: Any) -> float | None:
-    return None if value is None else check(name, value)
-
-
-def _rank(rank: Any, shape: tuple[int, int], intercept: bool) -> int:
-    if not is_whole(rank):
-        raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
-    if rank == 0 and intercept:
-        return 0
-    if not 1 <= rank <= max(shape):
-        raise InvalidInputError(
-            f"rank must be from {0 if intercept else 1} to {max(shape)}, the larger side of the {shape[0]} x "
-            f"{shape[1]} matrix; got {rank}."
-        )
-    return int(rank)
 
 
 def _intercept_bound(link: Link, mixed: bool, radius: float | None, alpha: float | None) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.model.factors import Factors
-from tribit.selection.settings import Settings
+from tribit.model.spec import ModelSpec
 from tribit.solvers.loop import INTERRUPTED
 
 HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
@@ -21,11 +21,11 @@ DONE = "every stage was done"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings that were tried on held-out entries.
+    """ModelSpec that were tried on held-out entries.
 
     Attributes
     ----------
-    settings : Settings
+    settings : ModelSpec
         The values.
     score : float
         The measure over all held-out entries; the smaller the better.
@@ -37,7 +37,7 @@ class Candidate:
         Iterations of its fits, together.
     """
 
-    settings: Settings
+    settings: ModelSpec
     score: float
     scores: tuple[float, ...]
     seconds: float
@@ -131,8 +131,8 @@ class Search:
         )
 
 
-def _named_weights(settings: Settings) -> dict[str, Any]:
-    values = settings.parameters()
+def _named_weights(settings: ModelSpec) -> dict[str, Any]:
+    values = settings.choices()
     weights: Sequence[float] = values.pop("gammas")
     rho = values.pop("rho")
     named = dict(zip(("g_pn", "g_pu", "g_nu"), weights, strict=True))

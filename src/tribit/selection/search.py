@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tribit.data.observations import Observations
+from tribit.model.spec import ModelSpec
 from tribit.selection.record import DONE, Candidate, Search
-from tribit.selection.settings import Settings
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.solvers.loop import INTERRUPTED
@@ -25,7 +25,7 @@ ABOVE_0 = "rank above 0"
 
 def choose(
     observations: Observations,
-    base: Settings,
+    base: ModelSpec,
     free: frozenset[str],
     options: Options,
     *,
@@ -101,9 +101,9 @@ def _too_few(observations: Observations) -> str | None:
     return None
 
 
-def _keeps(settings: Settings, base: Settings, free: frozenset[str]) -> bool:
+def _keeps(settings: ModelSpec, base: ModelSpec, free: frozenset[str]) -> bool:
     """Return whether settings differ from the user's own only where they are free."""
     if ABOVE_0 in free and not settings.rank:
         return False
-    fixed = {name: value for name, value in base.parameters().items() if name not in free}
+    fixed = {name: value for name, value in base.choices().items() if name not in free}
     return replace(settings, **fixed) == settings

@@ -11,37 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit import propensity
-from tribit.checks import (
-    check_choice,
-    check_count,
-    check_not_negative,
-    check_positive,
-    check_switch,
-    is_whole,
-)
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning
 from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
 from tribit.model.calibrators import Calibrator, Identity
 from tribit.model.factors import Factors
 from tribit.model.links import as_link
-from tribit.model.risks import Missingness, check_gammas, check_rho
+from tribit.model.risks import Missingness
+from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
 from tribit.selection.problem import Problem
 from tribit.selection.record import Search
-from tribit.selection.scores import SCORINGS
 from tribit.selection.search import ABOVE_0, choose
-from tribit.selection.settings import AUTO, CHOOSABLE, Settings
 from tribit.selection.starts import start_of
 from tribit.selection.trials import ENOUGH_RARE, Options
-from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient, Stopping
+from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient
 
-TARGETS = ("observed", "all")
+#: What is not chosen, and not told either.
+DEFAULTS = ModelSpec()
 
 
 def settled(
     estimator: Any, observations: Observations, solver: Any, draws: np.random.Generator
-) -> tuple[Settings, Search | None]:
+) -> tuple[ModelSpec, Search | None]:
     """Return the settings of a fit, and the search for those that were "auto" (None where none was).
 
     Parameters
@@ -55,10 +47,8 @@ def settled(
     draws : Generator
         Draws the held-out entries.
     """
-    check_words(estimator)
-    given = {name: getattr(estimator, name) for name in CHOOSABLE}
-    free = frozenset(name for name, value in given.items() if is_auto(value))
-    fixed = {name: check_fixed(name, value) for name, value in given.items() if name not in free}
+    free = frozenset(name for name in CHOOSABLE if is_auto(getattr(estimator, name)))
+    fixed: dict[str, Any] = {name: getattr(DEFAULTS, name) for name in free}
     if "gammas" in free and estimator.imputed is not None:
         raise InvalidInputError(
             "imputed stands in the place of PU and NU: say in gammas how much weight these have."
@@ -67,14 +57,14 @@ def settled(
         weighted = estimator.target == "all" or bool(estimator.inverse_power)
         fixed["rho"] = "low-rank" if weighted else None
     if "rank" in free:
-        fixed["rank"] = min(Settings.rank, *observations.shape)
-    if fixed.get("alpha") is not None and "radius" in free and solver is None:
+        fixed["rank"] = min(DEFAULTS.rank, *observations.shape)
+    base = ModelSpec.of(estimator, **fixed)
+    if base.alpha is not None and "radius" in free and solver is None:
         # The ball of this radius keeps every entry within alpha, and Newton's method can keep the ball.
-        fixed["radius"] = fixed["alpha"]
+        base = replace(base, radius=base.alpha)
         free -= {"radius"}
-    base = Settings(**fixed)
     _check_solver(base, solver)
-    free = _that_matter(base, free - {"rho"}, estimator.intercept)
+    free = _that_matter(base, free - {"rho"})
     if estimator.imputed is not None and (free or calibrates(estimator)):
         left = [name for name in CHOOSABLE if name in free] or ["calibration=None"]
         raise InvalidInputError(
@@ -84,7 +74,7 @@ def settled(
     if not free and not calibrates(estimator):
         return base, None
     options = options_of(estimator)
-    refused = _beyond_the_search(base, free, options)
+    refused = _beyond_the_search(base, free)
     if refused is not None:
         search = Search(
             (),
@@ -106,7 +96,7 @@ def settled(
         search = choose(
             observations,
             base,
-            _within_reach(base, free, solver, options),
+            _within_reach(base, free, solver),
             options,
             target=estimator.target,
             scoring=estimator.scoring,
@@ -120,16 +110,8 @@ def settled(
 
 
 def options_of(estimator: Any) -> Options:
-    """Return what every candidate has in common."""
-    return Options(
-        as_link(estimator.link),
-        estimator.norm,
-        estimator.intercept,
-        estimator.dtype,
-        estimator.n_jobs,
-        estimator.inverse_power,
-        estimator.imputed,
-    )
+    """Return how the arithmetic of every candidate is done."""
+    return Options(estimator.dtype, estimator.n_jobs)
 
 
 def _left(max_time: float | None, began: float) -> float | None:
@@ -139,43 +121,7 @@ def _left(max_time: float | None, began: float) -> float | None:
     return max(float(max_time) - (time.perf_counter() - began), 1e-6)
 
 
-def is_auto(value: Any) -> bool:
-    """Return whether a parameter is left open."""
-    return isinstance(value, str) and value == AUTO
-
-
-def check_words(estimator: Any) -> None:
-    """Refuse a wrong value of what no search chooses, told before a search that may take minutes."""
-    calibrations = (*CALIBRATORS, AUTO)
-    words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
-    for name, known in words:
-        value = getattr(estimator, name)
-        if name != "calibration" or value is not None:
-            check_choice(name, value, known)
-    if estimator.n_candidates is not None:
-        check_count("n_candidates", estimator.n_candidates)
-    most = 1 if estimator.max_iter is None else estimator.max_iter
-    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
-
-
-def check_fixed(name: str, value: Any) -> Any:
-    """Return a value that the user fixed, or say now what is wrong with it, not after a search."""
-    if name == "gammas":
-        return check_gammas(value)
-    if name == "mask_features":
-        return check_switch(name, value)
-    if value is None or isinstance(value, str):
-        return value  # a name, or what a problem refuses with more to say
-    if name in ("radius", "alpha"):
-        return check_positive(name, value)
-    if name in ("l2", "l2_intercept", "l2_mask"):
-        return check_not_negative(name, value)
-    if name == "rho" and not isinstance(value, Missingness):
-        return check_rho(value)
-    return int(value) if name == "rank" and is_whole(value) else value
-
-
-def _check_solver(base: Settings, solver: Any) -> None:
+def _check_solver(base: ModelSpec, solver: Any) -> None:
     if base.mask_features and isinstance(solver, Newton | ProjectedGradient):
         name = next(name for name, kind in SOLVERS.items() if isinstance(solver, kind))
         raise InvalidInputError(
@@ -184,13 +130,13 @@ def _check_solver(base: Settings, solver: Any) -> None:
         )
 
 
-def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> frozenset[str]:
+def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
         free -= {"mask_features", "l2_mask"} if base.mixed else {"radius", "alpha"}
     if "mask_features" not in free and base.mask_features:
         free -= {"gammas", "radius", "alpha"}
-    if not intercept:
+    if not base.intercept:
         free -= {"l2_intercept"}
     if "mask_features" not in free and not base.mask_features:
         free -= {"l2_mask"}
@@ -199,12 +145,12 @@ def _that_matter(base: Settings, free: frozenset[str], intercept: bool) -> froze
     return free
 
 
-def _beyond_the_search(base: Settings, free: frozenset[str], options: Options) -> str | None:
+def _beyond_the_search(base: ModelSpec, free: frozenset[str]) -> str | None:
     """Return why these settings cannot be searched; None where they can."""
     if base.mask_features and (base.mixed or base.radius is not None or base.alpha is not None):
         return "mask features go with no ball"
-    if options.norm != "max" and base.radius is not None:
-        return f"the search keeps no ball of the {options.norm} norm"
+    if base.norm != "max" and base.radius is not None:
+        return f"the search keeps no ball of the {base.norm} norm"
     if base.alpha is not None and (
         "radius" in free or base.radius is None or base.radius > base.alpha
     ):
@@ -212,15 +158,13 @@ def _beyond_the_search(base: Settings, free: frozenset[str], options: Options) -
     return None
 
 
-def _within_reach(
-    base: Settings, free: frozenset[str], solver: Any, options: Options
-) -> frozenset[str]:
+def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> frozenset[str]:
     """Take away what the asked-for solver, or a fixed ball, leaves no room for."""
-    if isinstance(solver, LBFGS) or options.norm != "max":
+    if isinstance(solver, LBFGS) or base.norm != "max":
         free -= {"gammas", "radius"}
     if solver is not None and not isinstance(solver, LBFGS):
         free -= {"mask_features", "l2_mask"}
-    if isinstance(solver, Newton) or not options.intercept:
+    if isinstance(solver, Newton) or not base.intercept:
         free |= {ABOVE_0} if "rank" in free else frozenset()
     if base.radius is not None or base.alpha is not None:
         free -= {"mask_features", "l2_mask"}
@@ -278,7 +222,7 @@ def _one_sided(labels: NDArray[np.int8]) -> bool:
     return min(likes, labels.size - likes) < ENOUGH_RARE
 
 
-def begun(problem: Problem, settings: Settings, search: Search | None) -> Factors:
+def begun(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
     """Return where the last fit begins: where the search ended with such a model, else the problem's own start."""
     if search is None or not search.ends:
         return problem.start

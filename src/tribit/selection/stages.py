@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.record import Candidate
-from tribit.selection.settings import Settings
 from tribit.selection.steps import FAR, NEAR, RANK, Steps
 from tribit.selection.trials import Trials
 
@@ -44,7 +44,7 @@ MASK_STEP, FACTOR_STEP = 1.8, 1.4
 class Stages(Steps):
     """The stages of a search, each from what the one before it found."""
 
-    def __init__(self, trials: Trials, base: Settings, free: frozenset[str]) -> None:
+    def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
         super().__init__(trials, base, free)
         self.notes: list[str] = []
         #: The best factors with no fewer columns than the first had.
@@ -69,7 +69,7 @@ class Stages(Steps):
         if "rank" in self.free or self.base.rank:
             # Factors alone are inside a ball: a model without any needs none.
             plain = replace(plain, radius=None, alpha=None)
-        if not self.trials.options.intercept:
+        if not self.base.intercept:
             return Candidate(plain, np.inf, (), 0.0, 0)
         if "l2_intercept" not in self.free:
             return self.trials.score(plain)
@@ -163,18 +163,18 @@ class Stages(Steps):
         best = self._refined(best, "l2_mask", MASK_STEP**0.5)
         return self._refined(best, "l2", FACTOR_STEP**0.5)
 
-    def _with_mask(self, settings: Settings, factors: float, features: float) -> Settings:
+    def _with_mask(self, settings: ModelSpec, factors: float, features: float) -> ModelSpec:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)
         l2_mask = settings.l2 * features if "l2_mask" in self.free else self.base.l2_mask
         return replace(settings, mask_features=True, l2=l2, l2_mask=l2_mask)
 
-    def _largest_ridge(self, settings: Settings) -> float:
+    def _largest_ridge(self, settings: ModelSpec) -> float:
         """Return the ridge weight above which the factors vanish: the spectral norm of the gradient without them.
 
         At a minimum with ``U = V = 0`` the ridge ``l2 |X|_*`` outweighs every direction of the gradient.
         """
         fold = self.trials.folds[0]
-        seen, link = fold.train, self.trials.options.link
+        seen, link = fold.train, self.base.link
         if settings.family in fold.ends:
             x = fold.ends[settings.family].at(seen.rows, seen.columns)
         else:

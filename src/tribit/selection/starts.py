@@ -9,8 +9,8 @@ import numpy as np
 from tribit.backends.featured import FeaturedObjective
 from tribit.model.constraints import Rank
 from tribit.model.factors import Factors
+from tribit.model.spec import ModelSpec
 from tribit.selection.problem import Problem
-from tribit.selection.settings import Settings
 
 #: Columns that are new in a start, as a share of what a start has.
 NEW_COLUMNS = 0.3
@@ -18,7 +18,7 @@ NEW_COLUMNS = 0.3
 ASLEEP = 0.01
 
 
-def start_of(problem: Problem, settings: Settings, ends: dict[str, Factors]) -> Factors:
+def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
     """Return where to begin: the end of the last fit of this family, else of a simpler one, else the problem's own."""
     if settings.mixed:
         families: tuple[str, ...] = ("mixture",)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
-from tribit.selection.settings import Settings
 from tribit.selection.trials import Trials
 
 #: The first number of columns.
@@ -24,13 +24,13 @@ FAR = 0.005
 class Steps:
     """What stages share: the trials, what the user fixed, and how to move."""
 
-    def __init__(self, trials: Trials, base: Settings, free: frozenset[str]) -> None:
+    def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
         self.trials, self.base, self.free = trials, base, free
         zero = np.zeros(1)
         #: The unit of ridge weights: in it they mean the same whatever the scale of X.
-        self.unit = 4.0 * float(trials.options.link.second(zero, 1)[0])
+        self.unit = 4.0 * float(base.link.second(zero, 1)[0])
 
-    def _path(self, values: Iterable[float], settings: Callable[[float], Settings]) -> Candidate:
+    def _path(self, values: Iterable[float], settings: Callable[[float], ModelSpec]) -> Candidate:
         """Try values one after the other until the score has turned; return the best."""
         best: Candidate | None = None
         worse = 0
@@ -64,7 +64,7 @@ class Steps:
                 return moved
         return best
 
-    def _inside(self, settings: Settings, radius: float) -> Settings:
+    def _inside(self, settings: ModelSpec, radius: float) -> ModelSpec:
         """Return the settings with a ball; entries have the same bound then, where alpha is free."""
         alpha = radius if "alpha" in self.free else settings.alpha
         return replace(settings, radius=radius, alpha=alpha)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
-from tribit.model.links import Link
 from tribit.model.risks import Missingness
+from tribit.model.spec import ModelSpec
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
 from tribit.selection.scores import ENTRY_LOSSES, SCORINGS, Array, Labels
-from tribit.selection.settings import Settings
 from tribit.selection.starts import start_of
 from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -40,19 +39,10 @@ TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 @dataclass(frozen=True)
 class Options:
-    """What is the same for every candidate."""
+    """How the arithmetic is done, the same for every candidate."""
 
-    link: Link
-    norm: str = "max"
-    intercept: bool = True
     dtype: str = "float32"
     n_jobs: int | None = None
-    inverse_power: float = 0.0
-    imputed: Any = None
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the values by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass
@@ -117,7 +107,7 @@ class Trials:
         scoring: str,
         most: int | None,
         deadline: float | None,
-        eligible: Callable[[Settings], bool] = lambda _: True,
+        eligible: Callable[[ModelSpec], bool] = lambda _: True,
         told: Callable[[Candidate], Any] | None = None,
     ) -> None:
         self.folds, self.options, self.told = folds, options, told
@@ -161,7 +151,7 @@ class Trials:
         measure = ENTRY_LOSSES.get(self.scoring)
         if measure is None:  # no loss of single entries
             return rich.score < simple.score
-        link = self.options.link
+        link = rich.settings.link
         (x, labels, weights), (other, _, _) = self.held_out[rich], self.held_out[simple]
         gains = measure(link, other, labels) - measure(link, x, labels)
         share = weights / np.sum(weights)
@@ -169,11 +159,11 @@ class Trials:
         error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
         return mean > max(CLEARLY * error, LEAST_GAIN * abs(simple.score))
 
-    def known(self, settings: Settings) -> Candidate | None:
+    def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried."""
         return next((c for c in self.candidates if c.settings == settings), None)
 
-    def score(self, settings: Settings) -> Candidate:
+    def score(self, settings: ModelSpec) -> Candidate:
         """Fit the settings on every fold and judge them; what was tried already is not tried again."""
         if (known := self.known(settings)) is not None:
             return known
@@ -198,7 +188,7 @@ class Trials:
                 raise SearchEndedError(result.stop_reason)
             x = factors.at(fold.held_out.rows, fold.held_out.columns)
             measure = SCORINGS[self.scoring]
-            scores.append(measure(self.options.link, x, fold.held_out.labels, fold.weights))
+            scores.append(measure(settings.link, x, fold.held_out.labels, fold.weights))
             weights.append(float(np.sum(fold.weights)))
             entries.append(x)
             iterations += result.n_iter
@@ -248,7 +238,7 @@ def _thinned(rho: Any, share: float) -> Any:
 
 def fit_from(
     observations: Observations,
-    settings: Settings,
+    settings: ModelSpec,
     options: Options,
     ends: dict[str, Factors],
     draws: np.random.Generator,
@@ -269,17 +259,14 @@ def fit_from(
 
 
 def _problem(
-    observations: Observations, settings: Settings, options: Options, draws: np.random.Generator
+    observations: Observations, settings: ModelSpec, options: Options, draws: np.random.Generator
 ) -> Problem:
     return make_problem(
-        observations,
-        **settings.parameters(),
-        **options.parameters(),
-        generator=draws,
+        observations, settings, dtype=options.dtype, n_jobs=options.n_jobs, generator=draws
     )
 
 
-def suited(settings: Settings) -> Solver:
+def suited(settings: ModelSpec) -> Solver:
     """Return the solver for such a model: rows may share unknowns, or be inside balls."""
     bounded = settings.mixed or settings.radius is not None or settings.alpha is not None
     return LBFGS() if settings.mask_features or not (settings.rank or bounded) else Newton()

@@ -26,6 +26,7 @@ SETTLED = 0.01
 HALVINGS = 120
 #: A move whose square is below this share of the factors' is rounding.
 STILL = 1e-24
+TINY = 1e-300  #: a curvature of 0 is that of an unknown which nothing depends on
 #: A step is accepted when it gains this share of what the gradient promises.
 ENOUGH = 0.1
 
@@ -90,6 +91,25 @@ class ProjectedGradient:
         known: float | None = (
             None  # the objective of the accepted trial, which the next iteration starts from
         )
+        # Scaling X to keep a bound on entries is no projection: there only what a step moves tells of the end.
+        exact = not any(isinstance(constraint, EntryBound) for constraint in constraints)
+
+        def promised(factors: Factors, gradient: Factors) -> float:
+            """Return the first-order decrease of a step that is as long in each unknown as its curvature asks for.
+
+            One unknown of large curvature makes every step short; what the others could gain is told by this one.
+            """
+            if not exact:
+                return 0.0
+            moved = _project(objective, constraints, _scaled_step(objective, factors, gradient))
+            change = factors.minus(moved)
+            pairs = (
+                (gradient.row_factors, change.row_factors),
+                (gradient.column_factors, change.column_factors),
+                (gradient.row_intercepts, change.row_intercepts + change.intercept),
+                (gradient.column_intercepts, change.column_intercepts),
+            )
+            return sum(float(np.vdot(slope, move)) for slope, move in pairs)
 
         def advance(factors: Factors) -> Step:
             nonlocal step, known
@@ -97,7 +117,8 @@ class ProjectedGradient:
             value = value if known is None else known
             if fixed is not None:
                 moved = _project(objective, constraints, _step(factors, gradient, fixed))
-                return Step(factors, value, _squared_distance(moved, factors) / fixed, moved)
+                decrease = _squared_distance(moved, factors) / fixed
+                return Step(factors, value, max(decrease, promised(factors, gradient)), moved)
             step *= 2.0
             for halving in range(HALVINGS):
                 moved = _project(objective, constraints, _step(factors, gradient, step))
@@ -105,7 +126,7 @@ class ProjectedGradient:
                 known = objective.value(moved)
                 # Written so that a NaN is a failure, as is a step too short to change the objective.
                 if known < value - ENOUGH * decrease:
-                    return Step(factors, value, decrease, moved)
+                    return Step(factors, value, max(decrease, promised(factors, gradient)), moved)
                 if halving == 0 and decrease * step <= STILL * _squared_size(factors):
                     return Step(factors, value, 0.0, factors)  # nothing moves: a stationary point
                 step *= 0.5
@@ -117,6 +138,25 @@ class ProjectedGradient:
 def _step(factors: Factors, gradient: Factors, step: float) -> Factors:
     """Move against the gradient. The one intercept follows by centring: its own step would be far shorter."""
     return factors.plus(-step, replace(gradient, intercept=0.0))
+
+
+def _scaled_step(objective: Objective, factors: Factors, gradient: Factors) -> Factors:
+    """Move each unknown against the gradient by its inverse curvature; the one intercept follows by centring."""
+    scales = objective.scales(factors)
+
+    def over(part: Array, scale: Array) -> Array:
+        return np.asarray(part / np.maximum(scale, TINY))
+
+    return factors.plus(
+        -1.0,
+        Factors(
+            over(gradient.row_factors, scales.row_factors),
+            over(gradient.column_factors, scales.column_factors),
+            0.0,
+            over(gradient.row_intercepts, scales.row_intercepts),
+            over(gradient.column_intercepts, scales.column_intercepts),
+        ),
+    )
 
 
 def _project(objective: Objective, constraints: list[Constraint], factors: Factors) -> Factors:

@@ -15,18 +15,16 @@ from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import __version__, propensity
-from tribit.completion import BinaryMatrixCompletion
+from tribit.backends.objective import check_dtype
+from tribit.completion import BinaryMatrixCompletion, check_options
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError, TribitError
 from tribit.model.calibrators import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.links import LINKS, as_link
-from tribit.model.risks import Risk
+from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.quoting import quoted
-from tribit.selection.problem import check_values
-from tribit.selection.settings import CHOOSABLE
-from tribit.selection.settle import check_fixed, check_words, is_auto
 from tribit.solvers import SOLVERS, Iteration, as_solver
 from tribit.storage.ids import packed_ids, unpacked_ids
 from tribit.storage.schema import (
@@ -46,6 +44,8 @@ FORMAT = max(HISTORY_COLUMNS)
 #: Parameters that are not part of what was fitted, or are live objects.
 NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
 KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
+#: Parameters that are whole numbers; all other numbers are floats.
+COUNTS = ("rank", "max_iter", "n_candidates")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 #: What damage looks like before it is told in one sentence.
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
@@ -203,25 +203,20 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
 
 def _check_parameters(model: BinaryMatrixCompletion) -> None:
     """Ask of the parameters of a fitted model what a fit asks of them; what is "auto" is what was chosen."""
-    check_words(model)
+    check_options(model)
     if not is_auto(model.solver):
         as_solver(model.solver)
     if model.like_at is not None:
         check_like_at(model.like_at)
     if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
         raise propensity.unknown(model.rho)
-    given = {name: getattr(model, name) for name in CHOOSABLE}
-    asked = {name: value for name, value in given.items() if not is_auto(value)}
-    for name, value in asked.items():
-        check_fixed(name, value)
-    chosen = {name: getattr(model, f"{name}_") for name in CHOOSABLE if name != "rho"}
-    settings = {**chosen, **asked}
-    check_values(
-        (model.row_factors_.shape[0], model.column_factors_.shape[0]),
-        **{name: value for name, value in settings.items() if name != "rho"},
-        **{name: getattr(model, name) for name in ("link", "norm", "intercept", "dtype")},
-    )
-    Risk(1.0, 0.0, 0.0, 0.0, inverse_power=model.inverse_power)
+    chosen = {
+        name: getattr(model, f"{name}_")
+        for name in CHOOSABLE
+        if name != "rho" and is_auto(getattr(model, name))
+    }
+    ModelSpec.of(model, **chosen).check_shape(model.shape_)
+    check_dtype(model.dtype)
 
 
 def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:
@@ -270,6 +265,10 @@ def _encoded(name: str, value: Any) -> Any:
             options = {key: _plain(option) for key, option in dataclasses.asdict(value).items()}
             return {"name": registered, **options}
     plain = _plain(value)
+    if type(plain) is int and name not in COUNTS:
+        plain = float(plain)  # 1 and 1.0 are the same fit, and give the same bytes
+    elif name == "gammas" and isinstance(plain, list):
+        plain = [float(weight) for weight in plain]
     try:
         json.dumps(plain)
     except TypeError:

@@ -11,32 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.risks import Risk, check_gammas
+from tribit.model.spec import CHOOSABLE
 from tribit.selection.problem import _intercept_bound
 
 if TYPE_CHECKING:
     from tribit.data.observations import Observations
     from tribit.factor_model import FactorModel
 
-#: Parameters that an estimator may choose from the data: what it chose is in an attribute of that name with a "_".
-CHOSEN = (
-    "gammas",
-    "rho",
-    "link",
-    "rank",
-    "radius",
-    "alpha",
-    "l2",
-    "l2_intercept",
-    "l2_mask",
-    "mask_features",
-)
-
 
 def unfitted(model: FactorModel, random_state: int) -> Any:
     """Return the same estimator to be fitted again, quietly; what was chosen from the data stays chosen."""
     again: Any = clone(model)
     known = again.get_params(deep=False)
-    used = {name: _chosen(model, name) for name in CHOSEN if hasattr(model, f"{name}_")}
+    used = {name: _chosen(model, name) for name in CHOOSABLE if hasattr(model, f"{name}_")}
     if getattr(model, "imputed", None) is not None:
         used["imputed"] = model.imputed  # clone has made it unfitted too
     used |= {"random_state": random_state, "callback": None, "verbose": 0}

@@ -1,0 +1,16 @@
+"""``tribit`` and ``python -m tribit``: Ctrl-C while the command line is still being imported is no traceback."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from tribit.cli import main as run  # noqa: PLC0415
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The model: all that decides what a fit minimises, in one frozen object.
+
+    min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2)
+                                     +  l2_intercept / 2 (|a|^2 + |c|^2)
+    subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
+
+The fields are the parameters of the same names of :class:`tribit.BinaryMatrixCompletion`, of the types that the
+arithmetic needs; the estimator, the search and model files read the list of them from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from tribit.checks import (
+    check_between,
+    check_choice,
+    check_field,
+    check_not_negative,
+    check_positive,
+    check_switch,
+    is_whole,
+)
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.model.constraints import MaxNorm, TraceNorm
+from tribit.model.links import Link, Logistic, as_link
+from tribit.model.risks import Missingness, check_gammas, check_rho
+from tribit.quoting import quoted
+
+#: What stands for a value that is to be chosen from the data.
+AUTO = "auto"
+#: The balls that a radius may be of, by the name of their norm.
+NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNorm}
+
+
+#: Marks the fields whose values may be chosen from the data.
+CHOSEN = {"choosable": True}
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One model, not yet fitted; the defaults are those of a fit with nothing to choose on.
+
+    Each field is the parameter of the same name of :class:`tribit.BinaryMatrixCompletion`, with its value checked.
+    """
+
+    gammas: tuple[float, float, float] = field(default=(1.0, 0.0, 0.0), metadata=CHOSEN)
+    #: Not compared: it is the same for every candidate, and a model of it may hold arrays, which have no one truth.
+    rho: Any = field(default=None, compare=False, metadata=CHOSEN)
+    link: Link = field(default=Logistic())
+    rank: int = field(default=10, metadata=CHOSEN)
+    radius: float | None = field(default=None, metadata=CHOSEN)
+    norm: str = "max"
+    alpha: float | None = field(default=None, metadata=CHOSEN)
+    l2: float = field(default=5.0, metadata=CHOSEN)
+    l2_intercept: float | None = field(default=None, metadata=CHOSEN)
+    mask_features: bool = field(default=False, metadata=CHOSEN)
+    l2_mask: float | None = field(default=None, metadata=CHOSEN)
+    intercept: bool = True
+    inverse_power: float = 0.0
+    imputed: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, check in CHECKS.items():
+            check_field(self, name, check)
+
+    @classmethod
+    def of(cls, estimator: Any, **chosen: Any) -> Self:
+        """Return the model of an estimator's parameters, with the values that were chosen in the place of "auto"."""
+        given = {name: getattr(estimator, name) for name in NAMES}
+        return cls(**{**given, **chosen})
+
+    @property
+    def mixed(self) -> bool:
+        """Whether unobserved entries count."""
+        return self.gammas[0] < 1.0
+
+    @property
+    def family(self) -> str:
+        """What kind of model this is, in the order of the search."""
+        if self.mixed:
+            return "mixture"
+        if self.mask_features:
+            return "mask features"
+        return "factors" if self.rank else "intercepts"
+
+    def choices(self) -> dict[str, Any]:
+        """Return the values of what may be chosen from the data, by name."""
+        # Not asdict: it would copy a model of the mask.
+        return {name: getattr(self, name) for name in CHOOSABLE}
+
+    def check_shape(self, shape: tuple[int, int]) -> None:
+        """Refuse a rank that no matrix of that shape can have."""
+        if self.rank == 0 and self.intercept:
+            return
+        if not 1 <= self.rank <= max(shape):
+            raise InvalidInputError(
+                f"rank must be from {0 if self.intercept else 1} to {max(shape)}, the larger side of the {shape[0]} x "
+                f"{shape[1]} matrix; got {quoted(self.rank)}."
+            )
+
+    def __str__(self) -> str:
+        words = []
+        if self.mixed:
+            words.append("gammas " + " ".join(f"{weight:.3g}" for weight in self.gammas))
+        words.append(f"rank {self.rank}")
+        named = [name for name in CHOOSABLE if name.startswith("l2")]
+        for name in ["radius", "alpha", *named]:
+            value = getattr(self, name)
+            used = name != "l2_mask" or self.mask_features
+            if value is not None and used and not (name == "l2" and not self.rank):
+                words.append(f"{name} {value:.3g}")
+        return f"{self.family}: " + ", ".join(words)
+
+
+#: The names of all fields, and of those that may be "auto".
+NAMES = tuple(each.name for each in fields(ModelSpec))
+CHOOSABLE = tuple(each.name for each in fields(ModelSpec) if each.metadata.get("choosable"))
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is left open."""
+    return isinstance(value, str) and value == AUTO
+
+
+def _optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _rank(_: str, value: Any) -> int:
+    if not is_whole(value):
+        raise InvalidTypeError(f"rank must be a whole number; got {quoted(value)}.")
+    return int(value)
+
+
+def _rho(_: str, value: Any) -> Any:
+    """Return a number as a float; a name or a model, which somebody else knows, as it is."""
+    return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
+
+
+#: What each field must be; ``imputed`` is for whoever has the observations.
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "link": lambda _, value: as_link(value),
+    "gammas": lambda _, value: check_gammas(value),
+    "intercept": check_switch,
+    "mask_features": check_switch,
+    "rank": _rank,
+    "l2": check_not_negative,
+    "l2_intercept": _optional(check_not_negative),
+    "l2_mask": _optional(check_not_negative),
+    "radius": _optional(check_positive),
+    "alpha": _optional(check_positive),
+    "norm": lambda name, value: check_choice(name, value, NORMS),
+    "rho": _rho,
+    "inverse_power": lambda name, value: check_between(name, value, 0.0, 1.0),
+}

@@ -1,0 +1,7 @@
+"""The public names of the search; ``__init__.py`` reads them from here."""
+
+from .record import Candidate as Candidate
+from .record import Search as Search
+from .scores import SCORINGS as SCORINGS
+from .search import choose as choose
+from .trials import Options as Options
