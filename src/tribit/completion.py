@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
@@ -14,8 +15,9 @@ from tribit.data.observations import as_observations
 from tribit.errors import TribitWarning
 from tribit.factor_model import FactorModel
 from tribit.model.calibrator_fits import CALIBRATORS
+from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
-from tribit.model.spec import AUTO, is_auto
+from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.selection.scores import SCORINGS
@@ -140,8 +142,14 @@ class BinaryMatrixCompletion(FactorModel):
         What turns ``x`` into probabilities; None for the link itself.
     search_ : Search or None
         Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
+    spec_ : ModelSpec
+        The model that was fitted, with every value that was chosen.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, mask_features_, l2_mask_
-        The values that were used.
+        Its values that may have been chosen.
+    unknowns_ : Factors or None
+        What was minimised over: the factors and intercepts themselves, or with mask features the parts that they are
+        made of (:class:`tribit.model.features.MaskFeatures`). None in a model with mask features from a file of
+        tribit 0.1.
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.
     rho_ : float or Missingness
@@ -273,9 +281,9 @@ class BinaryMatrixCompletion(FactorModel):
         self.n_iter_, self.history_ = result.n_iter, result.history
         self.converged_ = result.converged and not interrupted
         self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-        for name, value in spec.choices().items():
-            setattr(self, f"{name}_", value)
-        self.rho_, self.radius_, self.risk_ = problem.rho, problem.radius, problem.risk
+        self._set_spec(replace(spec, rho=problem.rho, radius=problem.radius))
+        self.unknowns_: Factors | None = result.factors.astype(self.dtype)
+        self.risk_ = problem.risk
         self.names_: tuple[str, str, str | None] | None = None
         if result.stop_reason in (DIVERGED, NO_DESCENT) and not result.converged:
             warnings.warn(
@@ -291,6 +299,12 @@ class BinaryMatrixCompletion(FactorModel):
                 stacklevel=2,
             )
         return self
+
+    def _set_spec(self, spec: ModelSpec) -> None:
+        """Keep the model that was fitted, and each value that may have been chosen under its own name."""
+        self.spec_ = spec
+        for name, value in spec.choices().items():
+            setattr(self, f"{name}_", value)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file; :func:`tribit.load` reads it back."""

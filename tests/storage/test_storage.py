@@ -24,8 +24,11 @@ from tribit import (
     save,
     storage,
 )
+from tribit.model.features import MaskFeatures
 from tribit.model.links import LINKS
+from tribit.model.spec import CHOOSABLE
 from tribit.solvers import LBFGS
+from tribit.storage.schema import PARTS
 
 RNG = np.random.default_rng(0)
 A = np.where(RNG.random((9, 7)) < 0.6, RNG.choice([-1, 1], (9, 7)), 0)
@@ -265,7 +268,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.FORMAT == 3
+    assert header["format"] == storage.FORMAT == 4
     assert header["version"] == __version__
 
 
@@ -404,13 +407,13 @@ def test_a_damaged_header(path, text):
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 4, 0, None, "2", 2.0, True])
+@pytest.mark.parametrize("number", [1, 5, 0, None, "2", 2.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads formats 2 and 3;" in text
+    assert f"tribit {__version__} reads formats 2, 3, 4;" in text
 
 
 def without(name):
@@ -530,3 +533,81 @@ def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):
         gammas = (one, 0 * one, 0 * one)
         BinaryMatrixCompletion(gammas, l2=one, **settings).fit(A).save(tmp_path / name)
     assert len({(tmp_path / name).read_bytes() for name in "abc"}) == 1
+
+
+# What was minimised over
+
+
+FEATURED = {"mask_features": True, "rank": 2, "l2": 1.0, "l2_mask": 2.0, "gammas": (1, 0, 0)}
+
+
+def featured():
+    return BinaryMatrixCompletion(**FEATURED, dtype="float64", random_state=0).fit(A)
+
+
+def same(a, b):
+    pairs = zip(dataclasses.astuple(a), dataclasses.astuple(b), strict=True)
+    return all(np.array_equal(x, y) for x, y in pairs)
+
+
+def test_the_unknowns_of_a_plain_model_are_its_factors(tmp_path):
+    model = fitted()
+    assert same(model.unknowns_, model._factors())
+    model.save(tmp_path / "model")
+    assert same(load(tmp_path / "model").unknowns_, model._factors())
+
+
+def test_a_model_and_its_file_keep_the_parts_of_mask_features(tmp_path):
+    model = featured()
+    features = MaskFeatures.of(Observations.from_matrix(A))
+    combined = features.combine(model.unknowns_)
+    np.testing.assert_allclose(combined.row_factors, model.row_factors_, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(combined.column_intercepts, model.column_intercepts_, atol=1e-12)
+    assert model.unknowns_.row_factors.shape == (sum(A.shape), 2)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert same(again.unknowns_, model.unknowns_)
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_file_of_0_1_with_mask_features_is_read_and_written_without_parts(tmp_path):
+    path = tmp_path / "model"
+    model = featured()
+    model.save(path)
+
+    def older(header, tensors):
+        header["format"] = 3
+        for name in PARTS:
+            del tensors[name]
+
+    rewrite(path, older)
+    again = load(path)
+    assert again.unknowns_ is None
+    np.testing.assert_array_equal(again.complete(), model.complete())
+    again.save(tmp_path / "again")
+    assert load(tmp_path / "again").unknowns_ is None
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_missing_or_misshapen_parts_are_named(tmp_path, name):
+    path = tmp_path / "model"
+    featured().save(path)
+    rewrite(path, lambda _, tensors: tensors.pop(name))
+    assert f"{name} is missing" in refusal(path)
+    featured().save(path)
+    rewrite(path, lambda _, tensors: tensors.update({name: tensors[name][:-1]}))
+    assert "parts" in refusal(path)
+    featured().save(path)
+    rewrite(path, lambda _, tensors: tensors[name].fill(np.nan))
+    assert "unknowns_ holds NaN" in refusal(path)
+
+
+def test_the_spec_of_a_loaded_model_is_that_of_the_fit(tmp_path):
+    for model in (fitted(), featured(), BinaryMatrixCompletion(random_state=0).fit(A)):
+        model.save(tmp_path / "model")
+        again = load(tmp_path / "model")
+        assert again.spec_ == model.spec_
+        assert again.spec_.rho == model.spec_.rho
+        for name in CHOOSABLE:
+            assert getattr(again.spec_, name) == getattr(again, f"{name}_")

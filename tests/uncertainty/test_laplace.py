@@ -397,6 +397,6 @@ def test_a_risk_that_is_no_likelihood_has_the_sandwich():
 def test_intercepts_have_a_ridge_of_their_own():
     seen = Observations.from_pairs([0, 0, 1, 1], [0, 1, 0, 1], [1, -1, -1, 1], shape=(4, 5))
     model = fitted(seen, l2=2)
-    model.l2_intercept_ = 8.0
+    model.spec_ = replace(model.spec_, l2_intercept=8.0)
     covariance = laplace(model, seen).rows.covariances(np.array([3]))[0]
     np.testing.assert_allclose(covariance, np.diag([1 / 2, 1 / 2, 1 / 8]))

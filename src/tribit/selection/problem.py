@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -112,7 +112,7 @@ def make_problem(
     constraints = [ball]
     if alpha is not None:
         constraints.append(EntryBound(alpha))
-    bound = _intercept_bound(curve, mixed, radius if spec.norm == "max" else None, alpha)
+    bound = intercept_bound(replace(spec, radius=radius))
     if mixed:
         _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, spec.rho)
@@ -170,12 +170,15 @@ def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
     return found
 
 
-def _intercept_bound(link: Link, mixed: bool, radius: float | None, alpha: float | None) -> float:
-    """Return how large an intercept may be: not limited under PN, else the tighter of radius and alpha."""
-    if not mixed:
+def intercept_bound(spec: ModelSpec) -> float:
+    """Return how large an intercept may be: not limited under PN, else the tighter of max-norm radius and alpha."""
+    if not spec.mixed:
         return np.inf
-    given = [value for value in (radius, alpha) if value is not None]
-    return min(given, default=link.level(DEFAULT_BOUND_PROBABILITY))
+    given = (spec.radius if spec.norm == "max" else None), spec.alpha
+    return min(
+        (value for value in given if value is not None),
+        default=spec.link.level(DEFAULT_BOUND_PROBABILITY),
+    )
 
 
 def _warn_if_unbounded(

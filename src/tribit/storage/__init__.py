@@ -7,6 +7,7 @@ import json
 import math
 import os
 import reprlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ from tribit.storage.schema import (
     FITTED,
     HISTORY_COLUMNS,
     IDS,
+    PARTS,
     TEXT,
+    WITH_PARTS,
     check_header,
     check_tensors,
     tensor_bytes,
@@ -62,7 +65,8 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(model)
     header = {
-        "format": FORMAT,
+        # The parts of a model from a file of tribit 0.1 are not known.
+        "format": WITH_PARTS - 1 if model.unknowns_ is None else FORMAT,
         "version": __version__,
         "parameters": {name: _encoded(name, getattr(model, name)) for name in KEPT},
         "fitted": {name: _plain(getattr(model, name)) for name in FITTED},
@@ -141,7 +145,7 @@ def _check_format(header: Any, name: str) -> None:
         by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
         raise InvalidInputError(
             f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads formats "
-            f"{' and '.join(map(str, HISTORY_COLUMNS))}; it was written by tribit {by}: use that version or fit again."
+            f"{', '.join(map(str, HISTORY_COLUMNS))}; it was written by tribit {by}: use that version or fit again."
         )
 
 
@@ -170,7 +174,14 @@ def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
     model.rho_, model.search_, model.calibration_ = header["rho"], None, None
     U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
-    _check_parameters(model)
+    model.spec_ = replace(_check_parameters(model), rho=model.rho_, radius=model.radius_)
+    model.unknowns_ = model._factors()
+    if model.mask_features_:
+        model.unknowns_ = None
+        if PARTS.keys() <= tensors.keys():
+            p, q, of_rows, of_columns = (tensors[name] for name in PARTS)
+            # The one intercept is that of the matrix: features add to rows and columns alone.
+            model.unknowns_ = Factors(p, q, model.intercept_, of_rows, of_columns)
     if header["calibrator"] is not None:
         arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
         model.calibration_ = calibrator_from(header["calibrator"], arrays, as_link(model.link))
@@ -188,6 +199,17 @@ def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
 def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     """Return every array of a model as the file holds it."""
     tensors: Tensors = {name: np.ascontiguousarray(getattr(model, name)) for name in FACTORS}
+    if model.mask_features_ and model.unknowns_ is not None:
+        parts = model.unknowns_
+        arrays = (
+            parts.row_factors,
+            parts.column_factors,
+            parts.row_intercepts,
+            parts.column_intercepts,
+        )
+        tensors |= {
+            name: np.ascontiguousarray(part) for name, part in zip(PARTS, arrays, strict=True)
+        }
     # Without the seconds, which would make equal fits different files.
     rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
     tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])
@@ -201,8 +223,8 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     return tensors
 
 
-def _check_parameters(model: BinaryMatrixCompletion) -> None:
-    """Ask of the parameters of a fitted model what a fit asks of them; what is "auto" is what was chosen."""
+def _check_parameters(model: BinaryMatrixCompletion) -> ModelSpec:
+    """Return the model of the parameters, which must be such as a fit asks for; what is "auto" is what was chosen."""
     check_options(model)
     if not is_auto(model.solver):
         as_solver(model.solver)
@@ -215,14 +237,19 @@ def _check_parameters(model: BinaryMatrixCompletion) -> None:
         for name in CHOOSABLE
         if name != "rho" and is_auto(getattr(model, name))
     }
-    ModelSpec.of(model, **chosen).check_shape(model.shape_)
     check_dtype(model.dtype)
+    spec = ModelSpec.of(model, **chosen)
+    spec.check_shape(model.shape_)
+    return spec
 
 
 def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:
     """Refuse factors and a history that are not finite, and factors so large that no probability comes of them."""
     sizes = {name: _largest(getattr(model, name)) for name in FACTORS}
-    for name, size in {**sizes, "history": _largest(history)}.items():
+    unknowns = model.unknowns_
+    parts = () if unknowns is None else dataclasses.astuple(unknowns)
+    largest = float(np.max([0.0, *(_largest(np.asarray(part)) for part in parts)]))
+    for name, size in {**sizes, "history": _largest(history), "unknowns_": largest}.items():
         if not math.isfinite(size):
             raise ValueError(f"{name} holds NaN or infinity")
     if not np.array_equal(history[:, 0], np.arange(1, len(history) + 1)):

@@ -19,7 +19,9 @@ from tribit.model.risks import check_gammas, check_rho
 from tribit.storage.tensor_file import DTYPES
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
-HISTORY_COLUMNS = {2: 4, 3: 3}
+HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3}
+#: From this format on a file keeps the parts of mask features.
+WITH_PARTS = 4
 #: Before the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
 
@@ -108,6 +110,13 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
+#: What mask features are made of: as many rows as the matrix has rows and columns.
+PARTS = {
+    "row_parts_": Tensor(FLOATS, ("parts", "rank")),
+    "column_parts_": Tensor(FLOATS, ("parts", "rank")),
+    "row_intercept_parts_": Tensor(FLOATS, ("parts",)),
+    "column_intercept_parts_": Tensor(FLOATS, ("parts",)),
+}
 IDS = {
     "row_ids_": Tensor(("U8",), ("bytes of row ids",)),
     "column_ids_": Tensor(("U8",), ("bytes of column ids",)),
@@ -148,6 +157,8 @@ def check_tensors(
     """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree."""
     history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
     needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
+    if header["format"] >= WITH_PARTS and header["fitted"]["mask_features_"]:
+        needed |= PARTS
     _check_names(described, needed, {**needed, **IDS})
     sizes = {
         name: value for name, value in header["fitted"].items() if FITTED[name] in (COUNT, SIZE)
@@ -157,10 +168,15 @@ def check_tensors(
             _check_tensor(name, rule, *described[name], sizes)
     if not sizes["rows"]:
         raise ValueError("row_factors_ must have a row")
+    if (
+        sizes.get("parts", sizes["rows"] + sizes["n_features_in_"])
+        != sizes["rows"] + sizes["n_features_in_"]
+    ):
+        raise ValueError("row_parts_ must have a row for each row and each column of the matrix")
     # A solver that lets the rank grow may have found fewer columns to be enough.
     if sizes["rank"] > sizes["rank_"]:
         raise ValueError(f"rank_ must be at least {sizes['rank']}, the columns of the factors")
-    if len({described[name][0] for name in FACTORS}) > 1:
+    if len({described[name][0] for name in {**FACTORS, **PARTS} if name in described}) > 1:
         raise ValueError("the dtypes of the factors do not agree")
 
 

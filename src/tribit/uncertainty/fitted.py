@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.model.risks import Risk, check_gammas
-from tribit.model.spec import CHOOSABLE
-from tribit.selection.problem import _intercept_bound
+from tribit.model.risks import Risk
+from tribit.model.spec import CHOOSABLE, ModelSpec
+from tribit.selection.problem import intercept_bound
 
 if TYPE_CHECKING:
     from tribit.data.observations import Observations
@@ -33,32 +33,29 @@ def unfitted(model: FactorModel, random_state: int) -> Any:
 def objective_of(model: Any, observations: Observations) -> tuple[Objective, float | None]:
     """Return what the model minimised, in float64, and the radius of the ball of each row if it has one."""
     check_is_fitted(model)
-    missing = [
-        name for name in ("gammas", "l2", "intercept", "radius_") if not hasattr(model, name)
-    ]
-    if missing:
+    spec = getattr(model, "spec_", None)
+    if not isinstance(spec, ModelSpec):
         raise InvalidTypeError(
-            f"laplace needs a fitted BinaryMatrixCompletion; {type(model).__name__} has no {missing[0]}."
+            f"laplace needs a fitted BinaryMatrixCompletion; {type(model).__name__} has no spec_."
         )
-    # What was chosen from the data, where it was: an estimator may be told "auto".
-    l2, l2_intercept = _chosen(model, "l2"), _chosen(model, "l2_intercept")
-    link, intercept = model._link(), bool(model.intercept)
-    risk = _risk(model)
-    radius = model.radius_ if getattr(model, "norm", "max") == "max" else None
-    bound = _intercept_bound(link, risk.unobserved > 0, radius, _chosen(model, "alpha"))
-    least = l2 if l2_intercept is None else l2_intercept
-    if (not l2 and radius is None) or (intercept and not least and not np.isfinite(bound)):
+    risk = _risk(model, spec)
+    radius = spec.radius if spec.norm == "max" else None
+    bound = intercept_bound(spec)
+    least = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
+    if (not spec.l2 and radius is None) or (
+        spec.intercept and not least and not np.isfinite(bound)
+    ):
         raise InvalidInputError(
             "A model without a ridge has no prior, and the variance of what was not observed is infinite: fit with "
             "l2 > 0."
         )
     objective = Objective(
         observations,
-        link,
+        spec.link,
         risk,
-        l2=l2,
-        l2_intercept=l2_intercept,
-        intercept=intercept,
+        l2=spec.l2,
+        l2_intercept=spec.l2_intercept,
+        intercept=spec.intercept,
         intercept_bound=bound,
         dtype="float64",
         n_jobs=getattr(model, "n_jobs", 1),
@@ -66,18 +63,18 @@ def objective_of(model: Any, observations: Observations) -> tuple[Objective, flo
     return objective, radius
 
 
-def _risk(model: Any) -> Risk:
+def _risk(model: Any, spec: ModelSpec) -> Risk:
     """Return the risk that the model minimised: its ``risk_`` where it keeps one, else from gammas and rho."""
     if isinstance(getattr(model, "risk_", None), Risk):
         kept: Risk = model.risk_
         return kept
-    weights, rho = check_gammas(_chosen(model, "gammas")), getattr(model, "rho_", None)
-    if rho is None and weights[0] < 1.0:
+    rho = getattr(model, "rho_", None)  # a user may give back what a file does not keep
+    if rho is None and spec.mixed:
         raise InvalidInputError(
             "The model was read from a file, which does not keep rho_, the model of why entries are missing: set "
             "model.rho_ to the one it was fitted with."
         )
-    return Risk(*weights, 0.0 if rho is None else rho)
+    return Risk(*spec.gammas, 0.0 if rho is None else rho)
 
 
 def _chosen(model: Any, name: str) -> Any:
