@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.forms import Form
+from tribit.backends.layout import Layout, layouts
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
 
@@ -83,22 +84,18 @@ class Kernel(ABC):
         a, b = form.weights(plus, minus)
         weights = a.astype(kind), b.astype(kind)
         bounds = form.correct_bound(plus, minus).astype(kind) if form.bounded else None
-        rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-        side = cls.arrange(rows, columns, weights, bounds, (d1, d2))
-        other = cls.arrange(columns, rows, weights, bounds, (d2, d1))
+        side, other = (
+            cls.arrange(layout, weights, bounds) for layout in layouts(cls.layout, observations)
+        )
         return cls(side, other, form, kind, n_jobs)
+
+    #: How the entries are ordered.
+    layout: ClassVar[type[Layout]]
 
     @classmethod
     @abstractmethod
-    def arrange(
-        cls,
-        rows: Places,
-        columns: Places,
-        weights: tuple[Array, Array],
-        bounds: Array | None,
-        shape: tuple[int, int],
-    ) -> Any:
-        """Return the observed entries of one orientation in the order of this kernel."""
+    def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
+        """Return the observed entries of one orientation with their weights, in the order of the layout."""
 
     @property
     def transposed(self) -> Self:

@@ -21,16 +21,10 @@ ENTRIES = 16384
 ROWS = 1024
 
 
-class _Side:
-    """The observed entries of one orientation, by rows."""
+class RowLayout:
+    """The observed entries of one orientation, by rows, cut into panels."""
 
-    def __init__(
-        self,
-        rows: Places,
-        columns: Places,
-        weights: tuple[Array, Array],
-        shape: tuple[int, int],
-    ) -> None:
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
         self.shape = shape
         self.order = np.lexsort((columns, rows))
         counts = np.bincount(rows, minlength=shape[0])
@@ -39,8 +33,17 @@ class _Side:
         place = np.int32 if max(*shape, rows.size) < 2**31 else np.int64
         self.columns: Places = columns[self.order].astype(place)
         self.rows: Places = rows[self.order].astype(place)
-        self.weights = weights[0][self.order], weights[1][self.order]
         self.panels = _cut(self.offsets)
+
+
+class _Side:
+    """The observed entries of one orientation with their weights."""
+
+    def __init__(self, layout: RowLayout, weights: tuple[Array, Array]) -> None:
+        self.shape, self.panels = layout.shape, layout.panels
+        self.order, self.offsets = layout.order, layout.offsets
+        self.rows, self.columns = layout.rows, layout.columns
+        self.weights = weights[0][self.order], weights[1][self.order]
 
     def weights_of(self, entries: slice) -> tuple[Array, Array]:
         """Return the correction weights of a run of entries."""
@@ -142,17 +145,17 @@ class SparseKernel(Kernel):
     other: _Side
     bounded = False
 
+    layout = RowLayout
+
     @classmethod
     def arrange(
         cls,
-        rows: Places,
-        columns: Places,
+        layout: RowLayout,
         weights: tuple[Array, Array],
         bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
-        shape: tuple[int, int],
     ) -> _Side:
-        """Sort the observed entries by rows."""
-        return _Side(rows, columns, weights, shape)
+        """Put the weights of the observed entries in order."""
+        return _Side(layout, weights)
 
     def panels(self, Q: Array) -> Sequence[SparsePanel]:
         """Return panels of rows, cut by their number of entries, against a fixed Q."""

@@ -28,30 +28,35 @@ TILE = 256
 GROUP = 8
 
 
-class _Side:
+class TileLayout:
     """The observed entries of one orientation, in the order in which the tiles are visited."""
 
-    def __init__(
-        self,
-        rows: Places,
-        columns: Places,
-        weights: tuple[Array, Array],
-        bounds: Array | None,
-        shape: tuple[int, int],
-    ) -> None:
-        self.shape = shape
-        #: what is imputed to every entry, where the risk has such a thing
-        self.leans: Leans | None = None
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
+        self.shape, self.rows, self.columns = shape, rows, columns
         self.tiles = -(-shape[1] // TILE)
         panels = -(-shape[0] // TILE)
         tile = (rows // TILE) * self.tiles + columns // TILE
-        order = np.argsort(tile, kind="stable")
+        self.order = order = np.argsort(tile, kind="stable")
         counts = np.bincount(tile, minlength=panels * self.tiles)
         self.offsets: list[int] = np.concatenate([[0], np.cumsum(counts)]).tolist()
         left = (columns[order] // TILE) * TILE
         width = np.minimum(shape[1] - left, TILE)
         self.cells = ((rows[order] % TILE) * width + (columns[order] - left)).astype(np.uint16)
         self.local_rows = (rows[order] % TILE).astype(np.uint16)
+
+
+class _Side:
+    """The observed entries of one orientation with their weights."""
+
+    def __init__(
+        self, layout: TileLayout, weights: tuple[Array, Array], bounds: Array | None
+    ) -> None:
+        self.shape = shape = layout.shape
+        self.tiles, self.offsets = layout.tiles, layout.offsets
+        self.cells, self.local_rows = layout.cells, layout.local_rows
+        #: what is imputed to every entry, where the risk has such a thing
+        self.leans: Leans | None = None
+        order = layout.order
         a, b = weights
         # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
         self.one_weight = bool(np.all(a == a[0]))
@@ -60,7 +65,7 @@ class _Side:
         #: bounds of what the observed entries of each panel add to the curvature, as sparse matrices
         self.bounds: list[csr_array] = []
         if bounds is not None:
-            whole = csr_array((bounds, (rows, columns)), shape=shape)
+            whole = csr_array((bounds, (layout.rows, layout.columns)), shape=shape)
             whole.eliminate_zeros()
             self.bounds = [whole[start : start + TILE] for start in range(0, shape[0], TILE)]
 
@@ -171,17 +176,14 @@ class TileKernel(Kernel):
         self.ones = np.ones(TILE, dtype=dtype)
         self._local = threading.local()
 
+    layout = TileLayout
+
     @classmethod
     def arrange(
-        cls,
-        rows: Places,
-        columns: Places,
-        weights: tuple[Array, Array],
-        bounds: Array | None,
-        shape: tuple[int, int],
+        cls, layout: TileLayout, weights: tuple[Array, Array], bounds: Array | None
     ) -> _Side:
-        """Sort the observed entries by tile."""
-        return _Side(rows, columns, weights, bounds, shape)
+        """Put the weights of the observed entries in order."""
+        return _Side(layout, weights, bounds)
 
     def impute(self, imputation: Imputation) -> Self:
         """Return the kernel with a model's probabilities in the dense term, for a form that expects them."""

@@ -18,7 +18,7 @@ from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class Observations:
     """The observed entries of a binary matrix, in row-major order; immutable.
 

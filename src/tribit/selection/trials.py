@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
@@ -80,7 +81,7 @@ def make_folds(
         spread = np.arange(count) if label is likes else parts - 1 - np.arange(count)
         number[label] = draws.permutation(spread % parts)
     places = np.arange(n)
-    return [
+    folds = [
         Fold(
             observations.take(places[number != part]),
             observations.take(places[number == part]),
@@ -90,6 +91,9 @@ def make_folds(
         )
         for part in range(used)
     ]
+    for fold in folds:
+        share_layouts(fold.train)
+    return folds
 
 
 class SearchEndedError(Exception):

@@ -1,0 +1,50 @@
+"""Where the observed entries stand, apart from what they weigh: their order and offsets, in one orientation.
+
+Sorting the entries takes as long as several passes over them, and every candidate of a search has the same: whoever
+fits the same observations many times shares their layouts (:func:`share_layouts`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.data.observations import Observations
+
+Places = NDArray[np.integer[Any]]
+
+
+class Layout(Protocol):
+    """The entries at ``rows`` and ``columns`` of a matrix of some shape, in the order of a backend."""
+
+    shape: tuple[int, int]
+
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None: ...
+
+
+Kind = TypeVar("Kind", bound=Layout)
+
+#: The layouts of observations that are fitted many times, by kind; they go with the observations.
+_shared: WeakKeyDictionary[Observations, dict[type[Layout], tuple[Layout, Layout]]] = (
+    WeakKeyDictionary()
+)
+
+
+def share_layouts(observations: Observations) -> None:
+    """Keep the layouts of these observations as long as they live: they are going to be fitted many times."""
+    _shared.setdefault(observations, {})
+
+
+def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
+    """Return the layouts of the matrix and of its transpose."""
+    known = _shared.get(observations)
+    if known is not None and kind in known:
+        return known[kind]  # type: ignore[return-value]
+    rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
+    made = kind(rows, columns, (d1, d2)), kind(columns, rows, (d2, d1))
+    if known is not None:
+        known[kind] = made
+    return made
