@@ -186,6 +186,7 @@ class ColumnProducts:
 
     def _of(self, Q: Array) -> Array:
         left, right = self.pairs
-        products = Q[:, left]
-        products *= Q[:, right]
+        # Not Q[:, left], whose rows are not together in memory: every sparse product would copy it.
+        products = np.take(Q, left, axis=1)
+        products *= np.take(Q, right, axis=1)
         return products
