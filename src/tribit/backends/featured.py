@@ -40,6 +40,19 @@ class FeaturedObjective:
         self.ridge = Ridge(l2_mask)
         self.size, self.shape = objective.size, objective.shape
 
+    @property
+    def plain(self) -> Objective:
+        """The objective in the factors of the matrix, without what features add."""
+        return self.objective
+
+    def factors(self, unknowns: Factors) -> Factors:
+        """Return the factors of the matrix, which the parts combine to."""
+        return self.features.combine(unknowns)
+
+    def unknowns(self, factors: Factors) -> Factors:
+        """Return parts that give these factors of the matrix: the features count for nothing yet."""
+        return self.features.begin(factors)
+
     def in_float64(self) -> FeaturedObjective:
         """Return the same objective in float64 arithmetic."""
         return FeaturedObjective(self.objective.in_float64(), self.features, self.ridge.l2)

@@ -98,6 +98,19 @@ class Objective:
         )
 
     @property
+    def plain(self) -> Objective:
+        """The objective in the factors of the matrix: this one."""
+        return self
+
+    def factors(self, unknowns: Factors) -> Factors:
+        """Return the factors of the matrix: the unknowns themselves."""
+        return unknowns
+
+    def unknowns(self, factors: Factors) -> Factors:
+        """Return unknowns that give these factors of the matrix."""
+        return factors
+
+    @property
     def shape(self) -> tuple[int, int]:
         """The shape of X."""
         return self.observations.shape

@@ -66,14 +66,11 @@ class Problem:
     @property
     def risk(self) -> Risk:
         """How much each kind of entry counts."""
-        objective = self.objective
-        return (objective.objective if isinstance(objective, FeaturedObjective) else objective).risk
+        return self.objective.plain.risk
 
     def factors(self, unknowns: Factors) -> Factors:
         """Return the factors of the matrix, which mask features add to the unknowns."""
-        if isinstance(self.objective, FeaturedObjective):
-            return self.objective.features.combine(unknowns)
-        return unknowns
+        return self.objective.factors(unknowns)
 
 
 def make_problem(

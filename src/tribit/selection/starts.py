@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tribit.backends.featured import FeaturedObjective
 from tribit.model.constraints import Rank
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
@@ -24,14 +23,12 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
         families: tuple[str, ...] = ("mixture",)
     else:
         families = (settings.family, "factors", "intercepts")
-    plain = problem.objective
-    plain = plain.objective if isinstance(plain, FeaturedObjective) else plain
-    unit = plain.link.level(0.75)
+    unit = problem.objective.plain.link.level(0.75)
     for family in families:
         if (end := ends.get(family)) is None:
             continue
-        if isinstance(problem.objective, FeaturedObjective) and family != "mask features":
-            end = problem.objective.features.begin(end)
+        if family != "mask features":
+            end = problem.objective.unknowns(end)
         end = _awake(end, unit)
         wide = end if end.rank == settings.rank else _widened(end, problem.start)
         return _inside(problem, wide)
@@ -53,8 +50,8 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
     for constraint in problem.constraints:
         U, V = constraint.project(U, V)
     factors = replace(factors, row_factors=U, column_factors=V)
-    objective = problem.objective
-    if isinstance(objective, FeaturedObjective) or not np.isfinite(objective.intercept_bound):
+    objective = problem.objective.plain
+    if not np.isfinite(objective.intercept_bound):
         return factors
     # Then the one intercept is no unknown: it is the level of these observations, not of those before.
     seen = objective.observations
