@@ -366,10 +366,12 @@ def test_bombs_are_refused_in_little_memory(tmp_path, request):
     mega = 2**20
     field = b'"\n' + b"a" * 100 + b'",'
     long = "the record has more than 16777216 characters"
+    # Without a limit of their own lines count for what a record takes, which they reach before a million blank ones.
+    blank = "holds more than" if max_size is None else "blank lines"
     packed_bombs = {
-        "newlines.csv.gz": (b"\n" * mega, 2, "blank lines"),
-        "spaces.txt.gz": (b" \n" * mega, 2, "blank lines"),
-        "commas.csv.gz": (b",\n" * mega, 2, "blank lines"),
+        "newlines.csv.gz": (b"\n" * mega, 2, blank),
+        "spaces.txt.gz": (b" \n" * mega, 2, blank),
+        "commas.csv.gz": (b",\n" * mega, 2, blank),
         "nulls.csv.gz": (bytes(mega), 20, long),
         "words.data.gz": (b"a " * mega, 10, long),
         "record.csv.gz": (field * 1000, 200, long if max_size is None else "holds more than"),
