@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from scipy.sparse.linalg import svds
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tribit import BinaryMatrixCompletion
 from tribit.backends import threads
@@ -21,6 +21,13 @@ KINDS = [
     {"gammas": (1.0, 0.0, 0.0), "rank": 4, "l2": 3.0, "mask_features": True, "l2_mask": 5.0},
     {},  # a search
 ]
+
+
+@pytest.fixture(autouse=True)
+def two_blas_threads():
+    """Two threads for BLAS, which make test starts with one: with one there is nothing to guard."""
+    with threadpool_limits(2, user_api="blas"):
+        yield
 
 
 @pytest.fixture
@@ -100,9 +107,8 @@ def test_blas_is_limited_between_the_fits_of_a_search_too(monkeypatch):
 
 
 def test_blas_is_limited_as_long_as_any_thread_wants_it():
-    if max(blas_threads(), default=1) < 2:
-        pytest.skip("BLAS has one thread here in any case")
     before = blas_threads()
+    assert before == {2}
     inside, leave = threading.Event(), threading.Event()
 
     def hold():
