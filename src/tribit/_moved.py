@@ -19,26 +19,39 @@ MOVED = {
     "comparison": "paper.comparison",
     "constraints": "model.constraints",
     "demo": "paper.demo",
+    "entry_weights": "simulate.entry_weights",
     "experiments": "paper.experiments",
+    "experiments.canvas": "plots.canvas",
     "factors": "model.factors",
     "features": "model.features",
     "files": "data.files",
     "finders": "recommend",
     "frames": "data.frames",
+    "ids": "data.ids",
     "imputation": "model.imputation",
     "ingest": "data.ingest",
     "kernels": "backends",
+    "kernels.common": "backends.base",
     "label_noise": "model.label_noise",
     "links": "model.links",
     "measurements": "data.measurements",
     "objective": "backends.objective",
     "observations": "data.observations",
+    "parquet": "data.parquet",
     "problem": "selection.problem",
     "ranking": "metrics.ranking",
+    "rating_files": "datasets.rating_files",
+    "ratings": "datasets.ratings",
     "recommendation": "recommend.lists",
     "risks": "model.risks",
+    "sampling": "simulate.sampling",
+    "solvers.frank_wolfe": "paper.systems.frank_wolfe",
+    "solvers.singular_pairs": "paper.systems.singular_pairs",
+    "start": "solvers.start",
     "tables": "data.tables",
     "theory": "paper.theory",
+    "uncertainty.calibrators": "model.calibrators",
+    "uncertainty.fitting": "model.calibrator_fits",
 }
 
 
@@ -82,7 +95,9 @@ def install() -> None:
 
 def _new_name(name: str) -> str | None:
     package, _, rest = name.partition(".")
-    old, dot, inside = rest.partition(".")
-    if package != "tribit" or old not in MOVED:
+    if package != "tribit":
         return None
-    return f"tribit.{MOVED[old]}{dot}{inside}"
+    if rest in MOVED:  # also a module that has left its package
+        return f"tribit.{MOVED[rest]}"
+    old, _, inside = rest.partition(".")
+    return f"tribit.{MOVED[old]}.{inside}" if inside and old in MOVED else None
