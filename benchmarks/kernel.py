@@ -47,14 +47,14 @@ def _times(seen: Observations, k: int, repeats: int) -> dict[str, float]:
     U = (rng.standard_normal((SHAPE[0], k)) / k**0.5).astype(np.float32)
     V = (rng.standard_normal((SHAPE[1], k)) / k**0.5).astype(np.float32)
     risk = tri(0.6, 0.2, 0.2, 1.0 - seen.density)
-    kernel = Objective(seen, Logistic(), risk, dtype="float32", n_jobs=1).kernel
+    backend = Objective(seen, Logistic(), risk, dtype="float32", n_jobs=1).backend
     table = risk.table().astype(np.float32)
     A = seen.to_sparse().toarray()
     plus, minus = table[1 - A, 0], table[1 - A, 1]
     runs = {
         "plain": lambda: _plain(U, V, plus, minus),
         "bare": lambda: _bare(U, V),
-        "ours": lambda: kernel.gradient(U, V, value=False),
+        "ours": lambda: backend.gradient(U, V, value=False),
     }
     _, in_U, in_V = runs["ours"]()
     expected = _plain(U.astype(np.float64), V.astype(np.float64), plus, minus)

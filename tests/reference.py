@@ -1,6 +1,6 @@
 """The oracle of the numeric tests: every formula of MATH.md on plain dense float64 arrays.
 
-Nothing here calls tribit's forms, kernels or solvers. The cases that several test files share (risks, links,
+Nothing here calls tribit's forms, backends or solvers. The cases that several test files share (risks, links,
 matrices) are at the end; they are built from the registries.
 """
 
@@ -108,17 +108,6 @@ class Reference:
         C = np.maximum(self.second(P @ Q.T), 0.0)
         q = Q[:, :free]
         return np.einsum("ij,ja,jb->iab", C, q, q)
-
-
-def unpack(packed, m):
-    """Return full symmetric matrices from upper triangles by rows."""
-    full = np.zeros((packed.shape[0], m, m))
-    place = 0
-    for a in range(m):
-        for b in range(a, m):
-            full[:, a, b] = full[:, b, a] = packed[:, place]
-            place += 1
-    return full
 
 
 def differences(function, x, step):

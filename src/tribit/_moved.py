@@ -46,6 +46,7 @@ MOVED = {
     "risks": "model.risks",
     "sampling": "simulate.sampling",
     "solvers.frank_wolfe": "paper.systems.frank_wolfe",
+    "solvers.rows": "backends.rows",
     "solvers.singular_pairs": "paper.systems.singular_pairs",
     "start": "solvers.start",
     "tables": "data.tables",

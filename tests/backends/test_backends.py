@@ -1,4 +1,5 @@
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from reference import (
     observations_of,
     random_factors,
     random_matrix,
-    unpack,
 )
-from tribit.backends import KERNELS, base, make_kernel, sparse, tiles
+from tribit.backends import BACKENDS, base, make_backend, sparse, tiles
+from tribit.backends.base import FixedFactor
 from tribit.backends.forms import make_form
 from tribit.backends.objective import Objective
+from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import count_jobs
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
@@ -28,13 +30,11 @@ from tribit.model.risks import Risk, pu, tri
 
 K = 4
 
-#: What a kernel is for, where that is not every risk: those without and those with a term on all entries.
-DOES = {"sparse": lambda risk: risk.unobserved == 0, "tiles": lambda risk: risk.unobserved > 0}
 PAIRS = {
     f"{name}-{which}": (name, risk)
-    for name in KERNELS
+    for name, backend in BACKENDS.items()
     for which, risk in RISKS.items()
-    if DOES.get(name, bool)(risk)
+    if backend.takes(risk)
 }
 each_pair = pytest.mark.parametrize(("kind", "risk"), PAIRS.values(), ids=PAIRS)
 each_link = pytest.mark.parametrize("link", ALL_LINKS, ids=link_id)
@@ -47,7 +47,7 @@ def cut(monkeypatch, size):
     monkeypatch.setattr(tiles, "TILE", size)
     monkeypatch.setattr(tiles, "GROUP", 2)
     monkeypatch.setattr(sparse, "ENTRIES", size * 2)
-    monkeypatch.setattr(sparse, "ROWS", size)
+    monkeypatch.setattr(sparse, "SPARE", size)
 
 
 @pytest.fixture(params=[4, 7, None], ids=["tile4", "tile7", "tile"])
@@ -65,22 +65,38 @@ def build(kind, A, link, risk, *, dtype="float64", n_jobs=1):
     seen = observations_of(A)
     plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
     form = make_form(link, risk)
-    return KERNELS[kind].build(seen, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+    return BACKENDS[kind].build(seen, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
 
 
-def models(kernel, P, Q, free, *, exact=True, value=True):
-    """Return the models of all panels as values, gradients, full curvatures, and the mean tightness."""
-    every = [
-        (panel.rows, panel.models(P[panel.rows], free, exact=exact, value=value))
-        for panel in kernel.panels(Q)
-    ]
-    assert [row for rows, _ in every for row in range(P.shape[0])[rows]] == list(range(P.shape[0]))
+def models(backend, P, Q, free, *, exact=True, value=True):
+    """Return the models of all panels as values, gradients, curvatures, and the mean tightness."""
+    every = list(
+        backend.map_panels(
+            lambda panel: (
+                np.arange(P.shape[0])[panel.rows],
+                panel.models(P[panel.rows], free, exact=exact, value=value),
+            ),
+            Q,
+        )
+    )
+    order = np.concatenate([rows for rows, _ in every])
+    assert sorted(order) == list(range(P.shape[0]))
     parts = [
-        [getattr(model, name) for _, model in every] for name in ("values", "gradients", "packed")
+        np.concatenate([getattr(model, name) for _, model in every])[np.argsort(order)]
+        for name in ("values", "gradients", "curvatures")
     ]
-    values, gradients, packed = map(np.concatenate, parts)
-    share = [(rows.stop - rows.start) / P.shape[0] * model.tightness for rows, model in every]
-    return values, gradients, unpack(packed, free), sum(share)
+    share = [rows.size / P.shape[0] * model.tightness for rows, model in every]
+    return *parts, sum(share)
+
+
+def row_values(backend, P, Q):
+    values = np.empty(P.shape[0])
+
+    def fill(panel):
+        values[panel.rows] = panel.values(P[panel.rows])
+
+    list(backend.map_panels(fill, Q))
+    return values
 
 
 def assert_near(got, expected, tolerance):
@@ -91,7 +107,7 @@ def assert_near(got, expected, tolerance):
 
 
 def bounded(links):
-    """Return every kernel, risk and link of which upper bounds of the curvature are known."""
+    """Return every backend, risk and link of which upper bounds of the curvature are known."""
     return [
         pytest.param(kind, risk, link, id=f"{name}-{link_id(link)}")
         for name, (kind, risk) in PAIRS.items()
@@ -110,14 +126,14 @@ def bounded(links):
 def test_value_and_gradients_are_those_of_the_dense_formula(kind, risk, link, A):
     P, Q = random_factors(A.shape, K)
     exact = Reference(A, link, risk)
-    kernel = build(kind, A, link, risk)
-    value, in_P, in_Q = kernel.gradient(P, Q)
+    backend = build(kind, A, link, risk)
+    value, in_P, in_Q = backend.gradient(P, Q)
     size = exact.size(P @ Q.T)
     assert value == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
-    assert kernel.value(P, Q) == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
+    assert backend.value(P, Q) == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected, 1e-10)
-    none, *same = kernel.gradient(P, Q, value=False)
+    none, *same = backend.gradient(P, Q, value=False)
     assert np.isnan(none)
     np.testing.assert_array_equal(same[0], in_P)
     np.testing.assert_array_equal(same[1], in_Q)
@@ -130,12 +146,12 @@ def test_every_link_at_every_scale(kind, risk, link):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
     exact = Reference(A, link, risk)
-    kernel = build(kind, A, link, risk)
-    value, in_P, in_Q = kernel.gradient(P, Q)
+    backend = build(kind, A, link, risk)
+    value, in_P, in_Q = backend.gradient(P, Q)
     assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected, 1e-10)
-    assert_near(models(kernel, P, Q, K)[2], exact.row_curvatures(P, Q, K), 1e-10)
+    assert_near(models(backend, P, Q, K)[2], exact.row_curvatures(P, Q, K), 1e-10)
 
 
 @each_pair
@@ -145,11 +161,10 @@ def test_every_link_at_every_scale(kind, risk, link):
 def test_row_values_and_models_are_those_of_the_dense_formula(kind, risk, link, A):
     P, Q = random_factors(A.shape, K)
     exact = Reference(A, link, risk)
-    kernel = build(kind, A, link, risk)
-    rows = np.concatenate([panel.values(P[panel.rows]) for panel in kernel.panels(Q)])
-    assert_near(rows, exact.row_values(P, Q), 1e-10)
+    backend = build(kind, A, link, risk)
+    assert_near(row_values(backend, P, Q), exact.row_values(P, Q), 1e-10)
     for free in (1, K - 1, K):
-        values, gradients, curvatures, _ = models(kernel, P, Q, free)
+        values, gradients, curvatures, _ = models(backend, P, Q, free)
         assert_near(values, exact.row_values(P, Q), 1e-10)
         assert_near(gradients, exact.gradients(P, Q)[0][:, :free], 1e-10)
         assert_near(curvatures, exact.row_curvatures(P, Q, free), 1e-10)
@@ -161,16 +176,16 @@ def test_row_values_and_models_are_those_of_the_dense_formula(kind, risk, link, 
 def test_bounds_of_the_curvature_are_nowhere_below_it(kind, risk, link, A):
     P, Q = random_factors(A.shape, K)
     exact = Reference(A, link, risk)
-    kernel = build(kind, A, link, risk)
+    backend = build(kind, A, link, risk)
     free = K - 1
-    values, gradients, bounds, _ = models(kernel, P, Q, free, exact=False)
+    values, gradients, bounds, _ = models(backend, P, Q, free, exact=False)
     assert_near(values, exact.row_values(P, Q), 1e-10)
     assert_near(gradients, exact.gradients(P, Q)[0][:, :free], 1e-10)
     for size in (0.0, 0.3, 1.0, 10.0):  # the bound of a row holds wherever the row goes
         curvatures = exact.row_curvatures(size * P, Q, free)
         least = np.linalg.eigvalsh(bounds - curvatures)[:, 0]
         assert np.all(least >= -1e-12 * np.abs(bounds).max())
-    quiet = models(kernel, P, Q, free, exact=False, value=False)
+    quiet = models(backend, P, Q, free, exact=False, value=False)
     assert np.all(np.isnan(quiet[0]))
     np.testing.assert_array_equal(quiet[1], gradients)
 
@@ -179,10 +194,10 @@ def test_bounds_of_the_curvature_are_nowhere_below_it(kind, risk, link, A):
 @pytest.mark.usefixtures("small_pieces")
 def test_the_logistic_bound_is_met_at_zero(kind, risk, link):
     A = MATRICES["gaps"]
-    kernel = build(kind, A, link, risk)
+    backend = build(kind, A, link, risk)
     P, Q = random_factors(A.shape, K)
     met = Reference(A, link, risk).row_curvatures(0 * P, Q, K)
-    assert_near(models(kernel, 0 * P, Q, K, exact=False)[2], met, 1e-10)
+    assert_near(models(backend, 0 * P, Q, K, exact=False)[2], met, 1e-10)
 
 
 def test_the_logistic_link_has_bounds():
@@ -194,27 +209,27 @@ def test_the_logistic_link_has_bounds():
 @pytest.mark.usefixtures("small_pieces")
 def test_tightness_is_the_mean_share_of_the_logistic_bound(scale, exact):
     A = MATRICES["gaps"]
-    kernel = build("tiles", A, Logistic(scale), RISKS["tri"])
+    backend = build("tiles", A, Logistic(scale), RISKS["tri"])
     P, Q = random_factors(A.shape, K)
     f = Logistic(scale).probability(P @ Q.T)
-    assert models(kernel, P, Q, K, exact=exact)[3] == pytest.approx(np.mean(4 * f * (1 - f)))
+    assert models(backend, P, Q, K, exact=exact)[3] == pytest.approx(np.mean(4 * f * (1 - f)))
 
 
 @each_pair
 @some_links
 @pytest.mark.usefixtures("small_pieces")
-def test_the_transposed_kernel_exchanges_the_factors(kind, risk, link):
+def test_the_transposed_backend_exchanges_the_factors(kind, risk, link):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
     exact = Reference(A.T, link, risk)
-    kernel = build(kind, A, link, risk).transposed
-    assert kernel.shape == A.T.shape
-    value, in_Q, in_P = kernel.gradient(Q, P)
+    backend = build(kind, A, link, risk).transposed
+    assert backend.shape == A.T.shape
+    value, in_Q, in_P = backend.gradient(Q, P)
     assert value == pytest.approx(exact.value(Q, P), rel=1e-10)
     for got, expected in zip((in_Q, in_P), exact.gradients(Q, P), strict=True):
         assert_near(got, expected, 1e-10)
-    assert_near(models(kernel, Q, P, 2)[2], exact.row_curvatures(Q, P, 2), 1e-10)
-    assert kernel.transposed.value(P, Q) == pytest.approx(exact.value(Q, P), rel=1e-10)
+    assert_near(models(backend, Q, P, 2)[2], exact.row_curvatures(Q, P, 2), 1e-10)
+    assert backend.transposed.value(P, Q) == pytest.approx(exact.value(Q, P), rel=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(256, 256), (257, 300), (20, 520), (600, 10)])
@@ -224,13 +239,13 @@ def test_real_tiles_of_matrices_around_their_size(shape, link, dtype):
     A, risk = random_matrix(shape, observed=0.1, gaps=True), RISKS["tri"]
     P, Q = random_factors(shape, K, size=0.5)
     exact = Reference(A, link, risk)
-    kernel = build("tiles", A, link, risk, dtype=dtype)
+    backend = build("tiles", A, link, risk, dtype=dtype)
     tolerance = 1e-11 if dtype == "float64" else 1e-5
-    value, in_P, in_Q = kernel.gradient(P, Q)
+    value, in_P, in_Q = backend.gradient(P, Q)
     assert abs(value - exact.value(P, Q)) <= tolerance * exact.size(P @ Q.T)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected, tolerance)
-    values, _, curvatures, _ = models(kernel, P.astype(dtype), Q, K)
+    values, _, curvatures, _ = models(backend, P.astype(dtype), Q, K)
     assert_near(values, exact.row_values(P, Q), 10 * tolerance)
     assert_near(curvatures, exact.row_curvatures(P, Q, K), tolerance)
 
@@ -243,13 +258,13 @@ def test_float32_is_near_the_dense_formula(kind, risk, link):
     P, Q = (side.astype(np.float32) for side in random_factors(A.shape, K))
     wide = P.astype(np.float64), Q.astype(np.float64)
     exact = Reference(A, link, risk)
-    kernel = build(kind, A, link, risk, dtype="float32")
-    value, in_P, in_Q = kernel.gradient(*wide)
+    backend = build(kind, A, link, risk, dtype="float32")
+    value, in_P, in_Q = backend.gradient(*wide)
     size = exact.size(wide[0] @ wide[1].T)
     assert abs(value - exact.value(*wide)) <= 1e-6 * size
     for got, expected in zip((in_P, in_Q), exact.gradients(*wide), strict=True):
         assert_near(got, expected, 1e-5)
-    values, gradients, curvatures, _ = models(kernel, P, Q, K)
+    values, gradients, curvatures, _ = models(backend, P, Q, K)
     assert_near(values, exact.row_values(*wide), 1e-5)
     assert_near(gradients, exact.gradients(*wide)[0], 1e-5)
     assert_near(curvatures, exact.row_curvatures(*wide, K), 1e-5)
@@ -265,9 +280,9 @@ def test_huge_entries_stay_exact(kind, risk, link, dtype, size):
     P, Q = (side.astype(dtype).astype(float) for side in random_factors(A.shape, K, size=size**0.5))
     exact = Reference(A, link, risk)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        kernel = build(kind, A, link, risk, dtype=dtype)
-        value, in_P, in_Q = kernel.gradient(P, Q)
-        curvatures = models(kernel, P.astype(dtype), Q, K)[2]
+        backend = build(kind, A, link, risk, dtype=dtype)
+        value, in_P, in_Q = backend.gradient(P, Q)
+        curvatures = models(backend, P.astype(dtype), Q, K)[2]
     tolerance = 1e-10 if dtype == "float64" else 1e-4
     assert abs(value - exact.value(P, Q)) <= tolerance * exact.size(P @ Q.T)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
@@ -284,10 +299,10 @@ def test_huge_entries_stay_exact(kind, risk, link, dtype, size):
 @each_pair
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (300, 1100)])
 def test_largest_is_the_largest_absolute_entry(kind, risk, shape):
-    kernel = build(kind, random_matrix(shape, observed=0.01), Logistic(), risk)
+    backend = build(kind, random_matrix(shape, observed=0.01), Logistic(), risk)
     P, Q = random_factors(shape, 2)
     for left in (P, -P):
-        assert kernel.largest(left, Q) == pytest.approx(np.abs(left @ Q.T).max(), rel=1e-12)
+        assert backend.largest(left, Q) == pytest.approx(np.abs(left @ Q.T).max(), rel=1e-12)
 
 
 @pytest.mark.parametrize("gammas", [(0, 1, 0), (0, 0, 1), (0.5, 0.3, 0.2)])
@@ -298,25 +313,120 @@ def test_a_rho_for_each_entry(gammas, link):
     model = RhoByEntry(A.shape)
     P, Q = random_factors(A.shape, K)
     exact = Reference(A, link, Risk(*gammas, rho=model), rho=model.dense)
-    kernel = make_kernel(
+    backend = make_backend(
         observations_of(A), link, Risk(*gammas, rho=model), dtype="float64", n_jobs=1
     )
-    value, in_P, in_Q = kernel.gradient(P, Q)
+    value, in_P, in_Q = backend.gradient(P, Q)
     assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected, 1e-10)
 
 
-# Kernels among themselves
+# Half-sweeps
+
+
+def sweep(backend, P, Q, problem, times, state=None):
+    state = RowState(P.shape[0]) if state is None else state
+    for _ in range(times):
+        P = backend.half_sweep(P, Q, problem, state).P
+    return P
+
+
+PROBLEMS = {
+    "ridge": RowProblem(K - 1, True, 0.3, 0.1),
+    "ball": RowProblem(K - 1, True, 0.05, 0.1, norm=0.5, bound=0.4),
+    "no intercept": RowProblem(K, False, 0.2, norm=1.0),
+}
+
+
+@each_pair
+@some_links
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.usefixtures("small_pieces")
+def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, problem):
+    A = MATRICES["gaps"]
+    P, Q = random_factors(A.shape, K)
+    if risk.unobserved and np.isinf(problem.norm):  # such a risk has its minimum in a ball only
+        problem = replace(problem, norm=3.0, bound=3.0)
+    free, k = problem.free, problem.k
+    P[:, :k] *= min(1.0, problem.norm) / (1 + np.linalg.norm(P[:, :k], axis=1, keepdims=True))
+    P[:, k:free] = np.clip(P[:, k:free], -problem.bound, problem.bound)
+    exact = Reference(A, link, risk)
+
+    def own(P):
+        return exact.row_values(P, Q) + 0.5 * P[:, :free] ** 2 @ problem.ridge
+
+    state = RowState(P.shape[0])
+    moved = P
+    for _ in range(40):
+        half = build(kind, A, link, risk).half_sweep(moved, Q, problem, state)
+        assert half.value == pytest.approx(np.sum(own(moved)), rel=1e-9, abs=1e-9)
+        assert half.gain >= 0
+        # No row rises, whatever the others do.
+        assert np.all(own(half.P) <= own(moved) + 1e-9 * (1 + np.abs(own(moved))))
+        moved = half.P
+    np.testing.assert_array_equal(moved[:, free:], P[:, free:])
+    assert np.all(np.linalg.norm(moved[:, :k], axis=1) <= problem.norm * (1 + 1e-9))
+    assert np.all(np.abs(moved[:, k:free]) <= problem.bound)
+    # The conditions of Karush, Kuhn and Tucker, with the gradient of the dense formula.
+    slope = exact.gradients(moved, Q)[0][:, :free] + problem.ridge * moved[:, :free]
+    U = moved[:, :k]
+    held = np.linalg.norm(U, axis=1) >= problem.norm * (1 - 1e-6)
+    force = np.maximum(
+        -np.sum(slope[:, :k] * U, axis=1) / np.maximum(np.sum(U * U, axis=1), 1e-9), 0
+    )
+    rest = np.abs(slope[:, :k] + np.where(held, force, 0.0)[:, None] * U).max()
+    assert rest <= 2e-4 * (1 + np.abs(exact.gradients(P, Q)[0]).max())
+
+
+@each_pair
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.usefixtures("small_pieces")
+def test_rows_move_alike_alone_and_among_others_on_any_number_of_threads(kind, risk, dtype):
+    A = random_matrix((41, 30), gaps=True)
+    P, Q = random_factors(A.shape, K)
+    problem = PROBLEMS["ball"]
+    one, two, three = (
+        sweep(build(kind, A, Logistic(), risk, dtype=dtype, n_jobs=n), P, Q, problem, 3)
+        for n in (1, 2, 3)
+    )
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, three)
+    # A new row with the columns fixed is a matrix of one row. Bounds or curvature: the whole matrix decides.
+    few = [0, 5, 17]
+    alone = sweep(build(kind, A[few], Logistic(), risk, dtype=dtype), P[few], Q, problem, 60)
+    among = sweep(build(kind, A, Logistic(), risk, dtype=dtype), P, Q, problem, 60)[few]
+    np.testing.assert_allclose(alone, among, atol=2e-3 if dtype == "float32" else 1e-5)
+
+
+# The registry
+
+
+def test_a_backend_is_one_class_and_one_line(monkeypatch):
+    class Loud(BACKENDS["sparse"]):
+        device = "loud"
+
+    seen = observations_of(MATRICES["gaps"])
+    with pytest.raises(InvalidInputError, match="device must be one of cpu; got 'loud'"):
+        make_backend(seen, Logistic(), RISKS["pn"], dtype="float64", n_jobs=1, device="loud")
+    monkeypatch.setitem(BACKENDS, "loud", Loud)
+    made = make_backend(seen, Logistic(), RISKS["pn"], dtype="float64", n_jobs=1, device="loud")
+    assert isinstance(made, Loud)
+    assert isinstance(made.transposed, Loud)
+    with pytest.raises(InvalidInputError, match="No backend on device 'loud' takes this risk"):
+        make_backend(seen, Logistic(), RISKS["pu"], dtype="float64", n_jobs=1, device="loud")
+
+
+# Backends among themselves
 
 
 @pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
 def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk):
-    kernel = make_kernel(
+    backend = make_backend(
         observations_of(MATRICES["gaps"]), Logistic(), risk, dtype="float32", n_jobs=1
     )
-    assert isinstance(kernel, KERNELS["tiles" if risk.unobserved else "sparse"])
-    assert kernel.dtype == np.float32
+    assert isinstance(backend, BACKENDS["tiles" if risk.unobserved else "sparse"])
+    assert backend.dtype == np.float32
 
 
 @some_links
@@ -333,7 +443,7 @@ def test_tiles_near_no_weight_agree_with_the_sparse_pass(link):
 
 
 def test_tiles_refuse_a_risk_without_weight_for_the_unobserved():
-    with pytest.raises(InvalidInputError, match="use the sparse kernel"):
+    with pytest.raises(InvalidInputError, match="use the sparse backend"):
         build("tiles", MATRICES["gaps"], Logistic(), RISKS["pn"])
 
 
@@ -341,15 +451,15 @@ def test_tiles_refuse_a_risk_without_weight_for_the_unobserved():
 @some_links
 @pytest.mark.usefixtures("small_pieces")
 def test_on_a_full_matrix_the_sparse_pass_does_every_risk(risk, link):
-    # With every entry observed the dense term can be told to the sparse kernel as a correction.
+    # With every entry observed the dense term can be told to the sparse backend as a correction.
     A = random_matrix((13, 10), observed=1.0)
     P, Q = random_factors(A.shape, K)
     seen, form = observations_of(A), make_form(link, RISKS["pn"])
     plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-    every = KERNELS["sparse"].build(
+    every = BACKENDS["sparse"].build(
         seen, form, plus + risk.nu, minus + risk.pu, dtype="float64", n_jobs=1
     )
-    chosen = make_kernel(seen, link, risk, dtype="float64", n_jobs=1)
+    chosen = make_backend(seen, link, risk, dtype="float64", n_jobs=1)
     assert_near(every.value(P, Q), chosen.value(P, Q), 1e-10)
     for one, other in zip(models(every, P, Q, K)[:3], models(chosen, P, Q, K)[:3], strict=True):
         assert_near(one, other, 1e-10)
@@ -362,14 +472,14 @@ def test_on_a_full_matrix_the_sparse_pass_does_every_risk(risk, link):
 def test_the_bits_do_not_depend_on_the_number_of_threads(kind, risk, link, dtype):
     A = random_matrix((41, 30), gaps=True)
     P, Q = random_factors(A.shape, K)
-    kernels = [build(kind, A, link, risk, dtype=dtype, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
-    assert len(kernels[0].panels(Q)) > 3
+    backends = [build(kind, A, link, risk, dtype=dtype, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
+    assert backends[0].n_panels > 3
     first, *others = [
         [
             np.asarray(part)
-            for part in (*kernel.gradient(P, Q), kernel.value(P, Q), kernel.largest(P, Q))
+            for part in (*backend.gradient(P, Q), backend.value(P, Q), backend.largest(P, Q))
         ]
-        for kernel in kernels
+        for backend in backends
     ]
     for other in others:
         for a, b in zip(first, other, strict=True):
@@ -382,12 +492,12 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(kind, risk, link, dtype
 def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monkeypatch):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
-    kernel = build(kind, A, link, risk)
-    ways = (True, False) if kernel.bounded else (True,)
-    kept = [models(kernel, P, Q, K, exact=exact) for exact in ways]
+    backend = build(kind, A, link, risk)
+    ways = (True, False) if backend.bounded else (True,)
+    kept = [models(backend, P, Q, K, exact=exact) for exact in ways]
     monkeypatch.setattr(base, "PRODUCTS_BYTES", 0)
-    made = [models(kernel, P, Q, K, exact=exact) for exact in ways]
-    assert kernel.panels(Q)[0].against.products(K).kept is None
+    made = [models(backend, P, Q, K, exact=exact) for exact in ways]
+    assert FixedFactor(Q, backend.dtype).products(K).kept is None
     for a, b in zip(kept, made, strict=True):
         for one, other in zip(a[:3], b[:3], strict=True):
             assert_near(other, one, 1e-12)
@@ -434,5 +544,5 @@ def test_a_rank_above_the_sides_is_no_trouble():
     A = MATRICES["small"]
     P, Q = random_factors(A.shape, 9)
     exact = Reference(A, Logistic(), pu(0.5))
-    kernel = build("tiles", A, Logistic(), pu(0.5))
-    assert kernel.value(P, Q) == pytest.approx(exact.value(P, Q), rel=1e-10)
+    backend = build("tiles", A, Logistic(), pu(0.5))
+    assert backend.value(P, Q) == pytest.approx(exact.value(P, Q), rel=1e-10)

@@ -8,7 +8,8 @@ import pytest
 
 from tribit import Logistic, Objective, Observations, pn, tri
 from tribit.backends import layout as module
-from tribit.backends.layout import layouts, share_layouts
+from tribit.backends import sparse
+from tribit.backends.layout import layouts, share_layouts, stable_order
 from tribit.backends.sparse import RowLayout
 from tribit.backends.tiles import TileLayout
 from tribit.model.factors import Factors
@@ -41,17 +42,38 @@ def test_layouts_go_with_their_observations():
     assert len(module._shared) == before - 1
 
 
-def test_every_entry_has_one_place_in_each_orientation():
+@pytest.mark.parametrize("size", [8, 100, 10**6])
+def test_every_row_and_entry_has_one_place_in_each_orientation(size, monkeypatch):
+    monkeypatch.setattr(sparse, "ENTRIES", size)
+    monkeypatch.setattr(sparse, "SPARE", size // 8)
     seen = Observations.from_matrix(A)
     for side, (rows, columns) in zip(
         layouts(RowLayout, seen),
         ((seen.rows, seen.columns), (seen.columns, seen.rows)),
         strict=True,
     ):
-        np.testing.assert_array_equal(side.rows, rows[side.order])
-        np.testing.assert_array_equal(side.columns, columns[side.order])
-        assert (np.diff(side.rows) >= 0).all()
-        assert sum(panel.stop - panel.start for panel in side.panels) == side.shape[0]
+        assert sorted(np.concatenate([batch.rows for batch in side.batches])) == list(
+            range(side.shape[0])
+        )
+        found = []
+        for batch in side.batches:
+            inside = batch.entries < seen.n_observed
+            own = np.broadcast_to(batch.rows[:, None], inside.shape)[inside]
+            np.testing.assert_array_equal(rows[batch.entries[inside]], own)
+            np.testing.assert_array_equal(columns[batch.entries[inside]], batch.columns[inside])
+            assert not batch.columns[~inside].any()
+            found.extend(batch.entries[inside])
+            assert inside.shape[0] == 1 or inside.size <= size
+            assert inside.size - inside.sum() <= max(0.08 * inside.sum(), size // 8)
+        assert sorted(found) == list(range(seen.n_observed))
+
+
+@pytest.mark.parametrize("most", [1, 300, 70_000, 2**31, 2**33])
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_the_stable_order_is_that_of_a_comparison_sort(most, kind):
+    values = np.random.default_rng(0).integers(0, most, 5000).astype(kind)
+    np.testing.assert_array_equal(stable_order(values), np.argsort(values, kind="stable"))
+    assert stable_order(values[:0]).size == 0
 
 
 @pytest.mark.parametrize("risk", [pn(), tri(0.6, 0.2, 0.2, 0.8)], ids=["pn", "tri"])

@@ -112,7 +112,7 @@ def test_float64_is_reported_whatever_the_arithmetic():
         observations_of(A), Logistic(2.0), RISKS["tri"], dtype="float64", **options
     ).value(factors)
     assert exact.in_float64() is exact
-    assert (exact.intercept, exact.intercept_bound, exact.kernel.n_jobs) == (True, 2.0, 2)
+    assert (exact.intercept, exact.intercept_bound, exact.backend.n_jobs) == (True, 2.0, 2)
 
 
 # Intercepts
@@ -185,4 +185,4 @@ def test_bad_options_are_refused():
         Objective(seen, Logistic(), RISKS["pn"], l2=-1.0)
     with pytest.raises(InvalidInputError, match="n_jobs must be a whole number"):
         Objective(seen, Logistic(), RISKS["pn"], n_jobs=0)
-    assert Objective(seen, Logistic(), RISKS["pn"], n_jobs=None).kernel.n_jobs == count_jobs(None)
+    assert Objective(seen, Logistic(), RISKS["pn"], n_jobs=None).backend.n_jobs == count_jobs(None)

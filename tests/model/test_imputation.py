@@ -1,4 +1,4 @@
-"""The dense term of the doubly robust risk: kernels that impute a model's probability to every entry."""
+"""The dense term of the doubly robust risk: backends that impute a model's probability to every entry."""
 
 import tracemalloc
 
@@ -19,9 +19,9 @@ from reference import (
     observations_of,
     random_factors,
     random_matrix,
-    unpack,
 )
-from tribit.backends import make_kernel, tiles
+from tribit.backends import make_backend, tiles
+from tribit.backends.base import FixedFactor
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
@@ -66,8 +66,8 @@ def case(A, link, share, power=0.0, other=None):
     return risk, exact
 
 
-def kernel_of(A, link, risk, dtype="float64", n_jobs=1):
-    return make_kernel(observations_of(A), link, risk, dtype=dtype, n_jobs=n_jobs)
+def backend_of(A, link, risk, dtype="float64", n_jobs=1):
+    return make_backend(observations_of(A), link, risk, dtype=dtype, n_jobs=n_jobs)
 
 
 def assert_near(got, expected, tolerance=1e-10):
@@ -82,26 +82,27 @@ def assert_near(got, expected, tolerance=1e-10):
 def test_value_gradients_and_models_are_those_of_the_dense_formula(A, link, share, power):
     P, Q = random_factors(A.shape, K)
     risk, exact = case(A, link, share, power)
-    kernel = kernel_of(A, link, risk)
-    value, in_P, in_Q = kernel.gradient(P, Q)
+    backend = backend_of(A, link, risk)
+    value, in_P, in_Q = backend.gradient(P, Q)
     size = exact.size(P @ Q.T)
     assert value == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
-    assert kernel.value(P, Q) == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
+    assert backend.value(P, Q) == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected)
-    for panel in kernel.panels(Q):
+    against = FixedFactor(Q, backend.dtype)
+    for panel in (backend.panel(number, against) for number in range(backend.n_panels)):
         model = panel.models(P[panel.rows], K - 1, exact=True, value=True)
         assert_near(model.values, exact.row_values(P, Q)[panel.rows], 1e-9)
         assert_near(model.gradients, exact.gradients(P, Q)[0][panel.rows, : K - 1], 1e-9)
         curvatures = exact.row_curvatures(P, Q, K - 1)[panel.rows]
-        assert_near(unpack(model.packed, K - 1), curvatures)
-        if not kernel.bounded:
+        assert_near(model.curvatures, curvatures)
+        if not backend.bounded:
             continue
         bound = panel.models(P[panel.rows], K - 1, exact=False, value=False)
         assert_near(bound.gradients, model.gradients)
         assert bound.tightness == pytest.approx(model.tightness)
-        least = np.linalg.eigvalsh(unpack(bound.packed, K - 1) - curvatures)[:, 0]
-        assert np.all(least >= -1e-12 * np.abs(bound.packed).max())
+        least = np.linalg.eigvalsh(bound.curvatures - curvatures)[:, 0]
+        assert np.all(least >= -1e-12 * np.abs(bound.curvatures).max())
 
 
 @pytest.mark.parametrize("other", [Logistic(0.7), SOME_LINKS[1]], ids=link_id)
@@ -110,19 +111,19 @@ def test_the_imputed_model_may_have_a_link_of_its_own(link, other):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
     risk, exact = case(A, link, 0.3, other=other)
-    value, in_P, _ = kernel_of(A, link, risk).gradient(P, Q)
+    value, in_P, _ = backend_of(A, link, risk).gradient(P, Q)
     assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
     assert_near(in_P, exact.gradients(P, Q)[0])
 
 
 @some_links
 @pytest.mark.usefixtures("pieces")
-def test_the_transposed_kernel_exchanges_the_imputed_too(link):
+def test_the_transposed_backend_exchanges_the_imputed_too(link):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
     risk, exact = case(A, link, 0.3)
-    kernel = kernel_of(A, link, risk).transposed
-    value, in_Q, in_P = kernel.gradient(Q, P)
+    backend = backend_of(A, link, risk).transposed
+    value, in_Q, in_P = backend.gradient(Q, P)
     assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected)
@@ -131,9 +132,10 @@ def test_the_transposed_kernel_exchanges_the_imputed_too(link):
 def test_tightness_is_the_mean_share_of_the_logistic_bound():
     A, link = MATRICES["equal"], Logistic(1.5)
     P, Q = random_factors(A.shape, K)
-    kernel = kernel_of(A, link, case(A, link, 0.3)[0])
+    backend = backend_of(A, link, case(A, link, 0.3)[0])
     f = link.probability(P @ Q.T)
-    (panel,) = kernel.panels(Q)
+    assert backend.n_panels == 1
+    panel = backend.panel(0, FixedFactor(Q, backend.dtype))
     for exact in (True, False):
         got = panel.models(P, K, exact=exact, value=False).tightness
         assert got == pytest.approx(np.mean(4 * f * (1 - f)))
@@ -145,7 +147,7 @@ def test_float32_is_near_the_dense_formula(shape, link):
     A = random_matrix(shape, observed=0.1, gaps=True)
     P, Q = random_factors(shape, K, size=0.5)
     risk, exact = case(A, link, 0.3)
-    value, in_P, in_Q = kernel_of(A, link, risk, "float32").gradient(P, Q)
+    value, in_P, in_Q = backend_of(A, link, risk, "float32").gradient(P, Q)
     assert abs(value - exact.value(P, Q)) <= 1e-5 * exact.size(P @ Q.T)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected, 1e-5)
@@ -157,7 +159,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch, dtype):
     A = random_matrix((41, 30))
     P, Q = random_factors(A.shape, K)
     risk, _ = case(A, Logistic(), 0.3)
-    one, two = (kernel_of(A, Logistic(), risk, dtype, n_jobs).gradient(P, Q) for n_jobs in (1, 3))
+    one, two = (backend_of(A, Logistic(), risk, dtype, n_jobs).gradient(P, Q) for n_jobs in (1, 3))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -168,7 +170,7 @@ def test_huge_entries_stay_finite(link, size):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K, size=np.sqrt(size))
     risk, exact = case(A, link, 0.3)
-    value, in_P, _ = kernel_of(A, link, risk).gradient(P, Q)
+    value, in_P, _ = backend_of(A, link, risk).gradient(P, Q)
     assert value == pytest.approx(exact.value(P, Q), abs=1e-10 * exact.size(P @ Q.T))
     assert_near(in_P, exact.gradients(P, Q)[0], 1e-9)
 
@@ -190,14 +192,14 @@ def test_the_gradient_of_an_objective_is_that_of_its_value(link, kind):
     assert got == pytest.approx(slope, rel=1e-7)
 
 
-def test_the_sparse_kernel_weighs_entries():
+def test_the_sparse_backend_weighs_entries():
     A, link = random_matrix((9, 7), gaps=True), Logistic()
     P, Q = random_factors(A.shape, K)
     model = RhoByEntry(A.shape)
     w = inverse_weights(A, 1 - model.dense, 1.0)
     exact = Reference.of_weights(link, w * (A == 1), w * (A == -1))
-    kernel = kernel_of(A, link, Risk(1, 0, 0, model, inverse_power=1.0))
-    value, in_P, in_Q = kernel.gradient(P, Q)
+    backend = backend_of(A, link, Risk(1, 0, 0, model, inverse_power=1.0))
+    value, in_P, in_Q = backend.gradient(P, Q)
     assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected)

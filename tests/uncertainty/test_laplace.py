@@ -91,7 +91,7 @@ def test_row_curvature_is_the_second_difference_of_the_objective(monkeypatch):
         plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
         places = seen.rows, seen.columns, plus, minus
         monkeypatch.setattr(side_module, "_spread", lambda *_: None)  # the curvature alone
-        side = side_module.normal_side(objective, objective.kernel, factors, places, None)
+        side = side_module.normal_side(objective, objective.backend, factors, places, None)
         H = np.linalg.inv(side.covariances(np.array([3]))[0])
         step = 1e-3
 

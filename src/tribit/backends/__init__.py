@@ -1,36 +1,51 @@
-"""Kernels: exact sums over all d1 x d2 entries of ``X = P Q'``, which are never stored.
+"""Backends: exact sums over all d1 x d2 entries of ``X = P Q'``, which are never stored.
 
-A kernel knows one risk on one set of observations. ``P`` and ``Q`` are factors with any intercepts already
-appended as columns. :func:`make_kernel` picks tiles when unobserved entries count and a sparse pass when
-they do not; both give the same numbers as the plain dense formula.
+A backend knows one risk on one set of observations. ``P`` and ``Q`` are factors with any intercepts already
+appended as columns. :func:`make_backend` picks the first of ``BACKENDS`` on the device asked for that takes the risk:
+tiles where unobserved entries count and the observed entries alone where they do not. All give the same numbers as the
+plain dense formula, up to rounding.
 """
 
 from __future__ import annotations
 
-from tribit.backends.base import Kernel, Panel
+from tribit.backends.base import Backend, Panel
 from tribit.backends.forms import make_form
-from tribit.backends.sparse import SparseKernel
-from tribit.backends.tiles import TileKernel
+from tribit.backends.sparse import SparseBackend
+from tribit.backends.tiles import TileBackend
+from tribit.checks import check_choice
 from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 
-KERNELS: dict[str, type[Kernel]] = {"tiles": TileKernel, "sparse": SparseKernel}
+#: Every backend, by name; the first one of a device that takes a risk is used.
+BACKENDS: dict[str, type[Backend]] = {"tiles": TileBackend, "sparse": SparseBackend}
 
-__all__ = ["KERNELS", "Kernel", "Panel", "SparseKernel", "TileKernel", "make_kernel"]
+__all__ = ["BACKENDS", "Backend", "Panel", "SparseBackend", "TileBackend", "make_backend"]
 
 
-def make_kernel(
-    observations: Observations, link: Link, risk: Risk, *, dtype: str, n_jobs: int
-) -> Kernel:
-    """Return the kernel for a risk: tiles over every entry, or the observed entries alone."""
-    form = make_form(link, risk)
+def make_backend(
+    observations: Observations,
+    link: Link,
+    risk: Risk,
+    *,
+    dtype: str,
+    n_jobs: int,
+    device: str = "cpu",
+) -> Backend:
+    """Return the backend for a risk on a device."""
+    check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
+    here = (kind for kind in BACKENDS.values() if kind.device == device and kind.takes(risk))
+    kind = next(here, None)
+    if kind is None:
+        raise InvalidInputError(
+            f"No backend on device {device!r} takes this risk; use device='cpu'."
+        )
     if risk.imputed is not None:
         risk.imputed.check_shape(observations.shape)
     plus, minus = risk.observed_weights(
         observations.labels, observations.rows, observations.columns
     )
-    if not risk.unobserved:
-        return SparseKernel.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
-    kernel = TileKernel.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
-    return kernel if risk.imputed is None else kernel.impute(risk.imputed)
+    form = make_form(link, risk)
+    backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+    return backend if risk.imputed is None else backend.impute(risk.imputed)

@@ -1,10 +1,10 @@
-"""What the kernels share: the interface, and products of columns."""
+"""The interface of a backend, what all of them share, and products of columns."""
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from tribit.backends.forms import Form
 from tribit.backends.layout import Layout, layouts
+from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
+from tribit.model.imputation import Imputation
+from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
@@ -30,21 +33,29 @@ PRODUCTS_BYTES = 64 * 2**20
 class RowModels:
     """A quadratic model of the risk of each row, at the row's current place.
 
-    ``values`` are NaN where not asked for. ``packed`` holds the upper triangles of the curvatures, by rows: exact
-    ones, ``sum_j max(l''_ij, 0) q_j q_j'``, or upper bounds of them. ``tightness`` is the mean over all entries
+    ``values`` are NaN where not asked for. ``curvatures``, one square matrix a row, are exact ones,
+    ``sum_j max(l''_ij, 0) q_j q_j'``, or upper bounds of them. ``tightness`` is the mean over all entries
     of curvature / bound, 1 where no bound is known.
     """
 
     values: Array
     gradients: Array
-    packed: Array
+    curvatures: Array
     tightness: float = 1.0
 
 
 class Panel(Protocol):
-    """A run of rows of P against all of Q: the unit of work of one thread."""
+    """Some rows of P against all of Q: the unit of work of one thread."""
 
-    rows: slice
+    @property
+    def rows(self) -> slice | Places:
+        """Which rows, as an index into P."""
+        ...
+
+    @property
+    def height(self) -> int:
+        """How many rows."""
+        ...
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64, at ``P`` for these rows."""
@@ -55,11 +66,18 @@ class Panel(Protocol):
         ...
 
 
-class Kernel(ABC):
-    """Exact sums of one risk over all entries of ``X = P Q'``.
+class Backend(ABC):
+    """Exact sums of one risk over all entries of ``X = P Q'``, on one device.
 
-    ``side`` and ``other`` hold the observed entries by rows and by columns, as the kernel wants them.
+    A backend gives the value and the gradient of the risk, a half-sweep over the rows of P, and the largest entry.
+    The half-sweep and the value are written once here, over panels of rows; a device with better ways overrides them.
+    ``side`` and ``other`` hold the observed entries by rows and by columns, as the backend wants them.
     """
+
+    #: Where it computes; see :func:`tribit.backends.make_backend`.
+    device: ClassVar[str] = "cpu"
+    #: How the entries are ordered.
+    layout: ClassVar[type[Layout]]
 
     def __init__(
         self, side: Any, other: Any, form: Form, dtype: np.dtype[Any], n_jobs: int
@@ -67,6 +85,11 @@ class Kernel(ABC):
         self.side, self.other, self.form = side, other, form
         self.shape: tuple[int, int] = side.shape
         self.dtype, self.n_jobs = dtype, n_jobs
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether the backend can sum this risk."""
 
     @classmethod
     def build(
@@ -79,7 +102,7 @@ class Kernel(ABC):
         dtype: str,
         n_jobs: int,
     ) -> Self:
-        """Return the kernel of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
         kind = np.dtype(dtype)
         a, b = form.weights(plus, minus)
         weights = a.astype(kind), b.astype(kind)
@@ -88,9 +111,6 @@ class Kernel(ABC):
             cls.arrange(layout, weights, bounds) for layout in layouts(cls.layout, observations)
         )
         return cls(side, other, form, kind, n_jobs)
-
-    #: How the entries are ordered.
-    layout: ClassVar[type[Layout]]
 
     @classmethod
     @abstractmethod
@@ -107,22 +127,34 @@ class Kernel(ABC):
     def bounded(self) -> bool:
         """Whether ``models`` knows upper bounds of the curvature."""
 
+    @property
     @abstractmethod
-    def panels(self, Q: Array) -> Sequence[Panel]:
-        """Return the panels of rows against a fixed ``Q``; their number does not depend on threads."""
+    def n_panels(self) -> int:
+        """The number of panels of rows; it does not depend on threads."""
+
+    @abstractmethod
+    def panel(self, number: int, against: FixedFactor) -> Panel:
+        """Return one panel of rows against a fixed Q."""
 
     @abstractmethod
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
 
+    def half_sweep(
+        self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every row of P to the minimiser of its own model, Q fixed (:func:`tribit.backends.rows.half_sweep`)."""
+        return half_sweep(self, P, Q, problem, state, value=value)
+
+    def impute(self, imputation: Imputation) -> Self:
+        """Return the backend with a model's probabilities in the dense term, for a form that expects them."""
+        raise NotImplementedError(f"{type(self).__name__} has no dense term.")
+
     def value(self, P: Array, Q: Array) -> float:
         """Return the risk in float64."""
         P = np.asarray(P, dtype=self.dtype)
-        return float(
-            sum(
-                float(np.sum(values))
-                for values in self.map(lambda panel: panel.values(P[panel.rows]), self.panels(Q))
-            )
+        return sum(
+            self.map_panels(lambda panel: float(np.sum(panel.values(P[panel.rows]))), Q), 0.0
         )
 
     def largest(self, P: Array, Q: Array) -> float:
@@ -141,6 +173,11 @@ class Kernel(ABC):
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a function to each item on ``n_jobs`` threads; results come in the order of the items."""
         return ordered_map(function, items, self.n_jobs)
+
+    def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
+        """Apply a function to each panel against Q; a panel is made where it is worked on and then let go."""
+        against = FixedFactor(Q, self.dtype)
+        return self.map(lambda number: function(self.panel(number, against)), range(self.n_panels))
 
 
 class FixedFactor:
@@ -183,6 +220,15 @@ class ColumnProducts:
     def block(self, columns: slice) -> Array:
         """Return the products for a run of columns of X."""
         return self._of(self.Q[columns]) if self.kept is None else self.kept[columns]
+
+    def unpacked(self, packed: Array) -> Array:
+        """Return symmetric matrices from their upper triangles, by rows."""
+        free = self.Q.shape[1]
+        full = np.empty((packed.shape[0], free, free))
+        left, right = self.pairs
+        full[:, left, right] = packed
+        full[:, right, left] = packed
+        return full
 
     def _of(self, Q: Array) -> Array:
         left, right = self.pairs

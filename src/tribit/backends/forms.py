@@ -31,7 +31,7 @@ Weight: TypeAlias = float | Array
 
 
 class Form(Protocol):
-    """What a kernel asks of a link under given weights; see the module's formulae."""
+    """What a backend asks of a link under given weights; see the module's formulae."""
 
     scale: float
     unit: float

@@ -48,3 +48,12 @@ def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     if known is not None:
         known[kind] = made
     return made
+
+
+def stable_order(values: Places) -> Places:
+    """Return the stable order of numbers >= 0, by digits of 16 bits: for these NumPy has a radix sort."""
+    if values.max(initial=0) >= 2**32:
+        return np.argsort(values, kind="stable")
+    order = np.argsort((values & 0xFFFF).astype(np.uint16), kind="stable")
+    high = (values >> 16).astype(np.uint16)
+    return order[np.argsort(high[order], kind="stable")] if high.any() else order

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends import Kernel, make_kernel
+from tribit.backends import Backend, make_backend
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
@@ -36,7 +36,7 @@ def check_dtype(dtype: Any) -> str:
 
 
 class Objective:
-    """Value and gradients of a penalised risk, through a kernel.
+    """Value and gradients of a penalised risk, through a backend.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ class Objective:
         self.ridge, self.intercept = Ridge(l2), intercept
         self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
         self.intercept_bound = intercept_bound
-        self.kernel: Kernel = make_kernel(
+        self.backend: Backend = make_backend(
             observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
         )
 
     def in_float64(self) -> Objective:
         """Return the same objective in float64 arithmetic: the numbers that are reported."""
-        if self.kernel.dtype == np.float64:
+        if self.backend.dtype == np.float64:
             return self
         return Objective(
             self.observations,
@@ -94,7 +94,7 @@ class Objective:
             intercept=self.intercept,
             intercept_bound=self.intercept_bound,
             dtype="float64",
-            n_jobs=self.kernel.n_jobs,
+            n_jobs=self.backend.n_jobs,
         )
 
     @property
@@ -153,7 +153,7 @@ class Objective:
     def risk_value(self, factors: Factors) -> float:
         """Return the risk alone, without the ridge."""
         with single_threaded_blas():
-            return self.kernel.value(*self.product(factors))
+            return self.backend.value(*self.product(factors))
 
     def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
         """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
@@ -201,7 +201,7 @@ class Objective:
     def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
         """Return the risk alone (NaN unless ``value``) and its gradient."""
         with single_threaded_blas():
-            total, in_P, in_Q = self.kernel.gradient(*self.product(factors), value=value)
+            total, in_P, in_Q = self.backend.gradient(*self.product(factors), value=value)
         k = factors.rank
         if self.intercept:
             # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.

@@ -1,90 +1,115 @@
 """The pass over the observed entries alone: all there is when the risk gives the others no weight.
 
-Entries are kept by rows and by columns; sums over a row are sparse matrix products with factors of Q.
+Rows of like length are padded to one length and make a batch: a batch is a few dense products over arrays of shape
+(rows, length, columns of Q), whatever the sparsity, and its gathered rows of Q stay in cache between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from tribit.backends.base import ColumnProducts, FixedFactor, Kernel, Places, RowModels
+from tribit.backends.base import Backend, FixedFactor, Places, RowModels
+from tribit.backends.layout import stable_order
+from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
-#: A panel ends after about this many entries (their factors stay in cache) or this many rows.
+#: Entries in a batch, about: their rows of Q stay in a core's cache.
 ENTRIES = 16384
-ROWS = 1024
+#: Share of padding that a batch may have, and the number of padded entries that costs less than one more batch.
+PADDING, SPARE = 0.08, 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of like length, by their entries.
+
+    Attributes
+    ----------
+    rows : array of shape (n,)
+        The rows of the matrix.
+    columns : array of shape (n, length)
+        The column of each entry, 0 where a row is padded.
+    entries : array of shape (n, length)
+        Which of the observed entries it is; their number, one beyond the last, where a row is padded.
+    """
+
+    rows: Places
+    columns: Places
+    entries: Places
 
 
 class RowLayout:
-    """The observed entries of one orientation, by rows, cut into panels."""
+    """The observed entries of one orientation, in batches of rows of like length."""
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
-        self.shape = shape
-        self.order = np.lexsort((columns, rows))
-        counts = np.bincount(rows, minlength=shape[0])
-        self.offsets = np.concatenate([[0], np.cumsum(counts)])
+        self.shape, self.n_entries = shape, rows.size
         # 32-bit places where they fit: half the memory traffic of every gather.
-        place = np.int32 if max(*shape, rows.size) < 2**31 else np.int64
-        self.columns: Places = columns[self.order].astype(place)
-        self.rows: Places = rows[self.order].astype(place)
-        self.panels = _cut(self.offsets)
+        place = np.int32 if max(*shape, rows.size + 1) < 2**31 else np.int64
+        order = stable_order(rows).astype(place)
+        counts = np.bincount(rows, minlength=shape[0])
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        by_length = stable_order(counts).astype(place)
+        self.batches = []
+        for start, stop in _cut(counts[by_length]):
+            here = np.sort(by_length[start:stop])
+            steps = np.arange(counts[here].max(initial=0))
+            inside = steps < counts[here, None]
+            entries = np.full(inside.shape, rows.size, dtype=place)
+            entries[inside] = order[(offsets[here, None] + steps)[inside]]
+            own = np.zeros(inside.shape, dtype=place)
+            own[inside] = columns[entries[inside]]
+            self.batches.append(Batch(here, own, entries))
+
+
+def _cut(lengths: Places) -> list[tuple[int, int]]:
+    """Cut rows, sorted by length, into batches of about ``ENTRIES`` entries with little padding."""
+    cuts = []
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    stop = lengths.size
+    while stop:
+        # From the longest row down: how many rows fit, and how many cost little padding.
+        longest = int(lengths[stop - 1])
+        most = min(stop, max(1, ENTRIES // max(longest, 1)), ENTRIES)
+        rows = np.arange(1, most + 1)
+        held = ends[stop] - ends[stop - rows]
+        padded = longest * rows - held
+        fits = padded <= np.maximum(PADDING * held, SPARE)
+        # Padding grows with every shorter row: the first that costs too much ends the batch.
+        count = int(np.argmin(fits)) if not fits.all() else most
+        cuts.append((stop - count, stop))
+        stop -= count
+    return cuts
 
 
 class _Side:
-    """The observed entries of one orientation with their weights."""
+    """The batches of one orientation with the weights of their entries."""
 
     def __init__(self, layout: RowLayout, weights: tuple[Array, Array]) -> None:
-        self.shape, self.panels = layout.shape, layout.panels
-        self.order, self.offsets = layout.order, layout.offsets
-        self.rows, self.columns = layout.rows, layout.columns
-        self.weights = weights[0][self.order], weights[1][self.order]
-
-    def weights_of(self, entries: slice) -> tuple[Array, Array]:
-        """Return the correction weights of a run of entries."""
-        return self.weights[0][entries], self.weights[1][entries]
-
-    def matrix(self, rows: slice, weights: Array) -> csr_array:
-        """Return the observed entries of some rows as a sparse matrix with the given weights."""
-        offsets = self.offsets[rows.start : rows.stop + 1]
-        columns = self.columns[offsets[0] : offsets[-1]]
-        shape = (rows.stop - rows.start, self.shape[1])
-        return csr_array((weights, columns, offsets - offsets[0]), shape=shape)
-
-
-def _cut(offsets: NDArray[np.integer[Any]]) -> list[slice]:
-    """Cut the rows into panels of about ``ENTRIES`` entries and at most ``ROWS`` rows."""
-    panels: list[slice] = []
-    start, last = 0, offsets.size - 1
-    while start < last:
-        full = int(np.searchsorted(offsets, offsets[start] + ENTRIES, side="right")) - 1
-        stop = min(max(full, start + 1), start + ROWS, last)
-        panels.append(slice(start, stop))
-        start = stop
-    return panels
+        self.shape, self.batches, self.n_entries = layout.shape, layout.batches, layout.n_entries
+        # One more entry, of weight 0, stands for the padding.
+        a, b = (np.append(each, each.dtype.type(0)) for each in weights)
+        self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
 
 
 class SparsePanel:
-    """Some rows of P against all of Q, at the observed entries only."""
+    """The rows of one batch against all of Q, at the observed entries only."""
 
-    def __init__(self, kernel: SparseKernel, rows: slice, against: FixedFactor) -> None:
-        self.kernel, self.rows, self.against = kernel, rows, against
-        offsets = kernel.side.offsets
-        self.entries = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
+    def __init__(self, backend: SparseBackend, number: int, against: FixedFactor) -> None:
+        self.backend = backend
+        batch = backend.side.batches[number]
+        self.rows, self.height = batch.rows, batch.rows.size
+        self.weights = backend.side.weights[number]
+        self.q: Array = np.take(against.Q, batch.columns, axis=0)
 
     def predictors(self, P: Array) -> Array:
-        """Return ``z = scale x`` at the panel's entries."""
-        side = self.kernel.side
-        left = np.take(P, side.rows[self.entries] - self.rows.start, axis=0)
-        right = np.take(self.against.Q, side.columns[self.entries], axis=0)
-        z = np.einsum("ij,ij->i", left, right)
-        z *= self.kernel.dtype.type(self.kernel.form.scale)
-        return np.asarray(z)
+        """Return ``z = scale x`` at the entries of the batch."""
+        scaled = P * self.backend.dtype.type(self.backend.form.scale)
+        return np.asarray(np.matmul(self.q, scaled[:, :, None])[:, :, 0])
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
@@ -92,60 +117,41 @@ class SparsePanel:
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
         """Return value, gradient and exact curvature of each row: bounds would cost as much."""
-        z = self.predictors(P)
-        first, second = self._corrections(z, curvature=True)
-        products = self.against.products(free)
-        form, side = self.kernel.form, self.kernel.side
-        gradient = side.matrix(self.rows, first) @ products.Q
+        form, z, q = self.backend.form, self.predictors(P), self.q[:, :, :free]
+        first, second = form.correct(z, *self.weights, True)
         bend = np.maximum(0.0 if second is None else second, 0).astype(first.dtype)
-        if products.kept is not None:
-            packed = side.matrix(self.rows, bend) @ products.kept
-        else:
-            packed = self._row_by_row(bend, products)
+        gradients = np.matmul(first[:, None, :], q)[:, 0]
+        curvatures = np.matmul((q * bend[:, :, None]).transpose(0, 2, 1), q)
         return RowModels(
-            self._row_sums(z),
-            gradient.astype(np.float64) * (form.unit * form.slope),
-            packed.astype(np.float64) * (form.unit * form.slope**2),
+            self._row_sums(z) if value else np.full(self.height, np.nan),
+            gradients.astype(np.float64) * (form.unit * form.slope),
+            curvatures.astype(np.float64) * (form.unit * form.slope**2),
         )
 
-    def first(self, P: Array, *, value: bool) -> tuple[float, Array]:
-        """Return the panel's value and ``first_out`` at its entries."""
+    def first(self, P: Array, *, value: bool) -> tuple[float, Array, Array]:
+        """Return the value of the batch, ``first_out`` at its entries, and its sums times q."""
         z = self.predictors(P)
         total = float(np.sum(self._row_sums(z))) if value else 0.0
-        return total, self._corrections(z, curvature=False)[0]
-
-    def _row_by_row(self, bend: Array, products: ColumnProducts) -> Array:
-        """Return packed curvatures one row at a time: for ranks whose products would not fit memory."""
-        side = self.kernel.side
-        packed = np.empty((self.rows.stop - self.rows.start, products.width), dtype=bend.dtype)
-        for local, row in enumerate(range(self.rows.start, self.rows.stop)):
-            entries = slice(int(side.offsets[row]), int(side.offsets[row + 1]))
-            Q = products.Q[side.columns[entries]]
-            weights = bend[entries.start - self.entries.start : entries.stop - self.entries.start]
-            packed[local] = ((Q.T * weights) @ Q)[products.pairs]
-        return packed
-
-    def _corrections(self, z: Array, *, curvature: bool) -> tuple[Array, Array | None]:
-        side = self.kernel.side
-        return self.kernel.form.correct(z, *side.weights_of(self.entries), curvature)
+        first = self.backend.form.correct(z, *self.weights, False)[0]
+        return total, first, np.matmul(first[:, None, :], self.q)[:, 0]
 
     def _row_sums(self, z: Array) -> Array:
-        side = self.kernel.side
-        values = self.kernel.form.correct_value(z, *side.weights_of(self.entries))
-        local = side.rows[self.entries] - self.rows.start
-        return np.asarray(
-            np.bincount(local, values, minlength=self.rows.stop - self.rows.start), dtype=np.float64
-        )
+        values = self.backend.form.correct_value(z, *self.weights)
+        return np.asarray(np.sum(values, axis=1, dtype=np.float64))
 
 
-class SparseKernel(Kernel):
+class SparseBackend(Backend):
     """Sums over the observed entries, for risks that give the unobserved ones no weight."""
 
     side: _Side
     other: _Side
     bounded = False
+    layout: ClassVar = RowLayout
 
-    layout = RowLayout
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether unobserved entries have no weight."""
+        return not risk.unobserved
 
     @classmethod
     def arrange(
@@ -157,32 +163,37 @@ class SparseKernel(Kernel):
         """Put the weights of the observed entries in order."""
         return _Side(layout, weights)
 
-    def panels(self, Q: Array) -> Sequence[SparsePanel]:
-        """Return panels of rows, cut by their number of entries, against a fixed Q."""
-        against = FixedFactor(Q, self.dtype)
-        return [SparsePanel(self, rows, against) for rows in self.side.panels]
+    @property
+    def n_panels(self) -> int:
+        """The number of batches."""
+        return len(self.side.batches)
+
+    def panel(self, number: int, against: FixedFactor) -> SparsePanel:
+        """Return a batch of rows against a fixed Q."""
+        return SparsePanel(self, number, against)
 
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         P = np.ascontiguousarray(P, dtype=self.dtype)
-        Q = np.ascontiguousarray(Q, dtype=self.dtype)
-        derivatives = np.empty(self.side.rows.size, dtype=self.dtype)
+        against = FixedFactor(Q, self.dtype)
+        in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
+        # The last place is that of the padding.
+        derivatives = np.zeros(self.side.n_entries + 1, dtype=self.dtype)
 
-        def by_rows(panel: SparsePanel) -> tuple[float, Array]:
-            total, first = panel.first(P[panel.rows], value=value)
-            derivatives[self.side.order[panel.entries]] = first
-            return total, self.side.matrix(panel.rows, first) @ Q
+        def by_rows(number: int) -> float:
+            panel = self.panel(number, against)
+            total, first, sums = panel.first(P[panel.rows], value=value)
+            derivatives[self.side.batches[number].entries] = first
+            in_P[panel.rows] = sums
+            return total
 
-        def by_columns(rows: slice) -> Array:
-            entries = slice(int(self.other.offsets[rows.start]), int(self.other.offsets[rows.stop]))
-            first = derivatives[self.other.order[entries]]
-            return np.asarray(self.other.matrix(rows, first) @ P)
+        def by_columns(batch: Batch) -> None:
+            first = derivatives[batch.entries]
+            q = np.take(P, batch.columns, axis=0)
+            in_Q[batch.rows] = np.matmul(first[:, None, :], q)[:, 0]
 
-        totals, in_P = zip(*self.map(by_rows, self.panels(Q)), strict=True)
-        in_Q = list(self.map(by_columns, self.other.panels))
+        total = float(sum(self.map(by_rows, range(self.n_panels))))
+        for _ in self.map(by_columns, self.other.batches):
+            pass
         unit = self.form.unit * self.form.slope
-        return (
-            float(sum(totals)) if value else float("nan"),
-            np.concatenate(in_P).astype(np.float64) * unit,
-            np.concatenate(in_Q).astype(np.float64) * unit,
-        )
+        return (total if value else float("nan")), in_P * unit, in_Q * unit

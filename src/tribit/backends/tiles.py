@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tribit.backends.base import FixedFactor, Kernel, Places, RowModels
+from tribit.backends.base import Backend, FixedFactor, Places, RowModels
 from tribit.backends.forms import Form
+from tribit.backends.layout import stable_order
 from tribit.errors import InvalidInputError
 from tribit.model.imputation import Imputation, Leans
+from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
@@ -36,7 +38,7 @@ class TileLayout:
         self.tiles = -(-shape[1] // TILE)
         panels = -(-shape[0] // TILE)
         tile = (rows // TILE) * self.tiles + columns // TILE
-        self.order = order = np.argsort(tile, kind="stable")
+        self.order = order = stable_order(tile)
         counts = np.bincount(tile, minlength=panels * self.tiles)
         self.offsets: list[int] = np.concatenate([[0], np.cumsum(counts)]).tolist()
         left = (columns[order] // TILE) * TILE
@@ -73,9 +75,10 @@ class _Side:
 class TilePanel:
     """Up to 256 rows of P against all of Q."""
 
-    def __init__(self, kernel: TileKernel, number: int, against: FixedFactor) -> None:
-        self.kernel, self.number, self.against = kernel, number, against
-        self.rows = slice(number * TILE, min((number + 1) * TILE, kernel.shape[0]))
+    def __init__(self, backend: TileBackend, number: int, against: FixedFactor) -> None:
+        self.backend, self.number, self.against = backend, number, against
+        self.rows = slice(number * TILE, min((number + 1) * TILE, backend.shape[0]))
+        self.height = self.rows.stop - self.rows.start
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
@@ -83,14 +86,14 @@ class TilePanel:
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
         """Return a quadratic model of each row in its first ``free`` columns."""
-        if exact or not self.kernel.bounded:
+        if exact or not self.backend.bounded:
             return self._visit(P, free=free, value=value, curvature=True)
         products = self.against.products(free)
         model = self._visit(P, free=free, value=value)
         # The bound of the dense term is the same for every row; observed entries add theirs.
-        dense = self.kernel.form.dense_bound * products.sums
-        observed = self.kernel.side.bounds[self.number] @ products.all
-        return replace(model, packed=dense + observed)
+        dense = self.backend.form.dense_bound * products.sums
+        observed = self.backend.side.bounds[self.number] @ products.all
+        return replace(model, curvatures=products.unpacked(dense + observed))
 
     def gradient(self, P: Array, columns: Array, *, value: bool) -> tuple[float, Array]:
         """Return the panel's value and gradient in P, and add ``first_out' P`` to ``columns``."""
@@ -107,21 +110,21 @@ class TilePanel:
         columns: Array | None = None,
     ) -> RowModels:
         """Visit the panel's tiles once and sum what is asked for, in float64."""
-        kernel, form, against = self.kernel, self.kernel.form, self.against
-        side, Q = kernel.side, against.Q
-        scaled = P * kernel.dtype.type(form.scale)
+        backend, form, against = self.backend, self.backend.form, self.against
+        side, Q = backend.side, against.Q
+        scaled = P * backend.dtype.type(form.scale)
         products = against.products(free) if curvature else None
         values = np.full(P.shape[0], 0.0 if value else np.nan)
         first = np.zeros((P.shape[0], free))
         packed = np.zeros((P.shape[0], products.width if products else 0))
         slack = 0.0
         offsets = side.offsets[self.number * side.tiles : (self.number + 1) * side.tiles + 1]
-        seen = np.empty(offsets[-1] - offsets[0], dtype=kernel.dtype)
+        seen = np.empty(offsets[-1] - offsets[0], dtype=backend.dtype)
         width = 0
-        for tile, (block, Q_tile) in enumerate(kernel.blocks(Q)):
+        for tile, (block, Q_tile) in enumerate(backend.blocks(Q)):
             if Q_tile.shape[0] != width:  # the first tile, and the last where it is narrower
                 width = Q_tile.shape[0]
-                z, out, second, spare = kernel.buffers(P.shape[0], width)
+                z, out, second, spare = backend.buffers(P.shape[0], width)
                 flat = z.reshape(-1)
             np.matmul(scaled, Q_tile.T, out=z)
             here = slice(offsets[tile], offsets[tile + 1])
@@ -131,7 +134,7 @@ class TilePanel:
             form.apply(z, out if value else None, second if curvature else None, spare, lean)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
-                values += out @ kernel.ones[:width]
+                values += out @ backend.ones[:width]
             if not free:
                 continue
             if columns is None:
@@ -156,10 +159,11 @@ class TilePanel:
         first *= form.unit * form.slope
         first += form.first_constant * against.column_sums[:free]
         packed *= form.unit * form.slope**2
-        return RowModels(values, first, packed, 1.0 - slack / (P.shape[0] * Q.shape[0]))
+        curvatures = packed if products is None else products.unpacked(packed)
+        return RowModels(values, first, curvatures, 1.0 - slack / (P.shape[0] * Q.shape[0]))
 
 
-class TileKernel(Kernel):
+class TileBackend(Backend):
     """Sums over all entries: the risk's dense term and its observed corrections, by tiles."""
 
     side: _Side
@@ -170,13 +174,18 @@ class TileKernel(Kernel):
     ) -> None:
         if form.dense_bound == 0.0:
             raise InvalidInputError(
-                "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse kernel."
+                "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse backend."
             )
         super().__init__(side, other, form, dtype, n_jobs)
         self.ones = np.ones(TILE, dtype=dtype)
         self._local = threading.local()
 
     layout = TileLayout
+
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether unobserved entries count."""
+        return bool(risk.unobserved)
 
     @classmethod
     def arrange(
@@ -186,7 +195,7 @@ class TileKernel(Kernel):
         return _Side(layout, weights, bounds)
 
     def impute(self, imputation: Imputation) -> Self:
-        """Return the kernel with a model's probabilities in the dense term, for a form that expects them."""
+        """Return the backend with a model's probabilities in the dense term, for a form that expects them."""
         self.side.leans, self.other.leans = imputation.leans(self.dtype)
         return self
 
@@ -195,15 +204,20 @@ class TileKernel(Kernel):
         """Whether the form knows upper bounds of the curvature."""
         return self.form.bounded
 
-    def panels(self, Q: Array) -> Sequence[TilePanel]:
-        """Return panels of 256 rows against a fixed Q."""
-        against = FixedFactor(Q, self.dtype)
-        return [TilePanel(self, number, against) for number in range(-(-self.shape[0] // TILE))]
+    @property
+    def n_panels(self) -> int:
+        """The number of panels of 256 rows."""
+        return -(-self.shape[0] // TILE)
+
+    def panel(self, number: int, against: FixedFactor) -> TilePanel:
+        """Return 256 rows against a fixed Q."""
+        return TilePanel(self, number, against)
 
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         P = np.ascontiguousarray(P, dtype=self.dtype)
-        panels = self.panels(Q)
+        against = FixedFactor(Q, self.dtype)
+        panels = [self.panel(number, against) for number in range(self.n_panels)]
         in_P = np.empty(P.shape)
         in_Q = np.zeros((self.shape[1], P.shape[1]))
         groups = [panels[start : start + GROUP] for start in range(0, len(panels), GROUP)]

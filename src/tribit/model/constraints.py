@@ -123,7 +123,7 @@ class EntryBound:
         """Scale both factors by ``sqrt(alpha / max|X|)`` when ``max|X| > alpha``.
 
         This is the paper's step, not the nearest pair: that one has no formula in the factors.
-        ``largest`` is ``max|X|`` where a kernel has it already.
+        ``largest`` is ``max|X|`` where a backend has it already.
         """
         ratio = (self.gauge(U, V) if largest is None else largest / self.alpha) or 1.0
         scale = float(1.0 / np.sqrt(max(ratio, 1.0)))

@@ -4,7 +4,7 @@
                              x_ij = b + a_i + c_j + u_i' v_j
 
 with ``R_ij = 1`` where (i, j) is observed. That is the PU risk at ``rho = 0`` with every observed entry a like, so
-the exact kernels and Newton's method of the library fit it. It is bounded below: intercepts need no bound.
+the exact backends and Newton's method of the library fit it. It is bounded below: intercepts need no bound.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def low_rank(
     draws = generator(random_state)
     if observations.n_observed == observations.shape[0] * observations.shape[1]:
         return Propensity("low-rank", constant(observations).factors, lowest)
-    # The one array as long as the observations: the kernel reads signs, and to the mask each is a like.
+    # The one array as long as the observations: the backend reads signs, and to the mask each is a like.
     mask = Observations.from_pairs(
         observations.rows,
         observations.columns,

@@ -164,7 +164,7 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
     U, V = factors.row_factors, factors.column_factors
     for constraint in constraints:
         if isinstance(constraint, EntryBound):
-            U, V = constraint.project(U, V, objective.kernel.largest(U, V))
+            U, V = constraint.project(U, V, objective.backend.largest(U, V))
         else:
             U, V = constraint.project(U, V)
     return objective.settle_intercepts(replace(factors, row_factors=U, column_factors=V))

@@ -215,10 +215,10 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     )
     seen = observations.rows, observations.columns
     with single_threaded_blas():
-        rows = normal_side(objective, objective.kernel, factors, (*seen, plus, minus), radius)
+        rows = normal_side(objective, objective.backend, factors, (*seen, plus, minus), radius)
         columns = normal_side(
             objective,
-            objective.kernel.transposed,
+            objective.backend.transposed,
             factors.transposed,
             (*seen[::-1], plus, minus),
             radius,

@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from tribit.backends import Kernel
-from tribit.backends.base import ColumnProducts
+from tribit.backends import Backend, Panel
 from tribit.backends.objective import Objective
+from tribit.backends.sparse import RowLayout
 from tribit.model.factors import Factors
 
 Array = NDArray[np.floating[Any]]
@@ -77,18 +76,18 @@ def unpacked(packed: Array, size: int) -> Array:
 
 
 def normal_side(
-    objective: Objective, kernel: Kernel, factors: Factors, places: Any, radius: float | None
+    objective: Objective, backend: Backend, factors: Factors, places: Any, radius: float | None
 ) -> Side:
     """Return the rows of ``factors`` with their covariances.
 
     Parameters
     ----------
-    objective, kernel : Objective, Kernel
-        What was minimised; the kernel is transposed for the columns.
+    objective, backend : Objective, Backend
+        What was minimised; the backend is transposed for the columns.
     factors : Factors
         The solution, transposed for the columns.
     places : tuple of arrays
-        Rows and columns of the observed entries, in the kernel's orientation, and the weights ``plus`` and ``minus``
+        Rows and columns of the observed entries, in the backend's orientation, and the weights ``plus`` and ``minus``
         that the risk gives them.
     radius : float or None
         Squared norm that no row of the factors may exceed, where there is such a ball.
@@ -96,41 +95,37 @@ def normal_side(
     k = factors.rank
     free = k + 1 if objective.intercept else k
     P, Q = (np.asarray(part, dtype=np.float64) for part in objective.product(factors))
-    models = [
-        panel.models(P[panel.rows], free, exact=True, value=False) for panel in kernel.panels(Q)
-    ]
-    curvature = np.concatenate([model.packed for model in models])
-    gradients = np.concatenate([model.gradients for model in models])
-    ridge = _precisions(objective, P[:, :free], gradients, k, radius)
     spread = None if _is_likelihood(objective, places) else _spread(objective, P, Q, free, places)
-    packed = np.empty_like(curvature)
-    step = max(1, BLOCK // free**2)
-    for start in range(0, packed.shape[0], step):
-        here = slice(start, start + step)
-        packed[here] = _covariances(
-            curvature[here], ridge[here], None if spread is None else spread[here]
-        )
+    left, right = np.triu_indices(free)
+    packed = np.empty((P.shape[0], left.size))
+
+    def fill(panel: Panel) -> None:
+        here = P[panel.rows]
+        model = panel.models(here, free, exact=True, value=False)
+        ridge = _precisions(objective, here[:, :free], model.gradients, k, radius)
+        spread_here = None if spread is None else unpacked(spread[panel.rows], free)
+        covariances = _covariances(model.curvatures, ridge, spread_here)
+        packed[panel.rows] = (covariances[:, left, right] + covariances[:, right, left]) / 2
+
+    for _ in backend.map_panels(fill, Q):
+        pass
     vectors = np.ones((P.shape[0], free))
     vectors[:, :k] = P[:, :k]
     return Side(vectors, packed)
 
 
-def _covariances(curvature: Array, ridge: Array, spread: Array | None) -> Array:
-    """Return packed ``H^-1``, or ``H^-1 (L + J) H^-1``, for a block of rows."""
-    size = ridge.shape[1]
-    diagonal = np.arange(size)
-    H = unpacked(curvature, size)
+def _covariances(H: Array, ridge: Array, spread: Array | None) -> Array:
+    """Return ``H^-1``, or ``H^-1 (L + J) H^-1``, for some rows; the ridge is added to H in place."""
+    diagonal = np.arange(ridge.shape[1])
     H[:, diagonal, diagonal] += ridge
     # Scaled to a unit diagonal, which a column of large factors would spoil.
     scale = 1.0 / np.sqrt(H[:, diagonal, diagonal])
     inverse = np.linalg.inv(H * scale[:, :, None] * scale[:, None, :])
     inverse *= scale[:, :, None] * scale[:, None, :]
-    if spread is not None:
-        middle = unpacked(spread, size)
-        middle[:, diagonal, diagonal] += ridge
-        inverse = inverse @ middle @ inverse
-    left, right = np.triu_indices(size)
-    return np.asarray((inverse[:, left, right] + inverse[:, right, left]) / 2)
+    if spread is None:
+        return np.asarray(inverse)
+    spread[:, diagonal, diagonal] += ridge
+    return np.asarray(inverse @ spread @ inverse)
 
 
 def _precisions(
@@ -170,13 +165,11 @@ def _spread(objective: Objective, P: Array, Q: Array, free: int, places: Any) ->
     rows, columns, plus, minus = places
     x = np.einsum("ij,ij->i", P[rows], Q[columns])
     slopes = plus * objective.link.first(x, 1) + minus * objective.link.first(x, -1)
-    squares = csr_array((slopes**2, (rows, columns)), shape=(P.shape[0], Q.shape[0]))
-    products = ColumnProducts(Q, free)
-    if products.kept is not None:
-        return np.asarray(squares @ products.kept)
-    packed = np.empty((P.shape[0], products.width))
-    for row in range(P.shape[0]):  # products that would not fit memory are made as they are needed
-        here = slice(squares.indptr[row], squares.indptr[row + 1])
-        V = products.Q[squares.indices[here]]
-        packed[row] = ((V.T * squares.data[here]) @ V)[products.pairs]
+    squares = np.append(slopes**2, 0.0)  # the last one for the padding of batches
+    left, right = np.triu_indices(free)
+    packed = np.empty((P.shape[0], left.size))
+    for batch in RowLayout(rows, columns, (P.shape[0], Q.shape[0])).batches:
+        q = Q[batch.columns][:, :, :free]
+        weighted = q * squares[batch.entries][:, :, None]
+        packed[batch.rows] = np.matmul(weighted.transpose(0, 2, 1), q)[:, left, right]
     return packed

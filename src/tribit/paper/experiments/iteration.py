@@ -47,7 +47,7 @@ class Settled:
 
 def scale_whole(objective: Objective, U: Array, V: Array, alpha: float) -> Pair:
     """Scale all of U and V by ``sqrt(alpha / max|X|)`` when ``max|X| > alpha``: the paper's step."""
-    return EntryBound(alpha).project(U, V, objective.kernel.largest(U, V))
+    return EntryBound(alpha).project(U, V, objective.backend.largest(U, V))
 
 
 def scale_rows(_: Objective, U: Array, V: Array, alpha: float) -> Pair:
