@@ -2,11 +2,11 @@
 
 import datetime
 
-from benchmarks import kernel, memory, solver
+from benchmarks import backend, memory, solver
 from benchmarks.measure import machine
 from tribit import __version__
 
 print(f"tribit {__version__}, {datetime.date.today()}, {machine()}")
-kernel.main()
+backend.main()
 solver.main()
 memory.main()

