@@ -604,6 +604,6 @@ def test_ctrl_c_is_for_whoever_asked_for_the_model(monkeypatch, fit):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tribit.solvers.newton._Side.move", interrupted)
+    monkeypatch.setattr("tribit.backends.base.half_sweep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(SEEN)
