@@ -6,7 +6,7 @@ import pytest
 
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import (
-    CONSTRAINTS,
+    NORMS,
     EntryBound,
     MaxNorm,
     Rank,
@@ -19,12 +19,18 @@ from tribit.model.constraints import (
 )
 
 SHAPE, K = (7, 5), 3
+KINDS = {
+    **NORMS,
+    "entries": EntryBound,
+    "rank": Rank,
+    "unconstrained": Unconstrained,
+}
 #: The size of a set: a radius, an alpha or a number of columns.
 SIZES = {"float": (0.3, 1.0, 2.5), "int": (1, 2)}
 
 
 def instances():
-    for name, kind in CONSTRAINTS.items():
+    for name, kind in KINDS.items():
         sizes = list(fields(kind))
         if not sizes:
             yield pytest.param(kind(), id=name)
@@ -35,7 +41,7 @@ def instances():
 
 EVERY = list(instances())
 each = pytest.mark.parametrize("constraint", EVERY)
-each_kind = pytest.mark.parametrize("kind", CONSTRAINTS.values(), ids=CONSTRAINTS)
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 #: Sets whose projection is the nearest pair of factors (EntryBound scales; Rank is nearest in X).
 each_nearest = pytest.mark.parametrize(
     "constraint", [p for p in EVERY if not isinstance(p.values[0], EntryBound | Rank)]
