@@ -136,37 +136,41 @@ class ModelSpec:
     def to_json(self) -> str:
         """Return the model as the text of a JSON object, from which :meth:`from_json` makes an equal one.
 
-        A link is written as its name in ``LINKS`` and its fields. Refused are a link that is not registered, a model of
-        the mask as ``rho`` and ``imputed``, whose arrays have no place in a text: replace these by None first.
+        A link is written as its name in ``LINKS`` and its fields. Refused are a link that is not registered, and a
+        model as ``rho`` or ``imputed``, whose arrays have no place in a text.
         """
         values = {name: getattr(self, name) for name in NAMES}
         for name, kind in LINKS.items():
             if type(self.link) is kind:
                 values["link"] = {"name": name, **vars(self.link)}
-        try:
-            return json.dumps(values)
-        except TypeError:
-            odd = next(
-                name for name in ("link", "rho", "imputed") if hasattr(values[name], "__dict__")
-            )
-            raise InvalidInputError(
-                f"The model cannot be written as JSON, which holds names and numbers, with {odd}="
-                f"{quoted(values[odd])}: pass a name or a number there, or None."
-            ) from None
+        for name, value in values.items():
+            try:
+                json.dumps(value)
+            except TypeError:
+                raise InvalidInputError(
+                    f"{name} is {quoted(value)}, which JSON cannot hold: replace it by a name, a number or None."
+                ) from None
+        return json.dumps(values)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the model that :meth:`to_json` has written; every value is checked again."""
         try:
             values = json.loads(text)
-            if not isinstance(values, dict) or set(values) != set(NAMES):
-                raise ValueError(f"it must be an object of {', '.join(NAMES)}")
-            link = dict(values["link"])
-            return cls(**{**values, "link": LINKS[link.pop("name")](**link)})
+            names = set(values) if isinstance(values, dict) else set()
+            if odd := sorted(names ^ set(NAMES)):
+                raise ValueError(
+                    f"{quoted(odd[0])} is {'unknown' if odd[0] in names else 'missing'}"
+                )
+            if values["imputed"] is not None:
+                raise ValueError("imputed must be null")
+            options = dict(values["link"])
+            values["link"] = LINKS[options.pop("name")](**options)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InvalidInputError(
                 f"The text is not a model in JSON ({error}); write one with to_json."
             ) from None
+        return cls(**values)
 
     def choices(self) -> dict[str, Any]:
         """Return the values of what may be chosen from the data, by name."""
