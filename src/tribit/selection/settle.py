@@ -144,8 +144,9 @@ def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
 
 def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom:
     """Take away what the solvers, of the search and the one asked for, or a fixed ball leave no room for."""
-    radius = 1.0 if base.radius is None else base.radius
-    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, mask_features=False)
+    radius = base.link.level(0.99) if base.radius is None else base.radius
+    alpha = radius if "alpha" in free else base.alpha
+    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, mask_features=False)
     asked = suited(mixture) if solver is None else solver
     if not (_keeps(suited(mixture), mixture) and _keeps(asked, mixture)):
         free -= {"gammas", "radius"}
