@@ -51,8 +51,8 @@ class Newton:
                 continue
             if constraint.inner_radius > 0.0:
                 return (
-                    f"The newton solver cannot keep {constraint} with radius = {radius:g}: pass a radius of at most "
-                    f"{constraint.inner_radius:g}, which implies it, or solver='projected_gradient'."
+                    f"The newton solver cannot keep {constraint} with radius = {radius:g}: pass a max-norm radius of "
+                    f"at most {constraint.inner_radius:g}, which implies it, or solver='projected_gradient'."
                 )
             return (
                 f"The newton solver moves one row at a time and cannot keep {type(constraint).__name__}, which "
