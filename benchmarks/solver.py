@@ -1,4 +1,4 @@
-"""Newton's method against the best-tuned fixed step of the paper's algorithm, on the same kernel.
+"""Newton's method against the best-tuned fixed step of the paper's algorithm, on the same backend.
 
 The paper's algorithm runs from a small random start, as in the paper, and once more from the start that tribit
 computes. The fixed step is the best of a fine grid, and its passes are timed without the values of the objective,

@@ -25,3 +25,20 @@ def put_together(description, header, tensors):
     metadata = {"tribit": header if isinstance(header, str) else json.dumps(header)}
     text = json.dumps({"__metadata__": metadata, **entries}).encode()
     return len(text).to_bytes(8, "little") + text + b"".join(tensors[name] for name in description)
+
+
+def older(header, number):
+    """Make a header that of a format before 5, with the values of the spec among what the fit found."""
+    spec = header.pop("spec")
+    header["format"], header["rho"] = number, spec["rho"]
+    for name in (
+        "gammas",
+        "rank",
+        "radius",
+        "alpha",
+        "l2",
+        "l2_intercept",
+        "mask_features",
+        "l2_mask",
+    ):
+        header["fitted"][f"{name}_"] = spec[name]

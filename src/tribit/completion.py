@@ -60,7 +60,8 @@ class BinaryMatrixCompletion(FactorModel):
         Radius of the norm ball. None: no ball under PN; a mixture has no minimum without a bound and is given
         ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
     norm : {"max", "trace"}, default="max"
-        Norm of the ball, in factor form. "trace" needs ``solver="projected_gradient"``.
+        Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" needs
+        ``solver="projected_gradient"``.
     alpha : float, None or "auto", default=None
         Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``, which keeps it by
         scaling all of ``U V'`` as the paper does, and stops well above the minimum;

@@ -6,7 +6,7 @@ import pytest
 
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import (
-    CONSTRAINTS,
+    NORMS,
     EntryBound,
     MaxNorm,
     Rank,
@@ -19,12 +19,18 @@ from tribit.model.constraints import (
 )
 
 SHAPE, K = (7, 5), 3
+KINDS = {
+    **NORMS,
+    "entries": EntryBound,
+    "rank": Rank,
+    "unconstrained": Unconstrained,
+}
 #: The size of a set: a radius, an alpha or a number of columns.
 SIZES = {"float": (0.3, 1.0, 2.5), "int": (1, 2)}
 
 
 def instances():
-    for name, kind in CONSTRAINTS.items():
+    for name, kind in KINDS.items():
         sizes = list(fields(kind))
         if not sizes:
             yield pytest.param(kind(), id=name)
@@ -35,7 +41,7 @@ def instances():
 
 EVERY = list(instances())
 each = pytest.mark.parametrize("constraint", EVERY)
-each_kind = pytest.mark.parametrize("kind", CONSTRAINTS.values(), ids=CONSTRAINTS)
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 #: Sets whose projection is the nearest pair of factors (EntryBound scales; Rank is nearest in X).
 each_nearest = pytest.mark.parametrize(
     "constraint", [p for p in EVERY if not isinstance(p.values[0], EntryBound | Rank)]
@@ -320,3 +326,49 @@ def test_a_ridge_is_not_negative(l2):
 def test_checks_return_floats():
     assert type(check_positive("x", np.float32(2))) is float
     assert type(check_not_negative("x", 0)) is float
+
+
+# What a constraint declares
+
+
+@each
+@pytest.mark.parametrize("size", [0.1, 1.0, 30.0])
+def test_rows_and_entries_inside_are_as_small_as_declared(constraint, size):
+    U, V = constraint.project(*pair(size))
+    rows = max(float(np.max(np.sum(F**2, axis=1))) for F in (U, V))
+    assert rows <= constraint.row_radius * (1 + 1e-12)
+    assert np.abs(U @ V.T).max() <= constraint.entry_bound * (1 + 1e-12)
+
+
+@each
+def test_rows_within_the_inner_radius_are_inside_and_no_larger_radius_would_do(constraint):
+    for seed in range(20):
+        U, V = (clip_rows(F, 1.0) for F in pair(9.0, seed))  # every row has the norm 1
+        size = min(constraint.inner_radius, 1e6) ** 0.5
+        assert constraint.gauge(size * U, size * V) <= 1 + 1e-12
+    ones = np.ones((SHAPE[0], K)) / K**0.5, np.ones((SHAPE[1], K)) / K**0.5
+    if 0 < constraint.inner_radius < np.inf:
+        size = (1.01 * constraint.inner_radius) ** 0.5
+        assert constraint.gauge(size * ones[0], size * ones[1]) > 1
+    assert constraint.restricts == (not isinstance(constraint, Unconstrained))
+
+
+@each
+def test_a_projection_by_equal_scales_is_the_projection(constraint):
+    if constraint.project_scaled is None:
+        assert isinstance(constraint, EntryBound | Rank)
+        return
+    U, V = pair(3.0)
+    found = constraint.project_scaled(U, V, np.full(SHAPE[0], 2.0), np.full(SHAPE[1], 2.0))
+    for mine, plain in zip(found, constraint.project(U, V), strict=True):
+        np.testing.assert_allclose(mine, plain, rtol=1e-9)
+
+
+@each
+def test_a_projection_that_is_told_the_largest_entry_is_the_same(constraint):
+    U, V = pair(3.0)
+    found = constraint.project_knowing(U, V, lambda U, V: float(np.abs(U @ V.T).max()))
+    for mine, plain in zip(found, constraint.project(U, V), strict=True):
+        np.testing.assert_allclose(mine, plain, rtol=1e-12)
+    assert constraint.nearest == (not isinstance(constraint, EntryBound))
+    assert constraint.entrywise == isinstance(constraint, EntryBound)

@@ -16,14 +16,14 @@ from reference import (
 )
 from tribit import BinaryMatrixCompletion
 from tribit.backends import sparse
-from tribit.backends.featured import FeaturedObjective
+from tribit.backends.featured import MASK_SHARE, FeaturedObjective
 from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
 from tribit.model.features import MaskFeatures
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
 from tribit.model.spec import ModelSpec
-from tribit.selection.problem import MASK_SHARE, make_problem
+from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Stopping
 
 SHAPE, RANK = (9, 7), 2

@@ -13,7 +13,7 @@ from tribit.selection import Candidate, Options, Search, choose, mixtures
 from tribit.selection import stages as module
 from tribit.selection import trials as trials_module
 from tribit.selection.rule import mixture
-from tribit.selection.search import ABOVE_0, _keeps
+from tribit.selection.search import Freedom
 from tribit.selection.stages import Stages
 from tribit.selection.steps import FAR, WORTH
 from tribit.selection.trials import Trials, fit_from, make_folds
@@ -35,7 +35,8 @@ def chosen(labels=A, base=None, free=EVERYTHING, options=OPTIONS, seed=0, **rest
         **rest,
     }
     base = base or ModelSpec(rank=10)
-    return choose(observed(labels), base, free, options, draws=np.random.default_rng(seed), **rest)
+    draws = np.random.default_rng(seed)
+    return choose(observed(labels), base, Freedom(free), options, draws=draws, **rest)
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +127,12 @@ def test_what_is_fixed_or_nothing_is_not_refined():
 
 def test_settings_keep_what_is_not_free():
     base = ModelSpec(rank=3, l2=2.0, gammas=MIXTURE)
-    assert _keeps(replace(base, l2=7.0, radius=1.0), base, frozenset({"l2", "radius"}))
-    assert not _keeps(replace(base, l2=7.0, radius=1.0), base, frozenset({"l2"}))
-    assert not _keeps(replace(base, gammas=PN), base, EVERYTHING - {"gammas"})
-    assert _keeps(replace(base, rank=0), base, EVERYTHING)
-    assert not _keeps(replace(base, rank=0), base, EVERYTHING | {ABOVE_0})
+    moved = replace(base, l2=7.0, radius=1.0)
+    assert Freedom(frozenset({"l2", "radius"})).allows(moved, base)
+    assert not Freedom(frozenset({"l2"})).allows(moved, base)
+    assert not Freedom(EVERYTHING - {"gammas"}).allows(replace(base, gammas=PN), base)
+    assert Freedom(EVERYTHING).allows(replace(base, rank=0), base)
+    assert not Freedom(EVERYTHING, least_rank=1).allows(replace(base, rank=0), base)
 
 
 class Rho:

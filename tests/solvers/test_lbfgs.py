@@ -21,7 +21,7 @@ from tribit.backends import sparse
 from tribit.backends.featured import FeaturedObjective
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError
-from tribit.model.constraints import CONSTRAINTS, EntryBound, MaxNorm, TraceNorm, Unconstrained
+from tribit.model.constraints import NORMS, EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
 from tribit.model.features import MaskFeatures
 from tribit.model.links import Logistic, Probit
@@ -201,7 +201,7 @@ def test_rows_and_columns_with_nothing_observed_do_no_harm():
 
 @pytest.mark.parametrize(
     "constraints",
-    [[kind(2)] for kind in CONSTRAINTS.values() if kind is not Unconstrained]
+    [[kind(2)] for kind in (*NORMS.values(), EntryBound, Rank)]
     + [[Unconstrained(), EntryBound(1.0)], [MaxNorm(2.0), TraceNorm(3.0)]],
     ids=str,
 )

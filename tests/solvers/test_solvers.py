@@ -20,7 +20,7 @@ from tribit.backends import sparse, tiles
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.constraints import (
-    CONSTRAINTS,
+    NORMS,
     EntryBound,
     MaxNorm,
     Rank,
@@ -36,6 +36,12 @@ A = random_matrix((9, 7), observed=0.6)
 TINY = random_matrix((5, 4), observed=0.7, seed=1)
 RANK = 3
 
+KINDS = {
+    **NORMS,
+    "entries": EntryBound,
+    "rank": Rank,
+    "unconstrained": Unconstrained,
+}
 #: The solvers that keep constraints; lbfgs has a file of its own.
 CONSTRAINED = [name for name in SOLVERS if name != "lbfgs"]
 each_solver = pytest.mark.parametrize("solver", CONSTRAINED)
@@ -69,7 +75,7 @@ def objective_of(link=None, risk=RISKS["pn"], *, labels=A, **options):
 def pairs():
     """Yield every solver with every constraint it accepts."""
     for solver in CONSTRAINED:
-        for name, kind in CONSTRAINTS.items():
+        for name, kind in KINDS.items():
             sizes = {field.name: 2 if field.type == "int" else 1.5 for field in fields(kind)}
             try:
                 minimise(solver, objective_of(l2=1.0), [kind(**sizes)], max_iter=1)
@@ -127,7 +133,7 @@ def values_of(result):
 
 def test_every_solver_accepts_some_constraint_and_every_constraint_some_solver():
     assert {pair.values[0] for pair in PAIRS} == set(CONSTRAINED)
-    assert {type(pair.values[1]) for pair in PAIRS} == set(CONSTRAINTS.values())
+    assert {type(pair.values[1]) for pair in PAIRS} == set(KINDS.values())
 
 
 @pytest.mark.parametrize(("solver", "constraint", "risk"), with_risks(RISKS))

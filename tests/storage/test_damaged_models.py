@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from model_parts import put_together, taken_apart
+from model_parts import older, put_together, taken_apart
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 
 RNG = np.random.default_rng(0)
@@ -58,6 +58,14 @@ def changed(whole, path, change):
 
 def fact(name, value):
     return lambda _, header, __: header["fitted"].update({name: value})
+
+
+def spec(name, value):
+    return lambda _, header, __: header["spec"].update({name: value})
+
+
+def old_fact(name, value):
+    return lambda _, header, __: (older(header, 4), header["fitted"].update({name: value}))
 
 
 def parameter(name, value):
@@ -119,7 +127,17 @@ FIELDS = {
             "converged_": ["yes", 1, None],
             "stop_reason_": [3, None, ["a"]],
             "objective_": [float("nan"), float("inf"), "1", True, HUGE, None],
-            "gammas_": [
+            "n_features_in_": [0, 8, "7"],
+            "intercept_": [float("nan"), "0", True, HUGE],
+            "names_": [[1, 2, 3], ["a", "b"], ["a", "b", 3], "abc", {}],
+        }.items()
+        for value in values
+    },
+    **{
+        f"{where} {name} {str(value)[:20]}": (change(name + end, value), name)
+        for where, change, end in (("spec", spec, ""), ("format 4", old_fact, "_"))
+        for name, values in {
+            "gammas": [
                 "xyz",
                 [1, 0],
                 [1, 0, True],
@@ -129,19 +147,32 @@ FIELDS = {
                 1,
                 None,
             ],
-            "rank_": [-1, 1, 2.0, True, "2"],
-            "radius_": [0, -1.0, "1", True, float("inf"), HUGE],
-            "alpha_": [0, [1.0]],
-            "l2_": [-1.0, None, "1", float("nan"), HUGE],
-            "l2_intercept_": [-1.0, True],
-            "mask_features_": [0, "no", None],
-            "l2_mask_": [float("-inf")],
-            "n_features_in_": [0, 8, "7"],
-            "intercept_": [float("nan"), "0", True, HUGE],
-            "names_": [[1, 2, 3], ["a", "b"], ["a", "b", 3], "abc", {}],
+            "rank": [-1, 1, 2.0, True, "2"],
+            "radius": [0, -1.0, "1", True, float("inf"), HUGE],
+            "alpha": [0, [1.0]],
+            "l2": [-1.0, None, "1", float("nan"), HUGE],
+            "l2_intercept": [-1.0, True],
+            "mask_features": [0, "no", None],
+            "l2_mask": [float("-inf")],
         }.items()
         for value in values
     },
+    **{
+        f"spec {name} {str(value)[:20]}": (spec(name, value), name)
+        for name, values in {
+            "rho": [1.5, "low-rank", "auto", True],
+            "imputed": [1, {}],
+            "norm": ["l1", 3],
+            "intercept": [1],
+            "inverse_power": [2.0],
+            "speed": [1],
+        }.items()
+        for value in values
+    },
+    "spec of another kind": (lambda _, h, __: h.update(spec=[1]), "spec"),
+    "spec with no link": (spec("link", {"name": "cauchy"}), "cauchy"),
+    "spec with a link of text": (spec("link", "probit"), "model in JSON"),
+    "spec with a wrong scale": (spec("link", {"name": "logistic", "scale": -1}), "scale"),
     "unknown fact": (fact("speed_", 1), "'speed_' is unknown"),
     **{
         f"parameter {name} {str(value)[:20]}": (parameter(name, value), name)
@@ -183,7 +214,10 @@ FIELDS = {
     "calibrator of another kind": (lambda _, h, __: h.update(calibrator=["platt"]), "calibrator"),
     "version of another kind": (lambda _, h, __: h.update(version=3), "version"),
     "unknown field": (lambda _, h, __: h.update(colour="red"), "'colour' is unknown"),
-    "rho out of range": (lambda _, h, __: h.update(rho=1.5), "rho"),
+    "rho out of range in format 4": (
+        lambda _, h, __: (older(h, 4), h.update(rho=1.5)),
+        "rho",
+    ),
 }
 
 

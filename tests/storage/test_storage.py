@@ -11,6 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from model_parts import older
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -227,7 +228,7 @@ def test_a_file_of_format_2_with_its_times_is_read(path):
     model = load(path)
 
     def as_before(header, tensors):
-        header["format"] = 2
+        older(header, 2)
         times = np.cumsum(np.full((len(tensors["history"]), 1), 0.1), axis=0)
         tensors["history"] = np.hstack([tensors["history"], times])
 
@@ -235,6 +236,8 @@ def test_a_file_of_format_2_with_its_times_is_read(path):
     copy = load(path)
     assert copy.history_ == model.history_
     np.testing.assert_array_equal(copy.complete(), model.complete())
+    assert copy.spec_ == model.spec_
+    assert copy.rho_ == model.rho_
     rewrite(path, lambda header, _: header.update(format=3))
     assert "history must have the shape" in refusal(path)
 
@@ -268,7 +271,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.FORMAT == 4
+    assert header["format"] == storage.FORMAT == 5
     assert header["version"] == __version__
 
 
@@ -407,13 +410,13 @@ def test_a_damaged_header(path, text):
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 5, 0, None, "2", 2.0, True])
+@pytest.mark.parametrize("number", [1, 6, 0, None, "2", 2.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads formats 2, 3, 4;" in text
+    assert f"tribit {__version__} reads formats 2, 3, 4, 5;" in text
 
 
 def without(name):
@@ -469,7 +472,8 @@ DAMAGE = {
     "facts of another kind": lambda header, _: header.update(fitted=3),
     "no parameters": lambda header, _: header.pop("parameters"),
     "parameters of another kind": lambda header, _: header.update(parameters=[1]),
-    "no rho": lambda header, _: header.pop("rho"),
+    "no spec": lambda header, _: header.pop("spec"),
+    "a spec without rho": lambda header, _: header["spec"].pop("rho"),
     "no calibrator": lambda header, _: header.pop("calibrator"),
     "unknown calibrator": lambda header, _: header.update(calibrator="magic"),
     "calibrator without its arrays": lambda header, _: header.update(calibrator="platt"),
@@ -486,7 +490,10 @@ DAMAGE = {
             }
         ),
     ),
-    "no gammas": lambda header, _: header["fitted"].pop("gammas_"),
+    "no gammas": lambda header, _: header["spec"].pop("gammas"),
+    "no gammas in format 4": lambda header, _: (older(header, 4), header["fitted"].pop("gammas_")),
+    "no rho in format 4": lambda header, _: (older(header, 4), header.pop("rho")),
+    "a spec in format 4": lambda header, _: header.update(format=4),
     "unknown parameter": parameter("ranks", 3),
     "unknown link": parameter("link", {"name": "cauchy"}),
     "unknown link by name": parameter("link", "cauchy"),
@@ -576,12 +583,12 @@ def test_a_file_of_0_1_with_mask_features_is_read_and_written_without_parts(tmp_
     model = featured()
     model.save(path)
 
-    def older(header, tensors):
-        header["format"] = 3
+    def without_parts(header, tensors):
+        older(header, 3)
         for name in PARTS:
             del tensors[name]
 
-    rewrite(path, older)
+    rewrite(path, without_parts)
     again = load(path)
     assert again.unknowns_ is None
     np.testing.assert_array_equal(again.complete(), model.complete())
@@ -604,10 +611,14 @@ def test_missing_or_misshapen_parts_are_named(tmp_path, name):
 
 
 def test_the_spec_of_a_loaded_model_is_that_of_the_fit(tmp_path):
-    for model in (fitted(), featured(), BinaryMatrixCompletion(random_state=0).fit(A)):
-        model.save(tmp_path / "model")
-        again = load(tmp_path / "model")
-        assert again.spec_ == model.spec_
-        assert again.spec_.rho == model.spec_.rho
-        for name in CHOOSABLE:
-            assert getattr(again.spec_, name) == getattr(again, f"{name}_")
+    probit = fitted(link=Probit(2.0), gammas=(0.5, 0.3, 0.2), radius=None)
+    for model in (fitted(), featured(), probit, BinaryMatrixCompletion(random_state=0).fit(A)):
+        for number in (5, 4):
+            model.save(tmp_path / "model")
+            if number < 5:
+                rewrite(tmp_path / "model", lambda header, _: older(header, 4))
+            again = load(tmp_path / "model")
+            assert again.spec_ == model.spec_
+            assert again.spec_.rho == model.spec_.rho
+            for name in CHOOSABLE:
+                assert getattr(again.spec_, name) == getattr(again, f"{name}_")

@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
+from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
 from tribit.model.features import MaskFeatures
+from tribit.model.risks import Risk
+from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
+
+#: What mask features bring is shrunk by so many times the ridge of the factors, where no weight is given.
+MASK_SHARE = 1.7
 
 
 class FeaturedObjective:
@@ -34,6 +40,9 @@ class FeaturedObjective:
     l2_mask : float
         Weight of the ridge on what the features bring.
     """
+
+    #: Whether rows share unknowns.
+    mask_features = True
 
     def __init__(self, objective: Objective, features: MaskFeatures, l2_mask: float) -> None:
         self.objective, self.features = objective, features
@@ -118,3 +127,27 @@ class FeaturedObjective:
             by_part(l2_intercept, d1, parts.row_intercepts),
             by_part(l2_intercept, d2, parts.column_intercepts),
         )
+
+
+def objective_of(
+    spec: ModelSpec,
+    observations: Observations,
+    risk: Risk,
+    *,
+    dtype: str = "float64",
+    n_jobs: int | None = 1,
+) -> Objective | FeaturedObjective:
+    """Return what a model minimises on some observations, in its unknowns; ``risk`` is that of the model.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
+    observations, risk, dtype, n_jobs
+        As in :class:`~tribit.Objective`.
+    """
+    plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
+    if not spec.mask_features:
+        return plain
+    l2_mask = MASK_SHARE * spec.l2 if spec.l2_mask is None else spec.l2_mask
+    return FeaturedObjective(plain, MaskFeatures.of(observations), l2_mask)

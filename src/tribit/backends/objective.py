@@ -9,8 +9,9 @@ intercepts: then ``b`` stays what it is at the start, and row and column interce
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Risk
+from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
 
@@ -60,6 +62,9 @@ class Objective:
         Threads; ``None`` or -1 for every core. The result has the same bits for any number.
     """
 
+    #: Whether rows share unknowns.
+    mask_features = False
+
     def __init__(
         self,
         observations: Observations,
@@ -81,21 +86,38 @@ class Objective:
             observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
         )
 
-    def in_float64(self) -> Objective:
+    @classmethod
+    def of(
+        cls,
+        spec: ModelSpec,
+        observations: Observations,
+        risk: Risk,
+        *,
+        dtype: str = "float64",
+        n_jobs: int | None = 1,
+    ) -> Self:
+        """Return what a model minimises, in the factors of the matrix: mask features are left out."""
+        return cls(
+            observations,
+            spec.link,
+            risk,
+            l2=spec.l2,
+            l2_intercept=spec.l2_intercept,
+            intercept=spec.intercept,
+            intercept_bound=spec.intercept_bound,
+            dtype=check_dtype(dtype),
+            n_jobs=n_jobs,
+        )
+
+    def in_float64(self) -> Self:
         """Return the same objective in float64 arithmetic: the numbers that are reported."""
         if self.backend.dtype == np.float64:
             return self
-        return Objective(
-            self.observations,
-            self.link,
-            self.risk,
-            l2=self.ridge.l2,
-            l2_intercept=self.intercept_ridge.l2,
-            intercept=self.intercept,
-            intercept_bound=self.intercept_bound,
-            dtype="float64",
-            n_jobs=self.backend.n_jobs,
+        exact = copy(self)
+        exact.backend = make_backend(
+            self.observations, self.link, self.risk, dtype="float64", n_jobs=self.backend.n_jobs
         )
+        return exact
 
     @property
     def plain(self) -> Objective:

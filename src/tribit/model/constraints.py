@@ -1,14 +1,16 @@
 """Constraints and penalties on ``X = U V'`` in factor form.
 
 A constraint says which factor pairs are allowed: ``project`` brings a pair inside, ``gauge`` is at most 1
-exactly for the pairs inside, ``start`` draws a pair inside. A solver keeps the constraints it can and refuses
-the others in one sentence.
+exactly for the pairs inside, ``start`` draws a pair inside. It also declares what a solver may rely on, such as the
+ball of each row and the largest entry; a solver keeps the constraints it can and refuses the others in one sentence.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,27 +25,68 @@ Pair = tuple[Array, Array]
 START = 0.1
 
 
-class Constraint(Protocol):
-    """A set of factor pairs ``(U, V)``."""
+class Constraint(ABC):
+    """A set of factor pairs ``(U, V)``, and what it declares to solvers; the defaults promise nothing."""
 
+    #: Whether ``project`` returns the nearest pair (or the nearest X), and not merely some pair inside.
+    nearest: ClassVar[bool] = True
+    #: Whether the set is a bound on the entries of ``X = U V'``, ``entry_bound``, and nothing else.
+    entrywise: ClassVar[bool] = False
+    #: The nearest pair where each row's distance counts by its scale, ``(U, V, row scales, column scales) -> (U, V)``;
+    #: None where there is no formula for it.
+    project_scaled: Callable[[Array, Array, Array, Array], Pair] | None = None
+
+    @property
+    def row_radius(self) -> float:
+        """Squared radius of the ball in which each row of both factors is; infinite where rows have no such ball."""
+        return np.inf
+
+    @property
+    def inner_radius(self) -> float:
+        """Largest ``r`` such that every pair whose rows have squared norms of at most ``r`` is inside."""
+        return 0.0
+
+    @property
+    def entry_bound(self) -> float:
+        """Largest absolute entry of ``X`` inside, or a bound of it."""
+        return np.inf
+
+    @property
+    def restricts(self) -> bool:
+        """Whether any pair is outside."""
+        return self.inner_radius < np.inf
+
+    @abstractmethod
     def project(self, U: Array, V: Array) -> Pair:
         """Return the nearest pair inside (for a set with no such formula: a pair inside)."""
-        ...
 
+    def project_knowing(self, U: Array, V: Array, largest: Callable[[Array, Array], float]) -> Pair:  # noqa: ARG002
+        """Return ``project(U, V)`` where ``largest(U, V)`` gives ``max|X|`` fast."""
+        return self.project(U, V)
+
+    @abstractmethod
     def gauge(self, U: Array, V: Array) -> float:
         """Return the least ``t`` with ``U V' / t`` allowed: at most 1 inside, above 1 outside."""
-        ...
 
+    @abstractmethod
     def start(self, shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Pair:
         """Return a random pair inside, near ``X = 0``."""
-        ...
 
 
 @dataclass(frozen=True)
-class Unconstrained:
+class Unconstrained(Constraint):
     """Every factor pair: what is left when a ridge penalty alone keeps the factors small."""
 
+    @property
+    def inner_radius(self) -> float:
+        """Infinite: no pair is outside."""
+        return np.inf
+
     def project(self, U: Array, V: Array) -> Pair:
+        """Return the pair as it is."""
+        return U, V
+
+    def project_scaled(self, U: Array, V: Array, rows: Array, columns: Array) -> Pair:  # noqa: ARG002
         """Return the pair as it is."""
         return U, V
 
@@ -57,7 +100,7 @@ class Unconstrained:
 
 
 @dataclass(frozen=True)
-class MaxNorm:
+class MaxNorm(Constraint):
     """``|X|_max <= radius``: every row of both factors has ``|u|^2 <= radius``.
 
     The set ``M_k(R)`` of the paper. Then also ``|X_ij| <= radius`` for every entry.
@@ -68,9 +111,31 @@ class MaxNorm:
     def __post_init__(self) -> None:
         check_field(self, "radius", check_positive)
 
+    def __str__(self) -> str:
+        return f"|X|_max <= radius = {self.radius:g}"
+
+    @property
+    def row_radius(self) -> float:
+        """The radius."""
+        return self.radius
+
+    @property
+    def inner_radius(self) -> float:
+        """The radius: the balls of the rows are the whole set."""
+        return self.radius
+
+    @property
+    def entry_bound(self) -> float:
+        """The radius: ``|x_ij| <= |u_i| |v_j|``."""
+        return self.radius
+
     def project(self, U: Array, V: Array) -> Pair:
         """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: long rows are cut to norm sqrt(radius)."""
         return clip_rows(U, self.radius**0.5), clip_rows(V, self.radius**0.5)
+
+    def project_scaled(self, U: Array, V: Array, rows: Array, columns: Array) -> Pair:  # noqa: ARG002
+        """Return ``project(U, V)``: each row has a ball of its own, and a scale changes nothing."""
+        return self.project(U, V)
 
     def gauge(self, U: Array, V: Array) -> float:
         """Return ``max(|u_i|^2, |v_j|^2) / radius``."""
@@ -83,7 +148,7 @@ class MaxNorm:
 
 
 @dataclass(frozen=True)
-class TraceNorm:
+class TraceNorm(Constraint):
     """``|X|_* <= radius`` in factor form: ``(|U|_F^2 + |V|_F^2) / 2 <= radius``.
 
     The paper's ``K_*(alpha, r)`` has ``radius = alpha sqrt(r d1 d2)``.
@@ -94,10 +159,36 @@ class TraceNorm:
     def __post_init__(self) -> None:
         check_field(self, "radius", check_positive)
 
+    def __str__(self) -> str:
+        return f"|X|_* <= radius = {self.radius:g}"
+
+    @property
+    def entry_bound(self) -> float:
+        """The radius: no entry is above the largest singular value."""
+        return self.radius
+
     def project(self, U: Array, V: Array) -> Pair:
         """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: both factors scaled alike."""
         scale = float(1.0 / np.sqrt(max(self.gauge(U, V), 1.0)))
         return U * scale, V * scale
+
+    def project_scaled(self, U: Array, V: Array, rows: Array, columns: Array) -> Pair:
+        """Return ``argmin sum_i s_i |u_i - u'_i|^2 + ...`` inside, with s the scales: rows times ``s / (s + t)``."""
+        square = 2.0 * self.radius
+        scales = np.concatenate([rows, columns])
+        squares = np.concatenate([np.einsum("ij,ij->i", F, F) for F in (U, V)])
+        if float(np.sum(squares)) <= square:
+            return U, V
+        t = 0.0
+        for _ in range(100):
+            shrink = scales / (scales + t)
+            norm = float(np.sqrt(np.sum(shrink**2 * squares) / square))
+            if norm <= 1.0 + 1e-12:
+                break
+            # Newton's method on 1 / norm, concave in t and so nearly straight: it rises to the root from the left.
+            slope = float(np.sum(shrink**2 * squares / (scales + t))) / (square * norm)
+            t += (norm - 1.0) * norm / slope
+        return U * shrink[: rows.size, None], V * shrink[rows.size :, None]
 
     def gauge(self, U: Array, V: Array) -> float:
         """Return ``(|U|_F^2 + |V|_F^2) / (2 radius)``, at least ``|U V'|_* / radius``."""
@@ -111,13 +202,28 @@ class TraceNorm:
 
 
 @dataclass(frozen=True)
-class EntryBound:
+class EntryBound(Constraint):
     """``|X_ij| <= alpha`` for every entry of ``X = U V'``."""
 
     alpha: float
+    nearest: ClassVar[bool] = False
+    entrywise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_field(self, "alpha", check_positive)
+
+    def __str__(self) -> str:
+        return f"|X| <= alpha = {self.alpha:g}"
+
+    @property
+    def inner_radius(self) -> float:
+        """The bound: ``|x_ij| <= |u_i| |v_j|``."""
+        return self.alpha
+
+    @property
+    def entry_bound(self) -> float:
+        """The bound itself."""
+        return self.alpha
 
     def project(self, U: Array, V: Array, largest: float | None = None) -> Pair:
         """Scale both factors by ``sqrt(alpha / max|X|)`` when ``max|X| > alpha``.
@@ -128,6 +234,10 @@ class EntryBound:
         ratio = (self.gauge(U, V) if largest is None else largest / self.alpha) or 1.0
         scale = float(1.0 / np.sqrt(max(ratio, 1.0)))
         return U * scale, V * scale
+
+    def project_knowing(self, U: Array, V: Array, largest: Callable[[Array, Array], float]) -> Pair:
+        """Return ``project(U, V)`` by the largest entry that is given."""
+        return self.project(U, V, largest(U, V))
 
     def gauge(self, U: Array, V: Array) -> float:
         """Return ``max|X| / alpha``, by blocks of rows."""
@@ -140,7 +250,7 @@ class EntryBound:
 
 
 @dataclass(frozen=True)
-class Rank:
+class Rank(Constraint):
     """``rank(X) <= k``."""
 
     k: int
@@ -187,13 +297,8 @@ class Ridge:
         return np.asarray(self.l2 * array)
 
 
-CONSTRAINTS: dict[str, type[Any]] = {
-    "max_norm": MaxNorm,
-    "trace_norm": TraceNorm,
-    "entry_bound": EntryBound,
-    "rank": Rank,
-    "unconstrained": Unconstrained,
-}
+#: The balls that the estimator's ``radius`` may be of, by the name that its ``norm`` gives them.
+NORMS: dict[str, Callable[[float], Constraint]] = {"max": MaxNorm, "trace": TraceNorm}
 
 
 def clip_rows(F: Array, norm: float) -> Array:

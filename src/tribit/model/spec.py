@@ -10,9 +10,12 @@ arithmetic needs; the estimator, the search and model files read the list of the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
+
+import numpy as np
 
 from tribit.checks import (
     check_between,
@@ -24,17 +27,17 @@ from tribit.checks import (
     is_whole,
 )
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.model.constraints import MaxNorm, TraceNorm
-from tribit.model.links import Link, Logistic, as_link
-from tribit.model.risks import Missingness, check_gammas, check_rho
+from tribit.model.constraints import NORMS, Constraint, EntryBound, Unconstrained
+from tribit.model.imputation import Imputation
+from tribit.model.links import LINKS, Link, Logistic, as_link
+from tribit.model.risks import Missingness, Risk, check_gammas, check_rho
 from tribit.quoting import quoted
 
 #: What stands for a value that is to be chosen from the data.
 AUTO = "auto"
-#: The balls that a radius may be of, by the name of their norm.
-NORMS: dict[str, type[MaxNorm | TraceNorm]] = {"max": MaxNorm, "trace": TraceNorm}
-
-
+#: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
+#: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
+DEFAULT_BOUND_PROBABILITY = 0.75
 #: Marks the fields whose values may be chosen from the data.
 CHOSEN = {"choosable": True}
 
@@ -75,7 +78,7 @@ class ModelSpec:
     @property
     def mixed(self) -> bool:
         """Whether unobserved entries count."""
-        return self.gammas[0] < 1.0
+        return sum(self.gammas[1:]) > 0.0
 
     @property
     def family(self) -> str:
@@ -85,6 +88,89 @@ class ModelSpec:
         if self.mask_features:
             return "mask features"
         return "factors" if self.rank else "intercepts"
+
+    def completed(self) -> Self:
+        """Return the model that is fitted: a mixture without a bound has the default radius.
+
+        Refused are a mixture whose norm has no default radius, and mask features with a mixture or a bound.
+        """
+        bounded = self.radius is not None or self.alpha is not None
+        if self.mask_features and (self.mixed or bounded):
+            what = "weight on unobserved entries" if self.mixed else "a radius or an alpha"
+            raise InvalidInputError(
+                f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and "
+                "no ball holds them; leave out one of the two."
+            )
+        if bounded or not self.mixed:
+            return self
+        level = self.link.level(DEFAULT_BOUND_PROBABILITY)
+        if NORMS[self.norm](level).row_radius > level:
+            raise InvalidInputError(
+                f"norm={self.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
+                "default."
+            )
+        return replace(self, radius=level)
+
+    def constraints(self) -> list[Constraint]:
+        """Return the sets in which the factors must be: the ball of ``norm`` and the bound on entries."""
+        ball = Unconstrained() if self.radius is None else NORMS[self.norm](self.radius)
+        return [ball] if self.alpha is None else [ball, EntryBound(self.alpha)]
+
+    @property
+    def row_radius(self) -> float:
+        """Squared radius of the ball in which each row of a factor is; infinite where there is none."""
+        return min(constraint.row_radius for constraint in self.constraints())
+
+    @property
+    def intercept_bound(self) -> float:
+        """Largest absolute intercept: infinite under PN, else the tighter of the radius of the rows and alpha."""
+        if not self.mixed:
+            return np.inf
+        bound = min(self.row_radius, np.inf if self.alpha is None else self.alpha)
+        return bound if np.isfinite(bound) else self.link.level(DEFAULT_BOUND_PROBABILITY)
+
+    def risk(self, rho: float | Missingness, imputed: Imputation | None = None) -> Risk:
+        """Return how much each kind of entry counts, with the ``rho`` and the imputation that were found."""
+        return Risk(*self.gammas, rho, inverse_power=self.inverse_power, imputed=imputed)
+
+    def to_json(self) -> str:
+        """Return the model as the text of a JSON object, from which :meth:`from_json` makes an equal one.
+
+        A link is written as its name in ``LINKS`` and its fields. Refused are a link that is not registered, and a
+        model as ``rho`` or ``imputed``, whose arrays have no place in a text.
+        """
+        values = {name: getattr(self, name) for name in NAMES}
+        for name, kind in LINKS.items():
+            if type(self.link) is kind:
+                values["link"] = {"name": name, **vars(self.link)}
+        for name, value in values.items():
+            try:
+                json.dumps(value)
+            except TypeError:
+                raise InvalidInputError(
+                    f"{name} is {quoted(value)}, which JSON cannot hold: replace it by a name, a number or None."
+                ) from None
+        return json.dumps(values)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the model that :meth:`to_json` has written; every value is checked again."""
+        try:
+            values = json.loads(text)
+            names = set(values) if isinstance(values, dict) else set()
+            if odd := sorted(names ^ set(NAMES)):
+                raise ValueError(
+                    f"{quoted(odd[0])} is {'unknown' if odd[0] in names else 'missing'}"
+                )
+            if values["imputed"] is not None:
+                raise ValueError("imputed must be null")
+            options = dict(values["link"])
+            values["link"] = LINKS[options.pop("name")](**options)
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            raise InvalidInputError(
+                f"The text is not a model in JSON ({error}); write one with to_json."
+            ) from None
+        return cls(**values)
 
     def choices(self) -> dict[str, Any]:
         """Return the values of what may be chosen from the data, by name."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
-from tribit.backends.featured import FeaturedObjective
-from tribit.backends.objective import Objective, check_dtype
+from tribit.backends.featured import FeaturedObjective, objective_of
+from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.errors import (
     InvalidInputError,
@@ -32,20 +32,13 @@ from tribit.errors import (
     UnknownRhoWarning,
 )
 from tribit.factor_model import FactorModel
-from tribit.model.constraints import Constraint, EntryBound, Unconstrained
+from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
-from tribit.model.features import MaskFeatures
 from tribit.model.imputation import Imputation
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
-from tribit.model.spec import NORMS, ModelSpec
+from tribit.model.spec import ModelSpec
 from tribit.solvers.start import spectral_start
-
-#: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
-#: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
-DEFAULT_BOUND_PROBABILITY = 0.75
-#: What mask features bring is shrunk by so many times the ridge of the factors, where no weight is given.
-MASK_SHARE = 1.7
 
 
 @dataclass(frozen=True)
@@ -83,63 +76,26 @@ def make_problem(
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints, and where to begin."""
     spec.check_shape(observations.shape)
-    curve, radius, alpha, l2 = spec.link, spec.radius, spec.alpha, spec.l2
+    spec = spec.completed()
     # After the checks: a model of the mask may take seconds to fit.
-    risk = Risk(
-        *spec.gammas,
-        _rho(spec.rho, observations, n_jobs, generator),
-        inverse_power=spec.inverse_power,
-        imputed=_imputation(spec.imputed, observations),
+    risk = spec.risk(
+        _rho(spec.rho, observations, n_jobs, generator), _imputation(spec.imputed, observations)
     )
-    mixed = risk.unobserved > 0
-    if mixed and radius is None and alpha is None:
-        if spec.norm != "max":
-            raise InvalidInputError(
-                f"norm={spec.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
-                "default."
-            )
-        radius = curve.level(DEFAULT_BOUND_PROBABILITY)
-    if spec.mask_features and (mixed or radius is not None or alpha is not None):
-        what = "weight on unobserved entries" if mixed else "a radius or an alpha"
-        raise InvalidInputError(
-            f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and no "
-            "ball holds them; leave out one of the two."
-        )
-    ball: Constraint = Unconstrained() if radius is None else NORMS[spec.norm](radius)
-    constraints = [ball]
-    if alpha is not None:
-        constraints.append(EntryBound(alpha))
-    bound = intercept_bound(replace(spec, radius=radius))
-    if mixed:
+    constraints = spec.constraints()
+    if spec.mixed:
         _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, spec.rho)
     else:
-        bounded = radius is not None or alpha is not None
-        _warn_if_unbounded(observations, spec.intercept, l2, bounded=bounded)
-    objective = Objective(
-        observations,
-        curve,
-        risk,
-        l2=l2,
-        l2_intercept=spec.l2_intercept,
-        intercept=spec.intercept,
-        intercept_bound=bound,
-        dtype=check_dtype(dtype),
-        n_jobs=n_jobs,
-    )
-    level = _like_level(observations, curve, spec.rho) if spec.intercept else 0.0
+        bounded = spec.radius is not None or spec.alpha is not None
+        _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
+    objective = objective_of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
+    level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:
-        start = spectral_start(objective, constraints, spec.rank, level, generator)
-        return start if mixed else _quiet_unseen(start, observations)
+        start = spectral_start(objective.plain, constraints, spec.rank, level, generator)
+        return objective.unknowns(start if spec.mixed else _quiet_unseen(start, observations))
 
-    if not spec.mask_features:
-        return Problem(objective, constraints, begin, risk.rho, radius)
-    features = MaskFeatures.of(observations)
-    featured = FeaturedObjective(
-        objective, features, MASK_SHARE * l2 if spec.l2_mask is None else spec.l2_mask
-    )
-    return Problem(featured, constraints, lambda: features.begin(begin()), risk.rho, radius)
+    return Problem(objective, constraints, begin, risk.rho, spec.radius)
 
 
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
@@ -165,17 +121,6 @@ def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
     found = Imputation(imputed._factors(), imputed._link())
     found.check_shape(observations.shape)
     return found
-
-
-def intercept_bound(spec: ModelSpec) -> float:
-    """Return how large an intercept may be: not limited under PN, else the tighter of max-norm radius and alpha."""
-    if not spec.mixed:
-        return np.inf
-    given = (spec.radius if spec.norm == "max" else None), spec.alpha
-    return min(
-        (value for value in given if value is not None),
-        default=spec.link.level(DEFAULT_BOUND_PROBABILITY),
-    )
 
 
 def _warn_if_unbounded(

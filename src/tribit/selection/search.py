@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,25 @@ from tribit.solvers.loop import INTERRUPTED
 
 #: Fewer entries than this, or than the second number of either label, are not split.
 LEAST, LEAST_OF_EACH = 100, 20
-#: Said among what is free where a model without factors is not allowed.
-ABOVE_0 = "rank above 0"
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """The part of a model that a search may choose: the names of its free parameters, and the least rank."""
+
+    names: frozenset[str]
+    least_rank: int = 0
+
+    def allows(self, settings: ModelSpec, base: ModelSpec) -> bool:
+        """Return whether settings differ from the user's own only where they are free."""
+        fixed = {name: value for name, value in base.choices().items() if name not in self.names}
+        return settings.rank >= self.least_rank and replace(settings, **fixed) == settings
 
 
 def choose(
     observations: Observations,
     base: ModelSpec,
-    free: frozenset[str],
+    freedom: Freedom,
     options: Options,
     *,
     target: str,
@@ -51,9 +62,9 @@ def choose(
         most=n_candidates,
         deadline=deadline,
         told=told,
-        eligible=lambda settings: _keeps(settings, base, free),
+        eligible=lambda settings: freedom.allows(settings, base),
     )
-    stages = Stages(trials, base, free)
+    stages = Stages(trials, base, freedom.names)
     reason = DONE
     try:
         stages.run()
@@ -99,11 +110,3 @@ def _too_few(observations: Observations) -> str | None:
             f"({LEAST_OF_EACH} of each and {LEAST} in all are needed)"
         )
     return None
-
-
-def _keeps(settings: ModelSpec, base: ModelSpec, free: frozenset[str]) -> bool:
-    """Return whether settings differ from the user's own only where they are free."""
-    if ABOVE_0 in free and not settings.rank:
-        return False
-    fixed = {name: value for name, value in base.choices().items() if name not in free}
-    return replace(settings, **fixed) == settings

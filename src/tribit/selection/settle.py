@@ -22,10 +22,10 @@ from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
 from tribit.selection.problem import Problem
 from tribit.selection.record import Search
-from tribit.selection.search import ABOVE_0, choose
+from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
-from tribit.selection.trials import ENOUGH_RARE, Options
-from tribit.solvers import LBFGS, SOLVERS, Newton, ProjectedGradient
+from tribit.selection.trials import ENOUGH_RARE, Options, suited
+from tribit.solvers.refusals import check_kept, refusal_of
 
 #: What is not chosen, and not told either.
 DEFAULTS = ModelSpec()
@@ -63,7 +63,8 @@ def settled(
         # The ball of this radius keeps every entry within alpha, and Newton's method can keep the ball.
         base = replace(base, radius=base.alpha)
         free -= {"radius"}
-    _check_solver(base, solver)
+    whole = base.completed()
+    check_kept(suited(whole) if solver is None else solver, whole, whole.constraints())
     free = _that_matter(base, free - {"rho"})
     if estimator.imputed is not None and (free or calibrates(estimator)):
         left = [name for name in CHOOSABLE if name in free] or ["calibration=None"]
@@ -74,8 +75,8 @@ def settled(
     if not free and not calibrates(estimator):
         return base, None
     options = options_of(estimator)
-    refused = _beyond_the_search(base, free)
-    if refused is not None:
+    if not _keeps(suited(whole), whole):
+        sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
         search = Search(
             (),
             None,
@@ -84,7 +85,7 @@ def settled(
             0,
             0,
             0.0,
-            refused,
+            f"the search cannot keep {sets}",
             observations.density,
         )
         return base, search
@@ -121,13 +122,9 @@ def _left(max_time: float | None, began: float) -> float | None:
     return max(float(max_time) - (time.perf_counter() - began), 1e-6)
 
 
-def _check_solver(base: ModelSpec, solver: Any) -> None:
-    if base.mask_features and isinstance(solver, Newton | ProjectedGradient):
-        name = next(name for name, kind in SOLVERS.items() if isinstance(solver, kind))
-        raise InvalidInputError(
-            f"mask_features=True makes rows share unknowns, and the {name} solver cannot move these: use "
-            "solver='lbfgs'."
-        )
+def _keeps(solver: Any, spec: ModelSpec) -> bool:
+    """Return whether a solver can keep a model."""
+    return refusal_of(solver, spec, spec.constraints()) is None
 
 
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
@@ -145,30 +142,21 @@ def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     return free
 
 
-def _beyond_the_search(base: ModelSpec, free: frozenset[str]) -> str | None:
-    """Return why these settings cannot be searched; None where they can."""
-    if base.mask_features and (base.mixed or base.radius is not None or base.alpha is not None):
-        return "mask features go with no ball"
-    if base.norm != "max" and base.radius is not None:
-        return f"the search keeps no ball of the {base.norm} norm"
-    if base.alpha is not None and (
-        "radius" in free or base.radius is None or base.radius > base.alpha
-    ):
-        return "the search keeps no bound alpha that its ball does not imply"
-    return None
-
-
-def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> frozenset[str]:
-    """Take away what the asked-for solver, or a fixed ball, leaves no room for."""
-    if isinstance(solver, LBFGS) or base.norm != "max":
+def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom:
+    """Take away what the solvers, of the search and the one asked for, or a fixed ball leave no room for."""
+    radius = base.link.level(0.99) if base.radius is None else base.radius
+    alpha = radius if "alpha" in free else base.alpha
+    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, mask_features=False)
+    asked = suited(mixture) if solver is None else solver
+    if not (_keeps(suited(mixture), mixture) and _keeps(asked, mixture)):
         free -= {"gammas", "radius"}
-    if solver is not None and not isinstance(solver, LBFGS):
+    featured = ModelSpec(mask_features=True, intercept=base.intercept)
+    # A solver that declares nothing may know rows alone.
+    able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
+    if not able or base.radius is not None or base.alpha is not None:
         free -= {"mask_features", "l2_mask"}
-    if isinstance(solver, Newton) or not base.intercept:
-        free |= {ABOVE_0} if "rank" in free else frozenset()
-    if base.radius is not None or base.alpha is not None:
-        free -= {"mask_features", "l2_mask"}
-    return free
+    least = getattr(solver, "least_rank", 0) if base.intercept else 1
+    return Freedom(free, least if "rank" in free else 0)
 
 
 def _fitted(

@@ -271,6 +271,8 @@ def _problem(
 
 
 def suited(settings: ModelSpec) -> Solver:
-    """Return the solver for such a model: rows may share unknowns, or be inside balls."""
-    bounded = settings.mixed or settings.radius is not None or settings.alpha is not None
-    return LBFGS() if settings.mask_features or not (settings.rank or bounded) else Newton()
+    """Return the solver for such a model: Newton's method, or L-BFGS where rows share unknowns or there are none."""
+    solvers = (Newton(), LBFGS()) if settings.rank else (LBFGS(), Newton())
+    constraints = settings.constraints()
+    able = (solver for solver in solvers if solver.refusal(settings, constraints) is None)
+    return next(able, Newton())

@@ -29,7 +29,12 @@ __all__ = [
 
 
 class Solver(Protocol):
-    """Minimises an objective inside constraints, and refuses in one sentence what it cannot keep."""
+    """Minimises an objective inside constraints.
+
+    A solver may also have a method ``refusal(model, constraints)``, which returns in one sentence why it cannot keep a
+    problem, None where it can (:func:`tribit.solvers.refusals.refusal_of`), and ``least_rank``, the least rank that a
+    search may choose for it. One that has neither is given any problem, but for mask features that nobody asked for.
+    """
 
     max_iter: int
 

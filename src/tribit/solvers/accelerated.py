@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.model.constraints import Constraint, TraceNorm
 from tribit.model.factors import Factors
 from tribit.solvers.loop import Step
 
@@ -131,32 +130,6 @@ class Accelerated:
             np.einsum("ij,ij,i->", a.row_factors, b.row_factors, rows)
             + np.einsum("ij,ij,i->", a.column_factors, b.column_factors, columns)
         )
-
-
-def projection_of(ball: Constraint) -> Projection:
-    """Return the nearest pair inside a ball where each row's distance counts by its scale."""
-    if isinstance(ball, TraceNorm):
-        return lambda U, V, rows, columns: into_sphere(U, V, rows, columns, 2.0 * ball.radius)
-    # Rows with balls of their own are projected one by one, and a scale changes nothing.
-    return lambda U, V, rows, columns: ball.project(U, V)  # noqa: ARG005
-
-
-def into_sphere(U: Array, V: Array, rows: Array, columns: Array, square: float) -> Pair:
-    """Return ``argmin sum_i s_i |u_i - u'_i|^2 + ...`` with ``|U|^2 + |V|^2 <= square``: rows times s / (s + t)."""
-    scales = np.concatenate([rows, columns])
-    squares = np.concatenate([np.einsum("ij,ij->i", F, F) for F in (U, V)])
-    if float(np.sum(squares)) <= square:
-        return U, V
-    t = 0.0
-    for _ in range(100):
-        shrink = scales / (scales + t)
-        norm = float(np.sqrt(np.sum(shrink**2 * squares) / square))
-        if norm <= 1.0 + 1e-12:
-            break
-        # Newton's method on 1 / norm, concave in t and so nearly straight: it rises to the root from the left.
-        slope = float(np.sum(shrink**2 * squares / (scales + t))) / (square * norm)
-        t += (norm - 1.0) * norm / slope
-    return U * shrink[: rows.size, None], V * shrink[rows.size :, None]
 
 
 def counts_of(objective: Smooth) -> Pair:

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive
 from tribit.errors import InvalidInputError
-from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm, Unconstrained
+from tribit.model.constraints import Constraint, Unconstrained
 from tribit.model.factors import Factors
-from tribit.solvers.accelerated import Accelerated, Pair, Smooth, projection_of
+from tribit.solvers.accelerated import Accelerated, Pair, Projection, Smooth
 from tribit.solvers.lagrangian import Interval, Lagrangian, row_blocks
 from tribit.solvers.loop import (
     CONVERGED,
@@ -39,6 +39,7 @@ from tribit.solvers.loop import (
     Stopping,
     run,
 )
+from tribit.solvers.refusals import check_kept, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
 
@@ -77,6 +78,18 @@ class AugmentedLagrangian:
                 f"The interval of entries must hold 0 and more than one number; got {low!r} to {high!r}."
             )
 
+    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
+        """Return why it cannot keep the problem: balls without a projection by scales, two balls, or intercepts."""
+        balls = _balls(constraints)
+        for ball in balls:
+            if ball.project_scaled is None:
+                return f"The bounded solver cannot keep {type(ball).__name__}: use MaxNorm or TraceNorm."
+        if len(balls) > 1:
+            return f"The bounded solver keeps one ball; got {len(balls)}."
+        if getattr(model, "intercept", False):
+            return "The bounded solver has no place for intercepts: build the objective with intercept=False."
+        return shared_unknowns("bounded", model)
+
     def minimise(
         self,
         objective: Smooth,
@@ -91,21 +104,19 @@ class AugmentedLagrangian:
         below, and F at the factors shrunk to the interval one from above: the solver stops when they differ by at most
         ``tol`` times the size of the objective, and a step's first-order decrease is a ten-thousandth of that.
         """
+        check_kept(self, objective, constraints)
         ball, interval, width = _divide(constraints, self.interval)
-        if getattr(objective, "intercept", False):
-            raise InvalidInputError(
-                "The bounded solver has no place for intercepts: build the objective with intercept=False."
-            )
         with single_threaded_blas():
             lagrangian = Lagrangian(objective, interval, self.curvature)
             slack = min(SLACK, stopping.tol) * width
-            return _rounds(lagrangian, constraints, ball, start, stopping, slack)
+            assert ball.project_scaled is not None
+            return _rounds(lagrangian, constraints, ball.project_scaled, start, stopping, slack)
 
 
 def _rounds(
     lagrangian: Lagrangian,
     constraints: list[Constraint],
-    ball: Constraint,
+    project: Projection,
     start: Factors,
     stopping: Stopping,
     slack: float,
@@ -114,7 +125,7 @@ def _rounds(
     objective, bounded = lagrangian.objective, lagrangian.bounded
     # A search in float32 finds its way, and the numbers that decide and that are reported are float64.
     exact = objective.in_float64() if hasattr(objective, "in_float64") else objective
-    search = Accelerated(lagrangian, projection_of(ball), start)
+    search = Accelerated(lagrangian, project, start)
     best, missed, value = _inside(start, constraints, lagrangian.interval, exact)
     factors, worth = start, (max(missed, slack), value)
     history: list[Iteration] = []
@@ -144,25 +155,19 @@ def _rounds(
         before = violation
 
 
+def _balls(constraints: list[Constraint]) -> list[Constraint]:
+    """Return the constraints that no multipliers of entries keep."""
+    return [c for c in constraints if c.restricts and not c.entrywise]
+
+
 def _divide(
     constraints: list[Constraint], interval: Interval
 ) -> tuple[Constraint, Interval, float]:
     """Return the one ball, the interval of entries, infinite where the ball implies it, and how wide both leave it."""
-    balls: list[Constraint] = [
-        c for c in constraints if not isinstance(c, EntryBound | Unconstrained)
-    ]
-    for ball in balls:
-        if not isinstance(ball, MaxNorm | TraceNorm):
-            raise InvalidInputError(
-                f"The bounded solver cannot keep {type(ball).__name__}: use MaxNorm or TraceNorm."
-            )
-    if len(balls) > 1:
-        raise InvalidInputError(f"The bounded solver keeps one ball; got {len(balls)}.")
-    ball = balls[0] if balls else Unconstrained()
-    alpha = min((c.alpha for c in constraints if isinstance(c, EntryBound)), default=np.inf)
+    ball = next(iter(_balls(constraints)), Unconstrained())
+    alpha = min((c.entry_bound for c in constraints if c.entrywise), default=np.inf)
     low, high = max(interval[0], -alpha), min(interval[1], alpha)
-    # |x_ij| <= |u_i| |v_j| <= radius
-    reach = ball.radius if isinstance(ball, MaxNorm | TraceNorm) else np.inf
+    reach = ball.entry_bound
     width = min(reach, high) - max(-reach, low)
     implied = (-np.inf if -reach >= low else low, np.inf if reach <= high else high)
     return ball, implied, width if np.isfinite(width) else 1.0
@@ -178,7 +183,7 @@ def _inside(
     sides, missed = _shrunk(factors, interval)
     found = []
     for U, V in sides:
-        norms = (c.gauge(U, V) for c in constraints if not isinstance(c, EntryBound))
+        norms = (c.gauge(U, V) for c in _balls(constraints))
         scale = float(np.sqrt((1.0 - INSIDE) / max(1.0, *norms, 1.0)))
         found.append(Factors.of(U * scale, V * scale))
     values = [objective.value(each) for each in found]

@@ -16,10 +16,10 @@ from scipy.linalg.blas import daxpy
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
-from tribit.errors import InvalidInputError
-from tribit.model.constraints import Constraint, Unconstrained
+from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
+from tribit.solvers.refusals import check_kept
 
 Vector = NDArray[np.float64]
 
@@ -66,6 +66,18 @@ class LBFGS:
     def __post_init__(self) -> None:
         check_field(self, "memory", check_count)
 
+    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
+        """Return why it cannot keep the problem: any constraint, also one on intercepts."""
+        kept = [type(c).__name__ for c in constraints if c.restricts]
+        if np.isfinite(getattr(model, "intercept_bound", np.inf)):
+            kept.append("a bound on intercepts")
+        if not kept:
+            return None
+        return (
+            f"The lbfgs solver keeps no constraint and was given {kept[0]}: use solver='newton', or leave out "
+            "radius and alpha and the weight on unobserved entries."
+        )
+
     def minimise(
         self,
         objective: Any,
@@ -75,14 +87,7 @@ class LBFGS:
         generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> SolverResult:
         """Return a local minimum of F, from ``start``."""
-        bound = getattr(objective, "intercept_bound", np.inf)
-        kept = [c for c in constraints if not isinstance(c, Unconstrained)]
-        if kept or np.isfinite(bound):
-            name = type(kept[0]).__name__ if kept else "a bound on intercepts"
-            raise InvalidInputError(
-                f"The lbfgs solver keeps no constraint and was given {name}: use solver='newton', or leave out "
-                "radius and alpha and the weight on unobserved entries."
-            )
+        check_kept(self, objective, constraints)
         with single_threaded_blas():
             memory = _Memory(objective, start, self.memory)
             return run(memory.advance, start, objective.value, stopping, objective.size)

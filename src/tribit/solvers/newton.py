@@ -10,6 +10,7 @@ objective too. There is no step to tune.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from tribit.backends import Backend
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
-from tribit.errors import InvalidInputError
-from tribit.model.constraints import Constraint, EntryBound, MaxNorm, Unconstrained, clip_rows
+from tribit.model.constraints import Constraint, clip_rows
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
+from tribit.solvers.refusals import check_kept, shared_unknowns
 
 #: Moved factors, the promised gain, and the rows' total before the move.
 Moved = tuple[Factors, float, float]
@@ -35,6 +36,24 @@ class Newton:
     """Alternating Newton's method with ball-constrained rows (the default solver)."""
 
     max_iter = 100  #: sweeps, where the user names no number
+    least_rank = 1  #: that a search chooses: intercepts alone are sooner found by lbfgs
+
+    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
+        """Return why it cannot keep the problem: a set that the balls of single rows do not imply."""
+        radius = min((c.row_radius for c in constraints), default=np.inf)
+        for constraint in constraints:
+            if constraint.inner_radius >= radius:
+                continue
+            if constraint.inner_radius > 0.0:
+                return (
+                    f"The newton solver cannot keep {constraint} with radius = {radius:g}: pass a max-norm radius of "
+                    f"at most {constraint.inner_radius:g}, which implies it, or solver='projected_gradient'."
+                )
+            return (
+                f"The newton solver moves one row at a time and cannot keep {type(constraint).__name__}, which "
+                "ties all rows together: use solver='projected_gradient', or a max-norm radius."
+            )
+        return shared_unknowns("newton", model)
 
     def minimise(
         self,
@@ -45,7 +64,8 @@ class Newton:
         generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> SolverResult:
         """Return ``argmin F(U, V, a, c, b)`` over ``|u_i|^2, |v_j|^2 <= radius``, from ``start``."""
-        norm = _row_norm(constraints)
+        check_kept(self, objective, constraints)
+        norm = float(np.sqrt(min((c.row_radius for c in constraints), default=np.inf)))
         problem = RowProblem(
             start.rank,
             objective.intercept,
@@ -106,23 +126,3 @@ def _beyond(factors: Factors, before: Factors, reach: float, norm: float) -> Fac
         row_factors=clip_rows(moved.row_factors, norm),
         column_factors=clip_rows(moved.column_factors, norm),
     )
-
-
-def _row_norm(constraints: list[Constraint]) -> float:
-    """Return the radius of each row's ball, or say why this solver cannot keep a constraint."""
-    radius = min((c.radius for c in constraints if isinstance(c, MaxNorm)), default=np.inf)
-    for constraint in constraints:
-        if isinstance(constraint, EntryBound):
-            # |x_ij| <= |u_i| |v_j| <= radius: the ball already keeps every entry inside.
-            if radius <= constraint.alpha:
-                continue
-            raise InvalidInputError(
-                f"The newton solver cannot keep |X| <= alpha = {constraint.alpha:g} with radius = {radius:g}: "
-                "pass a radius of at most alpha, which implies it, or solver='projected_gradient'."
-            )
-        if not isinstance(constraint, MaxNorm | Unconstrained):
-            raise InvalidInputError(
-                f"The newton solver moves one row at a time and cannot keep {type(constraint).__name__}, which "
-                "ties all rows together: use solver='projected_gradient', or a max-norm radius."
-            )
-    return float(np.sqrt(radius))

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive, check_switch
-from tribit.model.constraints import START, Constraint, EntryBound
+from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.loop import Iteration, SolverResult, Step, Stopping, run
+from tribit.solvers.refusals import check_kept, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
 
@@ -53,6 +54,10 @@ class ProjectedGradient:
             check_field(self, "step", check_positive)
         check_field(self, "grow", check_switch)
 
+    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
+        """Return why it cannot keep the problem: no constraint is a reason, as each has a projection."""
+        return shared_unknowns("projected_gradient", model)
+
     def minimise(
         self,
         objective: Objective,
@@ -62,6 +67,7 @@ class ProjectedGradient:
         generator: np.random.Generator,
     ) -> SolverResult:
         """Return a stationary point of F over the constraints, from ``start``."""
+        check_kept(self, objective, constraints)
         with single_threaded_blas():
             if not self.grow:
                 return self._descend(objective, constraints, start, stopping)
@@ -92,7 +98,7 @@ class ProjectedGradient:
             None  # the objective of the accepted trial, which the next iteration starts from
         )
         # Scaling X to keep a bound on entries is no projection: there only what a step moves tells of the end.
-        exact = not any(isinstance(constraint, EntryBound) for constraint in constraints)
+        exact = all(constraint.nearest for constraint in constraints)
 
         def promised(factors: Factors, gradient: Factors) -> float:
             """Return the first-order decrease of a step that is as long in each unknown as its curvature asks for.
@@ -163,10 +169,7 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
     """Bring the factors inside each constraint in turn, and the intercepts where they belong."""
     U, V = factors.row_factors, factors.column_factors
     for constraint in constraints:
-        if isinstance(constraint, EntryBound):
-            U, V = constraint.project(U, V, objective.backend.largest(U, V))
-        else:
-            U, V = constraint.project(U, V)
+        U, V = constraint.project_knowing(U, V, objective.backend.largest)
     return objective.settle_intercepts(replace(factors, row_factors=U, column_factors=V))
 
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
-from tribit.model.constraints import START, Constraint, MaxNorm
+from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 
 Array = NDArray[np.floating[Any]]
@@ -37,10 +37,7 @@ def spectral_start(
     if rank == 0:
         rows, columns = (np.zeros((size, 0)) for size in objective.shape)
         return Factors.of(rows, columns, intercept)
-    room = min(
-        [c.radius for c in constraints if isinstance(c, MaxNorm)]
-        + [objective.link.level(PROBABILITY)]
-    )
+    room = min([objective.link.level(PROBABILITY), *(c.row_radius for c in constraints)])
     shape = objective.shape
     width = min(rank + EXTRA, *shape)
     with single_threaded_blas():

@@ -24,19 +24,21 @@ from tribit.errors import InvalidInputError, TribitError
 from tribit.model.calibrators import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.links import LINKS, as_link
+from tribit.model.risks import check_rho
 from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.quoting import quoted
 from tribit.solvers import SOLVERS, Iteration, as_solver
 from tribit.storage.ids import packed_ids, unpacked_ids
 from tribit.storage.schema import (
     CALIBRATOR,
+    CHOSEN,
     FACTORS,
     FITTED,
     HISTORY_COLUMNS,
     IDS,
     PARTS,
     TEXT,
-    WITH_PARTS,
+    WITH_SPEC,
     check_header,
     check_tensors,
     tensor_bytes,
@@ -51,7 +53,7 @@ KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not 
 COUNTS = ("rank", "max_iter", "n_candidates")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 #: What damage looks like before it is told in one sentence.
-DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 #: Characters of a reason that an error tells.
 LONGEST_REASON = 300
 Tensors = dict[str, NDArray[Any]]
@@ -60,23 +62,26 @@ Tensors = dict[str, NDArray[Any]]
 def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, all of it or nothing; equal fits give equal bytes.
 
-    Kept: the factors, intercepts and ids, what the fit reported but for its times, and every parameter but
-    ``callback``, ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
+    Kept: the factors, intercepts and ids, what the fit reported but for its times, its model (``spec_``) without
+    ``imputed`` and a ``rho`` by entry, and every parameter but ``callback``, ``imputed``, ``random_state``, ``verbose``
+    and ``n_jobs``.
     """
     check_is_fitted(model)
     header = {
-        # The parts of a model from a file of tribit 0.1 are not known.
-        "format": WITH_PARTS - 1 if model.unknowns_ is None else FORMAT,
+        "format": FORMAT,
         "version": __version__,
         "parameters": {name: _encoded(name, getattr(model, name)) for name in KEPT},
         "fitted": {name: _plain(getattr(model, name)) for name in FITTED},
         "calibrator": None if model.calibration_ is None else model.calibration_.name,
-        "rho": model.rho_ if isinstance(model.rho_, float) else None,
     }
     tensors = _tensors(model)
+    rho = model.rho_ if isinstance(model.rho_, float) else None
+    spec = replace(model.spec_, rho=rho, imputed=None)
     try:
+        header["spec"] = json.loads(spec.to_json())
         check_header(header)
-        check_tensors(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
+        described = {name: (_name(t.dtype), t.shape) for name, t in tensors.items()}
+        check_tensors(header, spec, described)
         _check_parameters(model)
         _check_numbers(model, tensors["history"])
     except DAMAGE as error:
@@ -116,8 +121,8 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
             _check_format(header, name)
             try:
                 check_header(header)
-                tensors = _read(file, header, places)
-                return _model(header, tensors)
+                model = _unfitted(header)
+                return _fitted(model, header, _read(file, header, model.spec_, places))
             except DAMAGE as error:
                 raise InvalidInputError(
                     f"{name} is a damaged tribit model ({_reason(error)}); fit it again."
@@ -149,32 +154,48 @@ def _check_format(header: Any, name: str) -> None:
         )
 
 
-def _read(file: Any, header: dict[str, Any], places: dict[str, Place]) -> Tensors:
+def _read(file: Any, header: dict[str, Any], spec: ModelSpec, places: dict[str, Place]) -> Tensors:
     """Return the tensors, after all of them were found to be what the header says."""
-    check_tensors(header, {name: (place.dtype, place.shape) for name, place in places.items()})
+    described = {name: (place.dtype, place.shape) for name, place in places.items()}
+    check_tensors(header, spec, described)
     for name, place in places.items():
         if tensor_bytes(place.dtype, place.shape) != place.size:
             raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
     return {name: read_tensor(file, place) for name, place in places.items()}
 
 
-def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
+def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
+    """Return the estimator of the parameters, with the spec that was fitted."""
     for name in header["parameters"]:
         if name not in KEPT:
             raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
     model = BinaryMatrixCompletion(
         **{name: _decoded(name, value) for name, value in header["parameters"].items()}
     )
+    if header["format"] >= WITH_SPEC:
+        spec = ModelSpec.from_json(json.dumps(header["spec"]))
+        if spec.rho is not None:
+            check_rho(spec.rho)
+    else:
+        chosen = {name.removesuffix("_"): header["fitted"][name] for name in CHOSEN}
+        spec = ModelSpec.of(model, **chosen, rho=header["rho"])
+    model._set_spec(spec)
+    return model
+
+
+def _fitted(
+    model: BinaryMatrixCompletion, header: dict[str, Any], tensors: Tensors
+) -> BinaryMatrixCompletion:
+    """Return the model with what its fit found."""
     for name in FITTED:
         setattr(model, name, header["fitted"][name])
-    model.gammas_ = tuple(model.gammas_)
     if model.names_ is not None:
         row, column, value = model.names_
         model.names_ = (row, column, value)
-    model.rho_, model.search_, model.calibration_ = header["rho"], None, None
+    model.search_, model.calibration_ = None, None
     U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
-    model.spec_ = replace(_check_parameters(model), rho=model.rho_, radius=model.radius_)
+    _check_parameters(model)
     model.unknowns_ = model._factors()
     if model.mask_features_:
         model.unknowns_ = None
@@ -223,8 +244,8 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     return tensors
 
 
-def _check_parameters(model: BinaryMatrixCompletion) -> ModelSpec:
-    """Return the model of the parameters, which must be such as a fit asks for; what is "auto" is what was chosen."""
+def _check_parameters(model: BinaryMatrixCompletion) -> None:
+    """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
     check_options(model)
     if not is_auto(model.solver):
         as_solver(model.solver)
@@ -238,9 +259,7 @@ def _check_parameters(model: BinaryMatrixCompletion) -> ModelSpec:
         if name != "rho" and is_auto(getattr(model, name))
     }
     check_dtype(model.dtype)
-    spec = ModelSpec.of(model, **chosen)
-    spec.check_shape(model.shape_)
-    return spec
+    ModelSpec.of(model, **chosen).check_shape(model.shape_)
 
 
 def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:

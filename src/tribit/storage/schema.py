@@ -16,12 +16,13 @@ from typing import Any
 from tribit.checks import check_not_negative, check_positive
 from tribit.errors import TribitError
 from tribit.model.risks import check_gammas, check_rho
+from tribit.model.spec import ModelSpec
 from tribit.storage.tensor_file import DTYPES
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
-HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3}
-#: From this format on a file keeps the parts of mask features.
-WITH_PARTS = 4
+HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3}
+#: From this format on a file keeps the spec; before, the values of it that a fit had chosen.
+WITH_SPEC = 5
 #: Before the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
 
@@ -91,6 +92,12 @@ FITTED = {
     "converged_": SWITCH,
     "stop_reason_": TEXT,
     "objective_": NUMBER,
+    "n_features_in_": SIZE,
+    "intercept_": NUMBER,
+    "names_": NAMES.or_none(),
+}
+#: What a fit used, in formats without a spec.
+CHOSEN = {
     "gammas_": GAMMAS,
     "rank_": COUNT,
     "radius_": POSITIVE.or_none(),
@@ -99,9 +106,6 @@ FITTED = {
     "l2_intercept_": NOT_NEGATIVE.or_none(),
     "mask_features_": SWITCH,
     "l2_mask_": NOT_NEGATIVE.or_none(),
-    "n_features_in_": SIZE,
-    "intercept_": NUMBER,
-    "names_": NAMES.or_none(),
 }
 FLOATS = ("F32", "F64")
 FACTORS = {
@@ -110,7 +114,8 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
-#: What mask features are made of: as many rows as the matrix has rows and columns.
+#: What mask features are made of: as many rows as the matrix has rows and columns. None of it is in files of
+#: formats 2 and 3, nor in what is written of a model from such a file.
 PARTS = {
     "row_parts_": Tensor(FLOATS, ("parts", "rank")),
     "column_parts_": Tensor(FLOATS, ("parts", "rank")),
@@ -141,28 +146,29 @@ HEADER = {
         f"one of {', '.join(name for name in CALIBRATORS if name)}, or null",
         lambda value: type(value) in (str, type(None)) and value in CALIBRATORS,
     ),
-    "rho": RHO.or_none(),
 }
 
 
 def check_header(header: Mapping[str, Any]) -> None:
     """Refuse a header with a field that is wrong, missing or unknown."""
-    _check_fields(header, HEADER)
-    _check_fields(header["fitted"], FITTED)
+    if header["format"] < WITH_SPEC:
+        _check_fields(header, {**HEADER, "rho": RHO.or_none()})
+        _check_fields(header["fitted"], {**FITTED, **CHOSEN})
+    else:
+        _check_fields(header, {**HEADER, "spec": OBJECT})
+        _check_fields(header["fitted"], FITTED)
 
 
 def check_tensors(
-    header: Mapping[str, Any], described: Mapping[str, tuple[str, tuple[int, ...]]]
+    header: Mapping[str, Any], spec: ModelSpec, described: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> None:
     """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree."""
     history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
     needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
-    if header["format"] >= WITH_PARTS and header["fitted"]["mask_features_"]:
+    if spec.mask_features and PARTS.keys() & described.keys():
         needed |= PARTS
     _check_names(described, needed, {**needed, **IDS})
-    sizes = {
-        name: value for name, value in header["fitted"].items() if FITTED[name] in (COUNT, SIZE)
-    }
+    sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}
     for name, rule in {**needed, **IDS}.items():
         if name in described:
             _check_tensor(name, rule, *described[name], sizes)
@@ -174,8 +180,9 @@ def check_tensors(
     ):
         raise ValueError("row_parts_ must have a row for each row and each column of the matrix")
     # A solver that lets the rank grow may have found fewer columns to be enough.
-    if sizes["rank"] > sizes["rank_"]:
-        raise ValueError(f"rank_ must be at least {sizes['rank']}, the columns of the factors")
+    if sizes["rank"] > spec.rank:
+        raise ValueError(f"rank must be at least {sizes['rank']}, the columns of the factors")
+    spec.check_shape((sizes["rows"], sizes["n_features_in_"]))
     if len({described[name][0] for name in {**FACTORS, **PARTS} if name in described}) > 1:
         raise ValueError("the dtypes of the factors do not agree")
 

@@ -12,7 +12,6 @@ from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.risks import Risk
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection.problem import intercept_bound
 
 if TYPE_CHECKING:
     from tribit.data.observations import Observations
@@ -30,7 +29,7 @@ def unfitted(model: FactorModel, random_state: int) -> Any:
     return again.set_params(**{name: value for name, value in used.items() if name in known})
 
 
-def objective_of(model: Any, observations: Observations) -> tuple[Objective, float | None]:
+def fitted_objective(model: Any, observations: Observations) -> tuple[Objective, float | None]:
     """Return what the model minimised, in float64, and the radius of the ball of each row if it has one."""
     check_is_fitted(model)
     spec = getattr(model, "spec_", None)
@@ -39,28 +38,16 @@ def objective_of(model: Any, observations: Observations) -> tuple[Objective, flo
             f"laplace needs a fitted BinaryMatrixCompletion; {type(model).__name__} has no spec_."
         )
     risk = _risk(model, spec)
-    radius = spec.radius if spec.norm == "max" else None
-    bound = intercept_bound(spec)
+    radius = spec.row_radius if np.isfinite(spec.row_radius) else None
     least = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
     if (not spec.l2 and radius is None) or (
-        spec.intercept and not least and not np.isfinite(bound)
+        spec.intercept and not least and not np.isfinite(spec.intercept_bound)
     ):
         raise InvalidInputError(
             "A model without a ridge has no prior, and the variance of what was not observed is infinite: fit with "
             "l2 > 0."
         )
-    objective = Objective(
-        observations,
-        spec.link,
-        risk,
-        l2=spec.l2,
-        l2_intercept=spec.l2_intercept,
-        intercept=spec.intercept,
-        intercept_bound=bound,
-        dtype="float64",
-        n_jobs=getattr(model, "n_jobs", 1),
-    )
-    return objective, radius
+    return Objective.of(spec, observations, risk, n_jobs=getattr(model, "n_jobs", 1)), radius
 
 
 def _risk(model: Any, spec: ModelSpec) -> Risk:
@@ -69,12 +56,12 @@ def _risk(model: Any, spec: ModelSpec) -> Risk:
         kept: Risk = model.risk_
         return kept
     rho = getattr(model, "rho_", None)  # a user may give back what a file does not keep
-    if rho is None and spec.mixed:
+    if rho is None and (spec.mixed or spec.inverse_power):
         raise InvalidInputError(
             "The model was read from a file, which does not keep rho_, the model of why entries are missing: set "
             "model.rho_ to the one it was fitted with."
         )
-    return Risk(*spec.gammas, 0.0 if rho is None else rho)
+    return spec.risk(0.0 if rho is None else rho)
 
 
 def _chosen(model: Any, name: str) -> Any:

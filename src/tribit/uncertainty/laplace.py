@@ -23,7 +23,7 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
-from tribit.uncertainty.fitted import objective_of, unfitted
+from tribit.uncertainty.fitted import fitted_objective, unfitted
 from tribit.uncertainty.held_out import check_level, entries_of, shape_of, weigh
 from tribit.uncertainty.intervals import Intervals
 from tribit.uncertainty.moderation import moderated
@@ -208,7 +208,7 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     """
     entries = entries_of(model, X)
     observations = Observations.from_pairs(*entries, shape=shape_of(model))
-    objective, radius = objective_of(model, observations)
+    objective, radius = fitted_objective(model, observations)
     factors = model._factors().astype("float64")
     plus, minus = objective.risk.observed_weights(
         observations.labels, observations.rows, observations.columns

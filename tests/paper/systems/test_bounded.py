@@ -18,7 +18,6 @@ from tribit.model.risks import pn, pu
 from tribit.paper.systems.likelihood import TraceNormLikelihood
 from tribit.paper.systems.squared import SquaredErrors
 from tribit.solvers import lagrangian as lagrangians
-from tribit.solvers.accelerated import into_sphere
 from tribit.solvers.bounded import AugmentedLagrangian, _divide, _inside
 from tribit.solvers.lagrangian import Lagrangian
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
@@ -364,14 +363,14 @@ def test_projection_in_unequal_scales():
     draws = np.random.default_rng(0)
     U, V = draws.standard_normal((3, 2)), draws.standard_normal((4, 2))
     rows, columns = draws.uniform(0.01, 50, 3), draws.uniform(0.01, 50, 4)
-    new = np.vstack(into_sphere(U, V, rows, columns, 2.5))
+    new = np.vstack(TraceNorm(1.25).project_scaled(U, V, rows, columns))
     old, scales = np.vstack([U, V]), np.concatenate([rows, columns])
     P = cp.Variable(old.shape)
     distance = cp.sum(cp.multiply(scales[:, None] * np.ones((1, 2)), cp.square(P - old)))
     cp.Problem(cp.Minimize(distance), [cp.sum_squares(P) <= 2.5]).solve(solver=cp.CLARABEL)
     assert new == pytest.approx(P.value, abs=1e-4)
     assert np.sum(new**2) == pytest.approx(2.5, rel=1e-9)
-    inside = into_sphere(U, V, rows, columns, 1e3)
+    inside = TraceNorm(500.0).project_scaled(U, V, rows, columns)
     assert inside[0] is U
     assert inside[1] is V
 
