@@ -20,7 +20,7 @@ from tribit.data.ids import AnyArray
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.limits import RECORD, byte_limit
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, TribitWarning
+from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.quoting import listed, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -74,7 +74,8 @@ class Table:
             position = next(p for p, text in enumerate(texts) if not _is_number(text))
             raise InvalidInputError(
                 f"{self.where(position)}: the value {quoted(texts[position])} in column "
-                f"{quoted(column)} is not a number; correct it, or choose another value column."
+                f"{quoted(column)} is not a number; correct it, or choose another "
+                f"{parameter('value')} column."
             ) from None
 
 
@@ -217,9 +218,11 @@ def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
     found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
     if found is not None:
         warnings.warn(
-            f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if it "
-            "is meant for one, write it with escape_formulas=True; escape_formulas=False says that it is not.",
-            TribitWarning,
+            TribitWarning(
+                f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if "
+                f"it is meant for one, write it with {parameter('escape_formulas', True)}; "
+                f"{parameter('escape_formulas', False)} says that it is not."
+            ),
             stacklevel=3,
         )
 

@@ -30,6 +30,7 @@ from tribit.errors import (
     InvalidTypeError,
     UnboundedRiskWarning,
     UnknownRhoWarning,
+    parameter,
 )
 from tribit.factor_model import FactorModel
 from tribit.model.constraints import Constraint, EntryBound, Unconstrained
@@ -95,15 +96,19 @@ def make_problem(
     if mixed and radius is None and alpha is None:
         if spec.norm != "max":
             raise InvalidInputError(
-                f"norm={spec.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
-                "default."
+                f"{parameter('norm', spec.norm)} with weight on unobserved entries needs a {parameter('radius')} (or "
+                f"an {parameter('alpha')}); none has a default."
             )
         radius = curve.level(DEFAULT_BOUND_PROBABILITY)
     if spec.mask_features and (mixed or radius is not None or alpha is not None):
-        what = "weight on unobserved entries" if mixed else "a radius or an alpha"
+        what = (
+            "weight on unobserved entries"
+            if mixed
+            else f"a {parameter('radius')} or an {parameter('alpha')}"
+        )
         raise InvalidInputError(
-            f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and no "
-            "ball holds them; leave out one of the two."
+            f"{parameter('mask_features', True)} does not go with {what}: the factors of a row then depend on "
+            "those of others, and no ball holds them; leave out one of the two."
         )
     ball: Constraint = Unconstrained() if radius is None else NORMS[spec.norm](radius)
     constraints = [ball]
@@ -188,10 +193,12 @@ def _warn_if_unbounded(
         return
     what = "likes" if observations.n_likes else "dislikes"
     warnings.warn(
-        f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
-        "iteration limit or tolerance: give unobserved entries weight (gammas), or pass intercept=False with "
-        "a radius, an alpha or l2 > 0.",
-        UnboundedRiskWarning,
+        UnboundedRiskWarning(
+            f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
+            f"iteration limit or tolerance: give unobserved entries weight ({parameter('gammas')}), or pass "
+            f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
+            f"{parameter('l2')} > 0."
+        ),
         stacklevel=4,
     )
 
@@ -221,7 +228,8 @@ def _check_learnable(observations: Observations, risk: Risk) -> None:
     ):
         if weight == 1.0 and not count:
             raise InvalidInputError(
-                f"The {name} risk learns from {what}, and none were observed: give another risk weight in gammas."
+                f"The {name} risk learns from {what}, and none were observed: give another risk weight in "
+                f"{parameter('gammas')}."
             )
 
 
@@ -232,9 +240,11 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
     ):
         what = "likes" if observations.n_likes else "dislikes"
         warnings.warn(
-            f"Only {what} were observed, so the data cannot tell how many more there are: pass rho, the probability "
-            f"that one of the {what} goes unobserved (now {1 - observations.density:.3g}, as if every entry were one).",
-            UnknownRhoWarning,
+            UnknownRhoWarning(
+                f"Only {what} were observed, so the data cannot tell how many more there are: pass "
+                f"{parameter('rho')}, the probability that one of the {what} goes unobserved (now "
+                f"{1 - observations.density:.3g}, as if every entry were one)."
+            ),
             stacklevel=4,
         )
 

@@ -16,7 +16,7 @@ from scipy.linalg.blas import daxpy
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.constraints import Constraint, Unconstrained
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
@@ -80,8 +80,8 @@ class LBFGS:
         if kept or np.isfinite(bound):
             name = type(kept[0]).__name__ if kept else "a bound on intercepts"
             raise InvalidInputError(
-                f"The lbfgs solver keeps no constraint and was given {name}: use solver='newton', or leave out "
-                "radius and alpha and the weight on unobserved entries."
+                f"The lbfgs solver keeps no constraint and was given {name}: use {parameter('solver', 'newton')}, or "
+                f"leave out {parameter('radius')} and {parameter('alpha')} and the weight on unobserved entries."
             )
         with single_threaded_blas():
             memory = _Memory(objective, start, self.memory)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tribit.backends import Kernel, Panel
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, Unconstrained, clip_rows
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
@@ -104,13 +104,15 @@ def _row_norm(constraints: list[Constraint]) -> float:
             if radius <= constraint.alpha:
                 continue
             raise InvalidInputError(
-                f"The newton solver cannot keep |X| <= alpha = {constraint.alpha:g} with radius = {radius:g}: "
-                "pass a radius of at most alpha, which implies it, or solver='projected_gradient'."
+                f"The newton solver cannot keep |X| <= {constraint.alpha:g} with {parameter('radius')} = {radius:g}: "
+                f"pass one of at most {parameter('alpha')}, which implies it, or "
+                f"{parameter('solver', 'projected_gradient')}."
             )
         if not isinstance(constraint, MaxNorm | Unconstrained):
             raise InvalidInputError(
                 f"The newton solver moves one row at a time and cannot keep {type(constraint).__name__}, which "
-                "ties all rows together: use solver='projected_gradient', or a max-norm radius."
+                f"ties all rows together: use {parameter('solver', 'projected_gradient')}, or a max-norm "
+                f"{parameter('radius')}."
             )
     return float(np.sqrt(radius))
 
