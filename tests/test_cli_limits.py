@@ -82,9 +82,7 @@ def test_every_command_that_reads_a_table_has_a_largest_size(
     run, model, ratings, tmp_path, monkeypatch, command
 ):
     monkeypatch.chdir(tmp_path)
-    match = (
-        r"ratings\.csv holds more than 100 bytes when unpacked; .* raise the limit with --max-size"
-    )
+    match = r"ratings\.csv holds more than 100 bytes when unpacked; .* raise the limit \(in bytes\) with --max-size"
     assert_refused(run(*command, "--max-size", "100"), match)
     assert not Path("o.csv").exists()
     if command[0] != "fit":
