@@ -266,3 +266,19 @@ def test_the_scores_without_formulas_are_those_of_the_library(fitted, tmp_path):
     )
     np.testing.assert_array_equal(plain[:, 2:], changed[:, 2:])
     assert (plain[:, 1] != changed[:, 1]).sum() == (plain[:, 1] == "=1+1").sum() > 0
+
+
+def test_output_that_nobody_reads_any_more_is_exit_code_1(fitted):
+    code = "from tribit.cli import main; main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "evaluate", "model.csv", "ratings.csv"],
+        cwd=fitted,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
