@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import tribit.__main__
 import tribit.paper.demo
 import tribit.workflows
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
@@ -569,6 +570,20 @@ def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, comma
     code, _, err = run(command, tmp_path / "model", tmp_path / "table.csv", *out)
     assert code == 130
     assert_one_line(err, "Interrupted: ")
+
+
+def test_ctrl_c_before_the_command_line_is_imported_is_one_sentence(monkeypatch, capsys):
+    class Pressed:
+        def find_spec(self, name, *_):
+            if name == "tribit.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tribit.cli")
+    monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
+    with pytest.raises(SystemExit) as stop:
+        tribit.__main__.main()
+    assert stop.value.code == 130
+    assert_one_line(capsys.readouterr().err, "Interrupted: ")
 
 
 # Help
