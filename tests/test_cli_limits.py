@@ -82,9 +82,7 @@ def test_every_command_that_reads_a_table_has_a_largest_size(
     run, model, ratings, tmp_path, monkeypatch, command
 ):
     monkeypatch.chdir(tmp_path)
-    match = (
-        r"ratings\.csv holds more than 100 bytes when unpacked; .* raise the limit with --max-size"
-    )
+    match = r"ratings\.csv holds more than 100 bytes when unpacked; .* raise the limit \(in bytes\) with --max-size"
     assert_refused(run(*command, "--max-size", "100"), match)
     assert not Path("o.csv").exists()
     if command[0] != "fit":
@@ -268,3 +266,19 @@ def test_the_scores_without_formulas_are_those_of_the_library(fitted, tmp_path):
     )
     np.testing.assert_array_equal(plain[:, 2:], changed[:, 2:])
     assert (plain[:, 1] != changed[:, 1]).sum() == (plain[:, 1] == "=1+1").sum() > 0
+
+
+def test_output_that_nobody_reads_any_more_is_exit_code_1(fitted):
+    code = "from tribit.cli import main; main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "evaluate", "model.csv", "ratings.csv"],
+        cwd=fitted,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")

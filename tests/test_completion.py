@@ -523,7 +523,7 @@ def test_newton_refuses_a_bound_it_cannot_keep():
 
 def test_a_fit_that_is_cut_short_warns():
     model = make(max_iter=1, tol=0.0)
-    match = r"stopped after max_iter = 1 iterations, before tol = 0 was reached: raise max_iter"
+    match = r"stopped after max_iter=1 iterations, before tol=0.0 was reached: raise max_iter"
     with pytest.warns(ConvergenceWarning, match=match) as caught:
         model.fit(A)
     assert caught[0].filename == __file__
@@ -704,10 +704,14 @@ WRONG = [
     ({"n_candidates": True}, InvalidInputError, "n_candidates must be a whole .*; got True"),
     ({"calibration": "magic"}, InvalidInputError, "calibration must be one of .*auto; got 'magic'"),
     ({"calibration": True}, InvalidInputError, "calibration must be one of .*; got True"),
-    ({"link": "cauchy"}, InvalidInputError, "no link 'cauchy'; use one of logistic, probit"),
+    ({"link": "cauchy"}, InvalidInputError, "link must be one of logistic, probit; got 'cauchy'"),
     ({"link": 3}, InvalidTypeError, "link must be one of logistic, probit or a Link.*; got int"),
     ({"link": Logistic}, InvalidTypeError, "link must be one of logistic, probit or a Link object"),
-    ({"solver": "adam"}, InvalidInputError, "no solver 'adam'; use one of newton, lbfgs, project"),
+    (
+        {"solver": "adam"},
+        InvalidInputError,
+        "solver must be one of newton, lbfgs, projected_gradient; got 'adam'",
+    ),
     ({"solver": 3}, InvalidTypeError, "solver must be one of newton, .* or a solver .*; got int"),
     ({"solver": None}, InvalidTypeError, "solver must be one of newton, .*; got NoneType"),
     ({"solver": Newton}, InvalidTypeError, "solver must be one of newton, .* or a solver object"),

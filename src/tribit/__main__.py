@@ -1,4 +1,4 @@
-"""``tribit`` and ``python -m tribit``: Ctrl-C while the command line is still being imported is no traceback."""
+"""``tribit`` and ``python -m tribit``: Ctrl-C while the command line is still being imported is one sentence too."""
 
 import sys
 
@@ -8,6 +8,7 @@ def main() -> None:
     try:
         from tribit.cli import main as run  # noqa: PLC0415
     except KeyboardInterrupt:
+        sys.stderr.write("Interrupted: every file is as it was.\n")
         sys.exit(130)
     run()
 

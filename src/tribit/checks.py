@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.quoting import quoted
 
 
@@ -20,7 +20,9 @@ def check_positive(name: str, value: Any) -> float:
     """Return a positive finite number as a float, or say that it is not one."""
     number = _as_float(value)
     if not 0.0 < number < np.inf:
-        raise InvalidInputError(f"{name} must be a positive finite number; got {quoted(value)}.")
+        raise InvalidInputError(
+            f"{parameter(name)} must be a positive finite number; got {quoted(value)}."
+        )
     return number
 
 
@@ -28,7 +30,9 @@ def check_not_negative(name: str, value: Any) -> float:
     """Return a finite number >= 0 as a float, or say that it is not one."""
     number = _as_float(value)
     if not 0.0 <= number < np.inf:
-        raise InvalidInputError(f"{name} must be a finite number, at least 0; got {quoted(value)}.")
+        raise InvalidInputError(
+            f"{parameter(name)} must be a finite number, at least 0; got {quoted(value)}."
+        )
     return number
 
 
@@ -58,12 +62,14 @@ def check_between(
     """
     interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
     if not is_number(value):
-        raise InvalidTypeError(f"{name} must be a number in {interval}; got {quoted(value)}.")
+        raise InvalidTypeError(
+            f"{parameter(name)} must be a number in {interval}; got {quoted(value)}."
+        )
     number = _as_float(value)
     above = low <= number if ends[0] == "[" else low < number
     below = number <= high if ends[1] == "]" else number < high
     if not (above and below):
-        what = f"{name}, {meaning}," if meaning else name
+        what = f"{parameter(name)}, {meaning}," if meaning else parameter(name)
         raise InvalidInputError(f"{what} must be in {interval}; got {quoted(value)}.")
     return number
 
@@ -76,13 +82,15 @@ def check_count(
         return int(value)
     reach = f", at least {least}" if most is None else f" from {least} to {most}"
     what = f", {meaning}" if meaning else ""
-    raise InvalidInputError(f"{name} must be a whole number{reach}{what}; got {quoted(value)}.")
+    raise InvalidInputError(
+        f"{parameter(name)} must be a whole number{reach}{what}; got {quoted(value)}."
+    )
 
 
 def check_switch(name: str, value: Any) -> bool:
     """Return True or False as a bool."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(f"{name} must be True or False; got {quoted(value)}.")
+        raise InvalidTypeError(f"{parameter(name)} must be True or False; got {quoted(value)}.")
     return bool(value)
 
 
@@ -90,7 +98,9 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of the choices."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
-        raise InvalidInputError(f"{name} must be one of {', '.join(known)}; got {quoted(value)}.")
+        raise InvalidInputError(
+            f"{parameter(name)} must be one of {', '.join(known)}; got {quoted(value)}."
+        )
     return value
 
 

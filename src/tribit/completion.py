@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data.observations import as_observations
-from tribit.errors import TribitWarning
+from tribit.errors import Message, TribitWarning, parameter
 from tribit.factor_model import FactorModel
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
@@ -294,9 +294,13 @@ class BinaryMatrixCompletion(FactorModel):
             )
         if result.stop_reason == OUT_OF_ITERATIONS:
             warnings.warn(
-                f"The fit stopped after max_iter = {most} iterations, before tol = {float(self.tol):g} was reached: "
-                "raise max_iter or tol.",
-                ConvergenceWarning,
+                ConvergenceWarning(
+                    Message(
+                        f"The fit stopped after {parameter('max_iter', most)} iterations, before "
+                        f"{parameter('tol', float(self.tol))} was reached: raise {parameter('max_iter')} or "
+                        f"{parameter('tol')}."
+                    )
+                ),
                 stacklevel=2,
             )
         return self
@@ -315,9 +319,10 @@ class BinaryMatrixCompletion(FactorModel):
         # Here rho is a name: a model that was passed in is refused above.
         if isinstance(self.rho_, Missingness) and not is_auto(self.rho):
             warnings.warn(
-                f"The file keeps rho={self.rho!r} but not the model fitted for it (rho_), which predictions do not "
-                "need; fit it again with tribit.propensity where you do.",
-                TribitWarning,
+                TribitWarning(
+                    f"The file keeps {parameter('rho', self.rho)} but not the model fitted for it (rho_), which "
+                    "predictions do not need; fit it again with tribit.propensity where you do."
+                ),
                 stacklevel=2,
             )
 

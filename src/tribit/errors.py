@@ -1,7 +1,106 @@
-"""The errors tribit raises on purpose: one sentence that says what, where and what to do."""
+"""The errors tribit raises on purpose: one sentence that says what, where and what to do.
+
+A sentence mentions a parameter by :func:`parameter`, so that it can be told in the words of Python (``rank``,
+``gammas=(0, 1, 0)``) and in those of the command line (``--rank``, ``--gammas 0 1 0``).
+
+>>> error = InvalidInputError(f"{parameter('rank')} must be at least 1; got 0.")
+>>> error.parameter, str(error)
+('rank', 'rank must be at least 1; got 0.')
+>>> error.args[0].told(lambda name, value: f"--{name}")
+'--rank must be at least 1; got 0.'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Self
+
+#: A mention: the parameter's name, the words of Python, and what the command line writes after the option. The
+#: characters are for private use, which :mod:`tribit.quoting` escapes in the words of a user.
+_MENTION = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
 
 
-class TribitError(Exception):
+def parameter(name: str, value: Any = ...) -> str:
+    """Return the mention of a parameter, with a value where one is given, for the text of an error or warning."""
+    if value is ...:
+        return _mention(name, name, "")
+    return _mention(name, f"{name}={value!r}", _typed(value))
+
+
+def either(python: str, command_line: str = "") -> str:
+    """Return the mention of what has other words in Python than on the command line."""
+    return _mention("", python, command_line)
+
+
+def marked(text: str) -> str:
+    """Return a text with its mentions, to be made part of another."""
+    return text.marked if isinstance(text, Message) else text
+
+
+def _mention(*parts: str) -> str:
+    return "\ue000" + "\ue001".join(parts) + "\ue002"
+
+
+def _typed(value: Any) -> str:
+    """Return a value as it is typed after an option."""
+    if isinstance(value, tuple):
+        return " ".join(map(_typed, value))
+    words = {True: "yes", False: "no", None: "none"}
+    return next((word for known, word in words.items() if value is known), str(value))
+
+
+class Message(str):
+    """A text in the words of Python, which knows the parameters that it mentions.
+
+    Parameters
+    ----------
+    text : str
+        The text, with mentions made by :func:`parameter` and :func:`either`.
+    """
+
+    marked: str
+
+    def __new__(cls, text: str = "") -> Self:  # noqa: D102 - the class says it
+        source = marked(text)
+        message = super().__new__(cls, _MENTION.sub(r"\2", source))
+        message.marked = source
+        return message
+
+    def told(self, option: Callable[[str, str], str | None]) -> str:
+        """Return the text in the words of the command line.
+
+        Parameters
+        ----------
+        option : callable
+            Returns how an option is written, given the name of the parameter and the value as it is typed ("" for
+            none); None where there is no such option, and the words of Python stay.
+        """
+
+        def words(mention: re.Match[str]) -> str:
+            name, python, typed = mention.groups()
+            written = option(name, typed) if name else typed
+            return python if written is None else written
+
+        return _MENTION.sub(words, self.marked)
+
+
+class _Told:
+    """An error or warning whose only argument is a :class:`Message`."""
+
+    args: tuple[Any, ...]
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(Message(message))  # type: ignore[call-arg]
+
+    @property
+    def parameter(self) -> str | None:
+        """The parameter at fault: the one that the sentence opens with, if it opens with one."""
+        opening = _MENTION.match(marked(self.args[0]))
+        return (opening and opening[1]) or None
+
+
+class TribitError(_Told, Exception):
     """Base of every error that tribit raises on purpose."""
 
 
@@ -13,7 +112,7 @@ class InvalidTypeError(TribitError, TypeError):
     """An object of a kind that tribit cannot use (also a ``TypeError``)."""
 
 
-class TribitWarning(UserWarning):
+class TribitWarning(_Told, UserWarning):
     """Base of the warnings about what was asked for."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
@@ -38,14 +38,14 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
         if random_state < 0:
             raise InvalidInputError(
-                f"random_state is {random_state}, but a seed cannot be negative; "
+                f"{parameter('random_state')} is {random_state}, but a seed cannot be negative; "
                 "pass 0 or a larger integer."
             )
         # PCG64 by name: default_rng may come to stand for another bit generator.
         return np.random.Generator(np.random.PCG64(int(random_state)))
     if random_state is not None and not isinstance(random_state, np.random.RandomState):
         raise InvalidTypeError(
-            f"random_state is of type {type(random_state).__name__}; pass None, an integer, "
+            f"{parameter('random_state')} is of type {type(random_state).__name__}; pass None, an integer, "
             "a numpy.random.Generator or a numpy.random.RandomState."
         )
     # Here, not above: any import from scikit-learn also imports scipy.stats and, where it is

@@ -3,15 +3,19 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
+import tribit.__main__
 import tribit.paper.demo
 import tribit.workflows
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
-from tribit.cli import app, fit
+from tribit.cli import app, main
+from tribit.model import spec
 from tribit.solvers import loop
 
 RATINGS = "user,item,rating\n" + "".join(
@@ -121,9 +125,15 @@ def test_demo(run, monkeypatch, tmp_path):
 # Options
 
 
+def options_of(name):
+    """Return the options and arguments of a command, by the name that the library has for them."""
+    command = typer.main.get_command(app).commands[name]
+    return {each.name: each for each in command.get_params(typer.Context(command))}
+
+
 def test_the_options_cover_the_constructor():
     parameters = set(inspect.signature(BinaryMatrixCompletion).parameters)
-    options = set(inspect.signature(fit).parameters)
+    options = set(options_of("fit")) - {"help"}
     expected = parameters - {"callback", "imputed", "verbose"} | {
         "link_scale",
         "quiet",
@@ -133,7 +143,7 @@ def test_the_options_cover_the_constructor():
 
 
 def test_the_defaults_are_those_of_the_constructor():
-    ours, theirs = inspect.signature(fit).parameters, inspect.signature(BinaryMatrixCompletion)
+    ours, theirs = options_of("fit"), inspect.signature(BinaryMatrixCompletion)
     # A command is repeatable, uses the machine, and shows that it works: three stated differences.
     differ = {"random_state", "n_jobs", "verbose"}
     # Three numbers or none of them: there is no option of three values that are one word.
@@ -144,6 +154,32 @@ def test_the_defaults_are_those_of_the_constructor():
             assert ours[name].default == parameter.default, name
     assert ours["random_state"].default == 0
     assert ours["n_jobs"].default == -1
+
+
+def test_a_new_field_of_the_model_is_an_option(run, ratings, tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class Longer(spec.ModelSpec):
+        damping: float = field(
+            default=0.5, metadata={**spec.CHOSEN, "help": "How much to damp it."}
+        )
+        swapped: bool = field(default=False, metadata={"help": "Swap the signs."})
+        hidden: int = 3
+
+    monkeypatch.setattr(spec, "ModelSpec", Longer)
+    given = {}
+    monkeypatch.setattr(
+        tribit.workflows, "fit_file", lambda *_, **them: given.update(them) or 1 / 0
+    )
+    command = ["fit", str(ratings), "-o", str(tmp_path / "m"), *NAMES]
+    with pytest.raises(ZeroDivisionError):
+        main([*command, "--damping", "0.25", "--swapped"])
+    assert (given["damping"], given["swapped"]) == (0.25, True)
+    with pytest.raises(ZeroDivisionError):
+        main(command)
+    assert (given["damping"], given["swapped"]) == ("auto", False)
+    assert "hidden" not in given
+    helped = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert "How much to damp it." in helped.output
 
 
 SAVED = [
@@ -198,7 +234,7 @@ def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratin
     path = tmp_path / "model.tribit"
     code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", "--rho", name)
     assert code == 0
-    assert err.startswith(f"Warning: The file keeps rho='{name}' but not the model")
+    assert err.startswith(f"Warning: The file keeps --rho {name} but not the model")
     assert err.count("\n") == 1
     assert re.search(rf"rho +by entry, {name}\n", out)
     assert load(path).rho == name
@@ -253,40 +289,55 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (["--gammas", "1", "1", "1"], "sum to 1"),
-        (["--rho", "1.5"], "rho"),
-        (["--link", "cauchy"], "no link 'cauchy'"),
-        (["--link-scale", "-1"], "must be a positive finite number; got -1"),
-        (["--rank", "0", "--no-intercept"], "rank must be from 1 to 6"),
-        (["--rank", "-1"], "rank must be from 0 to 6"),
-        (["--rank", "99"], "rank must be from 0 to 6"),
-        (["--radius", "0"], "radius must be a positive"),
-        (["--norm", "nuclear"], "norm must be one of max, trace"),
-        (["--norm", "trace", "--radius", "1"], "projected_gradient"),
-        (["--alpha", "nan"], "alpha must be a positive"),
-        (["--l2", "-1"], "l2 must be"),
-        (["--l2", "much"], "l2 must be .*; got 'much'"),
-        (["--l2-intercept", "-1"], "l2_intercept must be"),
-        (["--l2-mask", "-1"], "l2_mask must be"),
-        (["--radius", "wide"], "radius must be .*; got 'wide'"),
-        (["--rho", "columns"], "rho .* 'columns'"),
-        (["--inverse-power", "-1"], "inverse_power"),
-        (["--mask-features", "yes", "--radius", "1"], "mask_features=True does not go with a rad"),
-        (["--mask-features", "yes", "--solver", "newton"], "the newton solver cannot move these"),
-        (["--target", "some"], "target must be one of observed, all; got 'some'"),
-        (["--scoring", "r2"], "scoring must be one of log_loss, error, auc; got 'r2'"),
-        (["--n-candidates", "0"], "n_candidates must be a whole number, at least 1"),
-        (["--calibration", "magic"], "calibration must be one of identity, platt, isotonic, auto"),
-        (["--solver", "adam"], "no solver 'adam'"),
-        (["--max-iter", "0"], "max_iter must be"),
-        (["--max-time", "0"], "max_time must be"),
-        (["--tol", "-1"], "tol must be"),
-        (["--dtype", "int8"], "dtype must be"),
-        (["--n-jobs", "0"], "n_jobs must be"),
-        (["--random-state", "-1"], "seed cannot be negative"),
+        (["--gammas", "1", "1", "1"], "--gammas .* sum to 1"),
+        (["--rho", "1.5"], "--rho, the prob"),
+        (["--link", "cauchy"], "--link must be one of logistic, probit; got 'cauchy'"),
+        (["--link-scale", "-1"], "--link-scale must be a positive finite number; got -1"),
+        (["--rank", "0", "--no-intercept"], "--rank must be from 1 to 6"),
+        (["--rank", "-1"], "--rank must be from 0 to 6"),
+        (["--rank", "99"], "--rank must be from 0 to 6"),
+        (["--radius", "0"], "--radius must be a positive"),
+        (["--norm", "nuclear"], "--norm must be one of max, trace"),
+        (["--norm", "trace", "--radius", "1"], "use --solver projected_gradient"),
+        (["--alpha", "nan"], "--alpha must be a positive"),
+        (["--l2", "-1"], "--l2 must be"),
+        (["--l2", "much"], "--l2 must be .*; got 'much'"),
+        (["--l2-intercept", "-1"], "--l2-intercept must be"),
+        (["--l2-mask", "-1"], "--l2-mask must be"),
+        (["--radius", "wide"], "--radius must be .*; got 'wide'"),
+        (["--rho", "columns"], "--rho must .* 'columns'"),
+        (["--inverse-power", "-1"], "--inverse-power must"),
+        (
+            ["--mask-features", "yes", "--radius", "1"],
+            "--mask-features yes does not go with a --rad",
+        ),
+        (
+            ["--mask-features", "yes", "--solver", "newton"],
+            "--mask-features yes .* cannot move these: use --solver lbfgs",
+        ),
+        (["--target", "some"], "--target must be one of observed, all; got 'some'"),
+        (["--scoring", "r2"], "--scoring must be one of log_loss, error, auc; got 'r2'"),
+        (["--n-candidates", "0"], "--n-candidates must be a whole number, at least 1"),
+        (
+            ["--calibration", "magic"],
+            "--calibration must be one of identity, platt, isotonic, auto",
+        ),
+        (
+            ["--solver", "adam"],
+            "--solver must be one of newton, lbfgs, projected_gradient; got 'adam'",
+        ),
+        (["--max-iter", "0"], "--max-iter must be"),
+        (["--max-time", "0"], "--max-time must be"),
+        (["--tol", "-1"], "--tol must be"),
+        (["--dtype", "int8"], "--dtype must be"),
+        (["--n-jobs", "0"], "--n-jobs must be"),
+        (["--random-state", "-1"], "--random-state is -1, but a seed cannot be negative"),
         (["--like-at", "nan"], "--like-at is nan"),
         (["--row", "who"], "has no column 'who'; choose one of its columns: user, item, rating"),
-        (["--value", "user"], "line 2 of ratings.csv: the value 'u0' .* is not a number"),
+        (
+            ["--value", "user"],
+            "line 2 of ratings.csv: the value 'u0' .* is not a number; .* --value column",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line(run, ratings, tmp_path, options, match):
@@ -327,7 +378,13 @@ def test_a_path_that_cannot_be_used_is_one_line(run, ratings, model, tmp_path):
         "directory does not exist": ["fit", ratings, "-o", absent / "m", *NAMES, "--rank", 2],
         "There is no model file": ["predict", absent, ratings, "-o", tmp_path / "s.csv"],
         "is not a readable tribit model": ["evaluate", ratings, ratings],
-        "does not tell the format to write": ["predict", model, ratings, "-o", tmp_path / "s.txt"],
+        "end it in one of .csv, .tsv, .parquet, .csv.gz, .tsv.gz.": [
+            "predict",
+            model,
+            ratings,
+            "-o",
+            tmp_path / "s.txt",
+        ],
     }
     before = model.read_bytes()
     for match, command in commands.items():
@@ -380,7 +437,9 @@ def test_a_fit_that_is_cut_short_is_saved_with_a_warning(run, ratings, tmp_path)
     options = ["--max-iter", "1", "--tol", "0", "--rank", "2"]
     code, _, err = run("fit", ratings, "-o", path, *NAMES, *options)
     assert code == 0
-    assert err.startswith("Warning: The fit stopped after max_iter = 1")
+    assert err.startswith(
+        "Warning: The fit stopped after --max-iter 1 iterations, before --tol 0.0 was"
+    )
     assert err.count("\n") == 1
     assert load(path).n_iter_ == 1
 
@@ -513,6 +572,20 @@ def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, comma
     assert_one_line(err, "Interrupted: ")
 
 
+def test_ctrl_c_before_the_command_line_is_imported_is_one_sentence(monkeypatch, capsys):
+    class Pressed:
+        def find_spec(self, name, *_):
+            if name == "tribit.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "tribit.cli")
+    monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
+    with pytest.raises(SystemExit) as stop:
+        tribit.__main__.main()
+    assert stop.value.code == 130
+    assert_one_line(capsys.readouterr().err, "Interrupted: ")
+
+
 # Help
 
 
@@ -533,12 +606,9 @@ def test_every_command_is_tested():
 
 
 def test_every_option_has_a_help_text():
-    for command in app.registered_commands:
-        for name, parameter in inspect.signature(
-            command.callback, eval_str=True
-        ).parameters.items():
-            option = parameter.annotation.__metadata__[0]
-            assert option.help, f"{command.callback.__name__} {name}"
+    for command in COMMANDS:
+        for name, option in options_of(command).items():
+            assert option.help, f"{command} {name}"
 
 
 def test_no_command_shows_the_help():

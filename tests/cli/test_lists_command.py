@@ -87,7 +87,7 @@ def test_without_a_finder_the_probability_decides(files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"only": ["7"]}, "row id '7' is not one the model was fitted on; check --for"),
+        ({"only": ["7"]}, "row id '7' is not one the model was fitted on; check only"),
         ({"n": 0}, "n must be a whole number, at least 1"),
         ({"avoid_dislikes": -1.0}, "avoid_dislikes must be a finite number, at least 0"),
         ({"row": "nobody"}, "nobody"),

@@ -220,7 +220,7 @@ def test_a_model_fitted_in_python_on_numbers(tmp_path):
     model = BinaryMatrixCompletion(like_at=4, **OPTIONS).fit(seen)
     model.save(tmp_path / "model.tribit")
     path = write(frame(HELD_OUT), tmp_path / "test.csv")
-    with pytest.raises(InvalidInputError, match="knows no column names: pass --row and --column"):
+    with pytest.raises(InvalidInputError, match="knows no column names: pass row and column"):
         evaluate_file(tmp_path / "model.tribit", path)
     assert evaluate_file(tmp_path / "model.tribit", path, **NAMES).accuracy == 1.0
     # And one with no ids at all: the file's are positions.

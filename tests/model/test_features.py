@@ -400,7 +400,7 @@ def test_without_intercepts_a_model_with_mask_features_has_none():
 def test_the_bits_do_not_depend_on_the_threads(monkeypatch):
     monkeypatch.setattr(sparse, "ENTRIES", 8)
     models = [make(n_jobs=n, dtype="float32", max_iter=8, tol=0.0) for n in (1, 2, 3)]
-    with pytest.warns(match="max_iter = 8"):
+    with pytest.warns(match="max_iter=8"):
         X = [model.fit(A).complete("decision") for model in models]
     np.testing.assert_array_equal(X[1], X[0])
     np.testing.assert_array_equal(X[2], X[0])

@@ -276,7 +276,9 @@ def test_a_link_of_the_user_is_taken_as_it_is():
 
 
 def test_unknown_links_are_refused():
-    with pytest.raises(InvalidInputError, match="There is no link 'cauchit'; use one of logistic"):
+    with pytest.raises(
+        InvalidInputError, match="link must be one of logistic, probit; got 'cauchit'"
+    ):
         as_link("cauchit")
     with pytest.raises(InvalidTypeError, match="or a Link object; got int"):
         as_link(3)

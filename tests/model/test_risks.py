@@ -330,7 +330,9 @@ def test_bad_imputations_are_refused():
         Imputation(GUESS, "logistic")
     with pytest.raises(InvalidInputError, match=r"not finite: fit the model again"):
         doubly_robust(Factors.of(np.full((2, 1), NAN), np.ones((2, 1))), "logistic", 0.5)
-    with pytest.raises(InvalidInputError, match=r"There is no link 'cauchy'"):
+    with pytest.raises(
+        InvalidInputError, match=r"link must be one of logistic, probit; got 'cauchy'"
+    ):
         doubly_robust(GUESS, "cauchy", 0.5)
     with pytest.raises(InvalidTypeError, match=r"imputed must be an Imputation or None; got float"):
         Risk(0.5, 0.25, 0.25, 0.5, imputed=0.5)

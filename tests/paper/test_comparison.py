@@ -41,9 +41,9 @@ def test_a_system_that_refuses_the_data_says_why():
 
 
 def test_unknown_names():
-    with pytest.raises(InvalidInputError, match="no system 'magic'; use some of tribit"):
+    with pytest.raises(InvalidInputError, match=r"systems must be some of tribit, .*; got 'magic'"):
         compare(TRAIN, TEST, systems=["magic"])
-    with pytest.raises(InvalidInputError, match="no data 'mars'; use some of synthetic"):
+    with pytest.raises(InvalidInputError, match="on must be some of synthetic, ml-100k"):
         load("mars", None, 0)
 
 
@@ -71,11 +71,15 @@ def test_the_command_writes_a_table_and_goes_on_from_its_journal(tmp_path, capsy
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (["--systems", "magic"], "no system 'magic'"),
-        (["--on", "mars"], "no data 'mars'"),
-        (["--on", "senate"], "say where"),
-        (["--data", "nowhere"], "no folder 'nowhere'"),
-        (["--jobs", "0"], "at least 1"),
+        (["--systems", "magic"], "--systems must be some of tribit"),
+        (["--on", "mars"], "--on must be some of synthetic, ml-100k"),
+        (["--on", "senate"], "say where they are (--data)"),
+        (
+            ["--data", "nowhere"],
+            "no folder 'nowhere'; say where ml-100k, senate and coat are (--data)",
+        ),
+        (["--jobs", "0"], "--jobs must be a whole number, at least 1"),
+        (["--seed", "-1"], "--seed must be a whole number, at least 0"),
     ],
 )
 def test_bad_input_is_one_sentence(options, match, tmp_path, capsys):

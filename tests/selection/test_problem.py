@@ -188,7 +188,7 @@ def test_both_labels_do_not_warn(gammas):
 
 def test_a_parameter_is_checked_before_the_data_are_touched():
     # The message of the first wrong one, whatever else is wrong.
-    with pytest.raises(InvalidInputError, match="There is no link"):
+    with pytest.raises(InvalidInputError, match="link must be one of"):
         problem(link="cauchy", rank=0)
 
 

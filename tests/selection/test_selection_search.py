@@ -450,7 +450,7 @@ def test_without_intercepts_there_is_no_model_without_factors():
 def test_n_candidates(most):
     search = chosen(n_candidates=most)
     assert len(search.candidates) == most
-    assert search.stop_reason == f"n_candidates = {most} were tried"
+    assert search.stop_reason == f"{most} candidates were tried, the most asked for"
     assert search.best.score == min(candidate.score for candidate in search.candidates)
 
 

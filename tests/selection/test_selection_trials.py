@@ -300,7 +300,7 @@ def test_most_candidates():
     trials = trials_of(most=2)
     for weight in (300.0, 30.0):
         trials.score(replace(INTERCEPTS, l2_intercept=weight))
-    with pytest.raises(SearchEndedError, match="n_candidates = 2 were tried"):
+    with pytest.raises(SearchEndedError, match="2 candidates were tried"):
         trials.score(INTERCEPTS)
     assert trials.score(replace(INTERCEPTS, l2_intercept=30.0)) is trials.candidates[1]
 

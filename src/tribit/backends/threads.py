@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 from tribit.checks import is_whole
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import quoted
 
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ def count_jobs(n_jobs: Any) -> int:
         return _cores()
     if not is_whole(n_jobs) or n_jobs < 1:
         raise InvalidInputError(
-            f"n_jobs must be a whole number, at least 1, or -1 for every core; got {quoted(n_jobs)}."
+            f"{parameter('n_jobs')} must be a whole number, at least 1, or -1 for every core; got {quoted(n_jobs)}."
         )
     return int(n_jobs)
 

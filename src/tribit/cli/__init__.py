@@ -9,23 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from tribit import __version__
-from tribit.cli.common import app
-from tribit.cli.endings import StoppedError, ended_by, orderly_signals, tell
-from tribit.cli.fit import fit
-from tribit.cli.questions import evaluate, predict, recommend
-from tribit.cli.studies import compare, demo, reproduce
 
-__all__ = [
-    "app",
-    "compare",
-    "demo",
-    "evaluate",
-    "fit",
-    "main",
-    "predict",
-    "recommend",
-    "reproduce",
-]
+# The registry of commands: each module registers its own with @app.command, in the order of the help.
+from tribit.cli import fit, questions, studies  # noqa: F401
+from tribit.cli.common import app
+from tribit.cli.endings import StoppedError, ended_by, orderly_signals, spoken, tell
+
+__all__ = ["app", "main"]
 
 
 def _version(asked: bool) -> None:
@@ -46,17 +36,19 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, never a traceback."""
     given = sys.argv[1:] if arguments is None else arguments
+    every: Any = typer.main.get_command(app)
+    command = every.commands.get(given[0], every) if given else every
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        tell("Warning", spoken(message, command))
+
     try:
         with warnings.catch_warnings(), orderly_signals():
             # A warning is one line too, without the place in the library that raised it.
-            warnings.showwarning = _show_warning
-            status: Any = app(args=given or ["--help"], prog_name="tribit", standalone_mode=False)
+            warnings.showwarning = show_warning
+            status = every.main(args=given or ["--help"], prog_name="tribit", standalone_mode=False)
         if not given:
             status = 2  # the help was not asked for
     except (Exception, StoppedError) as error:  # one place decides which of them are a sentence
-        status = ended_by(error)
+        status = ended_by(error, command)
     sys.exit(status)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    tell("Warning", str(message))

@@ -13,8 +13,7 @@ from typing import Any, TextIO
 
 import typer
 
-from tribit.cli.words import spoken
-from tribit.errors import TribitError
+from tribit.errors import Message, TribitError
 from tribit.quoting import printable, quoted
 
 INTERRUPTED = 130  #: the exit code of a command that Ctrl-C ended, as shells have it
@@ -68,18 +67,36 @@ def _handler(number: int, replaced: Any, handler: Any) -> Iterator[None]:
 
 
 def tell(kind: str, message: str) -> None:
-    """Write a message to standard error: one line in the words of the command line, with no control characters."""
+    """Write a message to standard error: one line with no control characters."""
     with suppress(OSError):  # then there is nowhere left to tell it
-        typer.echo(f"{kind}: {printable(spoken(message))}", err=True)
+        typer.echo(f"{kind}: {printable(message)}", err=True)
 
 
-def ended_by(error: BaseException) -> int:
+def spoken(told: BaseException | str, command: Any) -> str:
+    """Return an error, a warning or a message with the parameters that it mentions as options of a command."""
+    message = told.args[0] if isinstance(told, BaseException) and told.args else told
+    if not isinstance(message, Message):
+        return str(told)
+    options = {each.name: each for each in command.get_params(typer.Context(command))}
+
+    def written(name: str, value: str) -> str | None:
+        option = options.get(name)
+        if option is None or option.param_type_name != "option":
+            return None
+        if option.is_flag:
+            return next(iter(option.secondary_opts if value == "no" else option.opts), None)
+        return f"{option.opts[0]} {value}".rstrip()
+
+    return message.told(written)
+
+
+def ended_by(error: BaseException, command: Any) -> int:
     """Tell what ended a command and return its exit code; what nobody foresaw is raised again."""
     if isinstance(error, StoppedError):
         tell("Interrupted", str(error))
         return INTERRUPTED
     if isinstance(error, TribitError):
-        message = str(error)
+        message = spoken(error, command)
     elif isinstance(error, UsageError):
         message = _usage(error)
     elif isinstance(error, MemoryError):

@@ -10,17 +10,21 @@ from typing import Annotated, Any
 import typer
 
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
-from tribit.cli.endings import StoppedError, keyboard_interrupts
-from tribit.cli.values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
-from tribit.cli.words import spoken
-from tribit.errors import InvalidInputError
+from tribit.cli.endings import StoppedError, keyboard_interrupts, spoken
+from tribit.cli.model_options import FitCommand
+from tribit.cli.values import number_or_word
 from tribit.quoting import quoted
+
+#: What the command keeps to itself; all else is for the library.
+OWN = ("context", "file", "out", "link_scale", "keep_partial", "quiet")
 
 
 @app.command(
-    epilog="Example: tribit fit ratings.csv -o model.tribit --row user --column item --value rating --like-at 4"
+    cls=FitCommand,
+    epilog="Example: tribit fit ratings.csv -o model.tribit --row user --column item --value rating --like-at 4",
 )
 def fit(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="CSV or TSV (plain or .gz) or parquet.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
     row: Annotated[
@@ -36,71 +40,9 @@ def fit(
     ] = None,
     duplicates: DuplicatesOption = "error",
     max_size: MaxSize = None,
-    gammas: Annotated[
-        tuple[float, float, float] | None,
-        typer.Option(
-            help="Weights of the PN, PU and NU risks, summing to 1 [auto].", show_default=False
-        ),
-    ] = None,
-    rho: Annotated[
-        Any,
-        typer.Option(
-            parser=number_or_word,
-            metavar=VALUE,
-            help="P(unobserved), or constant, row-column, low-rank.",
-        ),
-    ] = "auto",
-    link: Annotated[str, typer.Option(help="logistic or probit.")] = "logistic",
     link_scale: Annotated[
         float, typer.Option(help="Scale of the logistic link, or sigma of the probit link.")
     ] = 1.0,
-    rank: Annotated[
-        Any, typer.Option(parser=whole_or_auto, metavar=VALUE, help="Columns of the factors.")
-    ] = "auto",
-    radius: Annotated[
-        Any,
-        typer.Option(
-            parser=number_or_word, metavar=VALUE, help="Radius of the norm ball, or none."
-        ),
-    ] = "auto",
-    norm: Annotated[str, typer.Option(help="Norm of the ball: max or trace.")] = "max",
-    alpha: Annotated[
-        Any,
-        typer.Option(
-            parser=number_or_word,
-            metavar=VALUE,
-            help="Bound on the entries.",
-            show_default="none",
-        ),
-    ] = None,
-    l2: Annotated[
-        Any,
-        typer.Option(parser=number_or_word, metavar=VALUE, help="Weight of the ridge on factors."),
-    ] = "auto",
-    l2_intercept: Annotated[
-        Any,
-        typer.Option(
-            parser=number_or_word, metavar=VALUE, help="Weight of the ridge on intercepts."
-        ),
-    ] = "auto",
-    mask_features: Annotated[
-        Any,
-        typer.Option(
-            parser=yes_no_or_auto,
-            metavar="yes|no|auto",
-            help="Learn from which entries were observed.",
-        ),
-    ] = "auto",
-    l2_mask: Annotated[
-        Any,
-        typer.Option(
-            parser=number_or_word, metavar=VALUE, help="Weight of the ridge on mask features."
-        ),
-    ] = "auto",
-    intercept: Annotated[bool, typer.Option(help="Fit intercepts.")] = True,
-    inverse_power: Annotated[
-        float, typer.Option(help="Weigh PN by this power of 1 / P(observed), 0 to 1.")
-    ] = 0.0,
     target: Annotated[
         str,
         typer.Option(
@@ -133,52 +75,20 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model on a table with one observed entry in each line."""
+    parameters = {name: value for name, value in locals().items() if name not in OWN} | context.obj
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
-    from tribit.model.links import LINKS  # noqa: PLC0415
+    from tribit.model.links import as_link, check_scale  # noqa: PLC0415
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
     from tribit.workflows import fit_file  # noqa: PLC0415
 
-    if link not in LINKS:
-        raise InvalidInputError(f"There is no link {quoted(link)}; use one of {', '.join(LINKS)}.")
     writable(out)  # told before the fit, not after it
     check_different(file, out)
     began = time.perf_counter()
-    parameters = {
-        "row": row,
-        "column": column,
-        "value": value,
-        "duplicates": duplicates,
-        "max_size": max_size,
-        "like_at": like_at,
-        "gammas": "auto" if gammas is None else gammas,
-        "rho": rho,
-        "link": LINKS[link](link_scale),  # type: ignore[call-arg]
-        "rank": rank,
-        "radius": radius,
-        "norm": norm,
-        "alpha": alpha,
-        "l2": l2,
-        "l2_intercept": l2_intercept,
-        "mask_features": mask_features,
-        "l2_mask": l2_mask,
-        "intercept": intercept,
-        "inverse_power": inverse_power,
-        "target": target,
-        "scoring": scoring,
-        "n_candidates": n_candidates,
-        "calibration": calibration,
-        "solver": solver,
-        "max_iter": max_iter,
-        "max_time": max_time,
-        "tol": tol,
-        "dtype": dtype,
-        "n_jobs": n_jobs,
-        "random_state": random_state,
-        "verbose": 0 if quiet else 1,
-    }
+    link: Any = type(as_link(parameters["link"]))
+    parameters["link"] = link(check_scale("link_scale", link_scale))
     try:
         with keyboard_interrupts() if keep_partial else nullcontext():
-            model = fit_file(file, **parameters)
+            model = fit_file(file, **parameters, verbose=0 if quiet else 1)
         whole = model.stop_reason_ != INTERRUPTED
         if not (whole or keep_partial):
             raise KeyboardInterrupt
@@ -194,7 +104,7 @@ def fit(
             "model": str(out),
             "rows x columns": f"{shape[0]} x {shape[1]}",
             "rho": _named(model.rho_),
-            **_chosen(model),
+            **_chosen(model, context.command),
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
@@ -209,14 +119,14 @@ def _named(rho: Any) -> str:
     return f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho.name}"
 
 
-def _chosen(model: Any) -> dict[str, str]:
+def _chosen(model: Any, command: Any) -> dict[str, str]:
     """Return what the fit chose from the data, and why, as rows of a table."""
     from tribit.selection.record import DONE  # noqa: PLC0415
 
     if model.search_ is None:
         return {}
     if model.search_.best is None:
-        return {"chosen": f"nothing: {spoken(model.search_.stop_reason)}"}
+        return {"chosen": f"nothing: {spoken(model.search_.stop_reason, command)}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
     ended = model.search_.stop_reason
     return {

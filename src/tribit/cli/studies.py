@@ -19,7 +19,7 @@ def demo(
     picture: Annotated[
         Path | None, typer.Option(help="Where to write a picture (needs tribit[plot]).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    random_state: Annotated[int, typer.Option("--seed", help="Seed of the draws.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Draw a matrix as the paper does, complete it with PN and with the mixture, and compare."""
@@ -29,7 +29,7 @@ def demo(
 
     if picture is not None:
         check_picture(picture)
-    result = run_demo(random_state=seed, shown=not quiet)
+    result = run_demo(random_state=random_state, shown=not quiet)
     console.print(result.summary())
     table = Table("radius", "risk", "recovery error", "sign error, unseen", "seconds")
     for entry in result.chosen:
@@ -57,9 +57,10 @@ def reproduce(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for results, pictures and summaries.")
     ] = Path("reproduction"),
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for every core.")] = -1,
-    data: Annotated[
-        Path | None, typer.Option(help="Where MovieLens 100k is, for fig4 and table1 [download].")
+    n_jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for every core.")] = -1,
+    path: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where MovieLens 100k is, for fig4 and table1 [download]."),
     ] = None,
     protocol: Annotated[
         str, typer.Option(help="paper: as the paper does it; tuned: the radius chosen too.")
@@ -80,7 +81,7 @@ def reproduce(
 
     settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
     with continued():
-        made = run(which, out=out, settings=settings, data=data, n_jobs=jobs, shown=not quiet)
+        made = run(which, out=out, settings=settings, data=path, n_jobs=n_jobs, shown=not quiet)
     if {"fig4", "table1"} & {exhibit.name for exhibit in made}:
         typer.echo(MOVIELENS_LICENCE, err=True)
     for exhibit in made:
@@ -94,7 +95,7 @@ def reproduce(
 
 @app.command(epilog="Example: tribit compare --data data --out comparison")
 def compare(
-    folder: Annotated[
+    path: Annotated[
         Path | None,
         typer.Option(
             "--data", help="Folder that holds ml-100k, senate and coat [drawn data only]."
@@ -107,7 +108,9 @@ def compare(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the table and its journal.")
     ] = Path("comparison"),
-    jobs: Annotated[int, typer.Option(help="Processes; times are of one core each.")] = 1,
+    n_jobs: Annotated[
+        int, typer.Option("--jobs", help="Processes; times are of one core each.")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of draws, splits and starts.")] = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -116,11 +119,11 @@ def compare(
 
     with continued():
         results, files = compare_all(
-            folder,
+            path,
             on=None if on is None else on.split(","),
             systems=None if systems is None else systems.split(","),
             out=out,
-            n_jobs=jobs,
+            n_jobs=n_jobs,
             seed=seed,
             shown=not quiet,
         )

@@ -24,7 +24,7 @@ Columns: TypeAlias = tuple[dict[str, AnyArray], npt.NDArray[np.int64]]
 
 
 def read(
-    path: Path, delimiter: str | None, wanted: list[str] | None, limit: int, least: int = 0
+    path: Path, wanted: list[str] | None, limit: int, least: int = 0, *, delimiter: str | None
 ) -> Columns:
     """Return the wanted columns, or all, as arrays of str, and the line on which each record ends.
 
@@ -48,7 +48,7 @@ def read(
         ) from error
 
 
-def write(path: Path, arrays: dict[str, AnyArray], delimiter: str) -> None:
+def write(path: Path, arrays: dict[str, AnyArray], *, delimiter: str) -> None:
     """Write columns of equal length, whole or not; gzipped if the name ends in ``.gz``."""
     gzipped = path.suffix.lower() == ".gz"
     with atomic_path(path) as temporary, text_writer(temporary, gzipped=gzipped) as text:

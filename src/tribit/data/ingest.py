@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from tribit.checks import check_choice
 from tribit.data.ids import (
     AnyArray,
     Positions,
@@ -26,7 +27,7 @@ from tribit.data.ids import (
     first_true,
     named,
 )
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, either, parameter
 
 Labels: TypeAlias = npt.NDArray[np.int8]
 Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
@@ -127,7 +128,9 @@ def entries_from_ids(
         raise InvalidInputError("No entry is observed; give at least one row of data.")
     if values is None:
         if like_at is not None:
-            raise InvalidInputError("like_at needs value=; name the column that holds the ratings.")
+            raise InvalidInputError(
+                f"{parameter('like_at')} needs {parameter('value')}, the name of the column that holds the ratings."
+            )
         values = np.ones(row_ids.size, dtype=np.int8)
     rows, row_names = factorize(row_ids, where)
     columns, column_names = factorize(column_ids, where)
@@ -156,7 +159,8 @@ def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
     if (position := first_true((values != 1) & (values != -1))) is not None:
         raise InvalidInputError(
             f"{where(position)}: the value {values.flat[position]} is neither +1 (like) nor -1 "
-            "(dislike); if these are ratings, pass like_at= (for pairs: Observations.from_ratings)."
+            f"(dislike); if these are ratings, pass {parameter('like_at')}"
+            f"{either(' (for pairs: Observations.from_ratings)')}."
         )
     return values.astype(np.int8)
 
@@ -165,16 +169,13 @@ def check_like_at(like_at: Any) -> None:
     """Refuse a bar that is no finite number."""
     if not _is_finite_number(like_at):
         raise InvalidInputError(
-            f"like_at is {like_at!r}; pass the smallest rating that is a like, a finite number."
+            f"{parameter('like_at')} is {like_at!r}; pass the smallest rating that is a like, a finite number."
         )
 
 
 def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> Entries:
     """Sort the entries by row, then column, and leave one label for each pair."""
-    if duplicates not in get_args(Duplicates):
-        raise InvalidInputError(
-            f"duplicates is {duplicates!r}; pass 'error', 'first', 'last' or 'majority'."
-        )
+    check_choice("duplicates", duplicates, get_args(Duplicates))
     rows, columns, labels, shape, row_ids, column_ids = entries
     keys = rows * shape[1] + columns  # cannot overflow: check_shape has seen the shape
     if (keys[1:] > keys[:-1]).all():
@@ -188,8 +189,9 @@ def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> 
         before = int(np.argmax(keys == keys[again]))
         raise InvalidInputError(
             f"{where(before)} and {where(again)} both give row {named(row_ids, rows[again])}, "
-            f"column {named(column_ids, columns[again])}; remove one, or choose duplicates='first'"
-            ", 'last' or 'majority' (for a matrix: Observations.from_pairs)."
+            f"column {named(column_ids, columns[again])}; remove one, or say which to keep with "
+            f"{parameter('duplicates')} (first, last or majority)"
+            f"{either('; for a matrix use Observations.from_pairs')}."
         )
     kept = order[starts] if duplicates == "first" else order[ends]
     merged = labels[kept]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TextIO
 
 from tribit.checks import check_count
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 
 #: Bytes read of a table when nothing else is said: 4 GiB, some 100 million ratings.
 LARGEST = 2**32
@@ -44,8 +44,8 @@ def check_size(size: int, limit: int, name: str) -> None:
     """Refuse a file that holds more bytes than are to be read."""
     if size > limit:
         raise InvalidInputError(
-            f"{name} holds more than {in_units(limit)} when unpacked; if it is what you expect, raise the limit with "
-            "max_size=, in bytes."
+            f"{name} holds more than {in_units(limit)} when unpacked; if it is what you expect, raise the limit "
+            f"(in bytes) with {parameter('max_size')}."
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +21,46 @@ from tribit.data.ids import AnyArray
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.limits import RECORD, byte_limit
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, TribitWarning
+from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.quoting import listed, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
+Lines: TypeAlias = npt.NDArray[np.int64] | None
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-SNIFFED = (".txt", ".data")
-PARQUET = ".parquet"
+
+class Format(NamedTuple):
+    """How tables of one format are read and written.
+
+    Parameters
+    ----------
+    read : callable
+        Takes the path, the names of the columns (None for all), the most bytes to read and the bytes that a line
+        counts for at least; returns the columns as arrays of str by name, and the line of each record or None.
+    write : callable, optional
+        Takes the path and the columns by name.
+    is_text : bool
+        Whether files are text, which may be gzipped, and which a spreadsheet opens.
+    """
+
+    read: Callable[[Path, list[str] | None, int, int], tuple[dict[str, AnyArray], Lines]]
+    write: Callable[[Path, dict[str, AnyArray]], None] | None = None
+    is_text: bool = False
+
+
+#: The formats of tables, by the ending of a file's name.
+FORMATS = {
+    ".csv": Format(
+        partial(delimited.read, delimiter=","), partial(delimited.write, delimiter=","), True
+    ),
+    ".tsv": Format(
+        partial(delimited.read, delimiter="\t"), partial(delimited.write, delimiter="\t"), True
+    ),
+    ".txt": Format(partial(delimited.read, delimiter=None), is_text=True),
+    ".data": Format(partial(delimited.read, delimiter=None), is_text=True),
+    ".parquet": Format(
+        lambda path, wanted, limit, _: (parquet.read(path, wanted, limit), None), parquet.write
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +79,7 @@ class Table:
 
     name: str
     columns: dict[str, AnyArray]
-    lines: npt.NDArray[np.int64] | None
+    lines: Lines
 
     def where(self, position: int) -> str:
         """Say where a record stands in the file."""
@@ -74,7 +107,8 @@ class Table:
             position = next(p for p, text in enumerate(texts) if not _is_number(text))
             raise InvalidInputError(
                 f"{self.where(position)}: the value {quoted(texts[position])} in column "
-                f"{quoted(column)} is not a number; correct it, or choose another value column."
+                f"{quoted(column)} is not a number; correct it, or choose another "
+                f"{parameter('value')} column."
             ) from None
 
 
@@ -104,15 +138,10 @@ def read_table(
     source = _existing(path)
     name = printable(source.name)
     wanted = None if columns is None else list(columns)
-    kind = _kind(source)
+    read = _format(source, FORMATS).read
     limit = byte_limit(source.stat().st_size, max_size)
-    lines = None
     try:
-        if kind == PARQUET:
-            arrays = parquet.read(source, wanted, limit)
-        else:
-            least = RECORD if max_size is None else 0
-            arrays, lines = delimited.read(source, DELIMITERS.get(kind), wanted, limit, least)
+        arrays, lines = read(source, wanted, limit, RECORD if max_size is None else 0)
     except MemoryError as error:
         raise InvalidInputError(
             f"{name} does not fit into memory; read fewer columns or records of it."
@@ -185,7 +214,7 @@ def write_table(
         more, so that it is off by default; a CSV or TSV file with such texts has a warning, unless this is False.
     """
     target = checked_path(path)
-    kind = _kind(target)
+    form = _format(target, {end: each for end, each in FORMATS.items() if each.write})
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("No column is given to write; pass at least one.")
@@ -194,18 +223,10 @@ def write_table(
         raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
     if escape_formulas:
         arrays = {escaped_cell(name): escaped(values) for name, values in arrays.items()}
-    elif escape_formulas is None and kind in DELIMITERS:
+    elif escape_formulas is None and form.is_text:
         _warn_of_formulas(target, arrays)
-    if kind != PARQUET and kind not in DELIMITERS:
-        raise InvalidInputError(
-            f"The name {quoted(target.name)} does not tell the format to write; "
-            "end it in .csv, .tsv, .csv.gz, .tsv.gz or .parquet."
-        )
     try:
-        if kind == PARQUET:
-            parquet.write(target, arrays)
-        else:
-            delimited.write(target, arrays, DELIMITERS[kind])
+        form.write(target, arrays)  # type: ignore[misc]  # formats without were left out
     except UnicodeError as error:  # half of a surrogate pair, such as a file name may hold
         raise InvalidInputError(
             f"{quoted(target.name)} was not written, because a name or an id is no Unicode text (half of a surrogate "
@@ -217,23 +238,25 @@ def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
     found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
     if found is not None:
         warnings.warn(
-            f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if it "
-            "is meant for one, write it with escape_formulas=True; escape_formulas=False says that it is not.",
-            TribitWarning,
+            TribitWarning(
+                f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if "
+                f"it is meant for one, write it with {parameter('escape_formulas', True)}; "
+                f"{parameter('escape_formulas', False)} says that it is not."
+            ),
             stacklevel=3,
         )
 
 
-def _kind(path: Path) -> str:
+def _format(path: Path, formats: Mapping[str, Format]) -> Format:
+    """Return the format that the end of a name tells."""
     gzipped = path.suffix.lower() == ".gz"
-    kind = (path.with_suffix("") if gzipped else path).suffix.lower()
-    text_kinds = (*DELIMITERS, *SNIFFED)
-    if kind not in text_kinds and (gzipped or kind != PARQUET):
+    found = formats.get((path.with_suffix("") if gzipped else path).suffix.lower())
+    if found is None or (gzipped and not found.is_text):
+        endings = [*formats, *(f"{end}.gz" for end, each in formats.items() if each.is_text)]
         raise InvalidInputError(
-            f"The name {quoted(path.name)} does not tell the format; end it in {PARQUET}, or in one of "
-            f"{', '.join(text_kinds)}, also with .gz."
+            f"The name {quoted(path.name)} does not tell the format; end it in one of {', '.join(endings)}."
         )
-    return kind
+    return found
 
 
 def _existing(path: PathLike) -> Path:

@@ -26,7 +26,7 @@ from tribit.datasets.rating_files import (
     read_ratings,
 )
 from tribit.datasets.ratings import Ratings, Split
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 
 __all__ = ["Coat", "Ratings", "Split", "coat", "movielens", "movielens100k", "senate"]
 
@@ -171,11 +171,11 @@ def _from_matrix(name: str, matrix: npt.NDArray[np.float64], like_at: float) -> 
 
 def _find(path: PathLike, name: str, file: str) -> Source:
     advice = (
-        f"get {name}.zip from {ADDRESS.format(name=name)} and pass its path"
+        f"get {name}.zip from {ADDRESS.format(name=name)} and pass its place as {parameter('path')}"
         if name in _RELEASES
         else ""
     )
-    return find(path, name, file, advice or "check the path")
+    return find(path, name, file, advice or f"check {parameter('path')}")
 
 
 @cache
@@ -191,7 +191,7 @@ def _download(name: str, sha256: str) -> Path:
     except ImportError as error:
         raise InvalidInputError(
             'Downloading needs pooch, which is not installed; run pip install "tribit[data]", or get '
-            f"{address} yourself and pass path=."
+            f"{address} yourself and pass its place as {parameter('path')}."
         ) from error
     folder = Path(pooch.os_cache("tribit"))
     try:
@@ -200,10 +200,10 @@ def _download(name: str, sha256: str) -> Path:
     except ValueError as error:
         raise InvalidInputError(
             f"What came from {address} is not the {name} that is known (its SHA-256 differs), so it was not "
-            "kept; try again, or get it yourself and pass path=."
+            f"kept; try again, or get it yourself and pass its place as {parameter('path')}."
         ) from error
     except OSError as error:
         raise InvalidInputError(
             f"{address} could not be fetched ({type(error).__name__}); get it on a machine with a network, "
-            f"then put it into {folder} or pass its place as path=."
+            f"then put it into {folder} or pass its place as {parameter('path')}."
         ) from error

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
-from tribit.checks import check_field, check_positive
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.checks import check_choice, check_field, check_positive
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 
 Array = NDArray[np.floating[Any]]
 Label = Literal[1, -1]
@@ -103,7 +103,7 @@ class Logistic(Link):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_field(self, "scale", _check_scale)
+        check_field(self, "scale", check_scale)
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(expit(self.scale * x))
@@ -127,7 +127,7 @@ class Probit(Link):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        check_field(self, "sigma", _check_scale)
+        check_field(self, "sigma", check_scale)
 
     def probability(self, x: Array) -> Array:  # noqa: D102
         return np.asarray(ndtr(x / self.sigma))
@@ -180,12 +180,13 @@ def _supremum(function: Any, alpha: float) -> float:
     return max(float(values[best]), -float(refined.fun))
 
 
-def _check_scale(name: str, value: Any) -> float:
+def check_scale(name: str, value: Any) -> float:
     """Return a scale at which losses and derivatives of entries up to 1000 are finite, and the curvature is not 0."""
     scale = check_positive(name, value)
     if not SCALES[0] <= scale <= SCALES[1]:
         raise InvalidInputError(
-            f"{name} must be from {SCALES[0]:g} to {SCALES[1]:g}, where the link can be computed; got {value!r}."
+            f"{parameter(name)} must be from {SCALES[0]:g} to {SCALES[1]:g}, where the link can be computed; got "
+            f"{value!r}."
         )
     return scale
 
@@ -204,8 +205,6 @@ def as_link(link: str | Link) -> Link:
         return link
     if not isinstance(link, str):
         raise InvalidTypeError(
-            f"link must be one of {', '.join(LINKS)} or a Link object; got {type(link).__name__}."
+            f"{parameter('link')} must be one of {', '.join(LINKS)} or a Link object; got {type(link).__name__}."
         )
-    if link not in LINKS:
-        raise InvalidInputError(f"There is no link {link!r}; use one of {', '.join(LINKS)}.")
-    return LINKS[link]()
+    return LINKS[check_choice("link", link, LINKS)]()

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_between, check_field, is_number
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.model.factors import Factors
 from tribit.model.imputation import Imputation
 from tribit.model.label_noise import LabelNoise
@@ -228,17 +228,17 @@ def check_gammas(gammas: Any) -> tuple[float, float, float]:
         weights = tuple(_number(weight) for weight in gammas)
     except (TypeError, OverflowError):  # an integer may be too large for a float
         raise InvalidTypeError(
-            f"gammas must be three numbers (g_PN, g_PU, g_NU); got {gammas!r}."
+            f"{parameter('gammas')} must be three numbers (g_PN, g_PU, g_NU); got {gammas!r}."
         ) from None
     if len(weights) != 3:
         raise InvalidInputError(
-            f"gammas must be three numbers (g_PN, g_PU, g_NU); got {len(weights)}."
+            f"{parameter('gammas')} must be three numbers (g_PN, g_PU, g_NU); got {len(weights)}."
         )
     # NaN fails every comparison, so it is caught by asking for what must hold.
     total = sum(weights)
     if not all(weight >= 0.0 for weight in weights) or not abs(total - 1.0) <= 1e-6:
         raise InvalidInputError(
-            "gammas (g_PN, g_PU, g_NU) must be at least 0 and sum to 1; "
+            f"{parameter('gammas')} (g_PN, g_PU, g_NU) must be at least 0 and sum to 1; "
             f"got {weights}, which sums to {sum(weights):g}."
         )
     # Float32 weights sum to 1 only nearly; from here on they do.
@@ -249,11 +249,11 @@ def check_rho(rho: Any) -> float:
     """Return ``rho`` as a float in [0, 1), or say why it is not."""
     if not is_number(rho):
         raise InvalidTypeError(
-            f"rho must be a number in [0, 1) or a model with rho_at; got {type(rho).__name__}."
+            f"{parameter('rho')} must be a number in [0, 1) or a model with rho_at; got {type(rho).__name__}."
         )
     if not 0.0 <= rho < 1.0:
         raise InvalidInputError(
-            f"rho, the probability that an entry is unobserved, must be in [0, 1); got {rho!r}."
+            f"{parameter('rho')}, the probability that an entry is unobserved, must be in [0, 1); got {rho!r}."
         )
     return float(rho)
 

@@ -26,7 +26,7 @@ from tribit.checks import (
     check_switch,
     is_whole,
 )
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.model.constraints import NORMS, Constraint, EntryBound, Unconstrained
 from tribit.model.imputation import Imputation
 from tribit.model.links import LINKS, Link, Logistic, as_link
@@ -46,23 +46,46 @@ CHOSEN = {"choosable": True}
 class ModelSpec:
     """One model, not yet fitted; the defaults are those of a fit with nothing to choose on.
 
-    Each field is the parameter of the same name of :class:`tribit.BinaryMatrixCompletion`, with its value checked.
+    Each field is the parameter of the same name of :class:`tribit.BinaryMatrixCompletion`, with its value checked. A
+    field with a ``help`` is an option of ``tribit fit``; ``default`` is the estimator's default where that is neither
+    "auto", for what may be chosen, nor the field's own.
     """
 
-    gammas: tuple[float, float, float] = field(default=(1.0, 0.0, 0.0), metadata=CHOSEN)
+    gammas: tuple[float, float, float] = field(
+        default=(1.0, 0.0, 0.0),
+        metadata={**CHOSEN, "help": "Weights of the PN, PU and NU risks, summing to 1 [auto]."},
+    )
     #: Not compared: it is the same for every candidate, and a model of it may hold arrays, which have no one truth.
-    rho: Any = field(default=None, compare=False, metadata=CHOSEN)
-    link: Link = field(default=Logistic())
-    rank: int = field(default=10, metadata=CHOSEN)
-    radius: float | None = field(default=None, metadata=CHOSEN)
-    norm: str = "max"
-    alpha: float | None = field(default=None, metadata=CHOSEN)
-    l2: float = field(default=5.0, metadata=CHOSEN)
-    l2_intercept: float | None = field(default=None, metadata=CHOSEN)
-    mask_features: bool = field(default=False, metadata=CHOSEN)
-    l2_mask: float | None = field(default=None, metadata=CHOSEN)
-    intercept: bool = True
-    inverse_power: float = 0.0
+    rho: Any = field(
+        default=None,
+        compare=False,
+        metadata={**CHOSEN, "help": "P(unobserved), or constant, row-column, low-rank."},
+    )
+    link: Link = field(
+        default=Logistic(), metadata={"help": "logistic or probit.", "default": "logistic"}
+    )
+    rank: int = field(default=10, metadata={**CHOSEN, "help": "Columns of the factors."})
+    radius: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Radius of the norm ball, or none."}
+    )
+    norm: str = field(default="max", metadata={"help": "Norm of the ball: max or trace."})
+    alpha: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Bound on the entries.", "default": None}
+    )
+    l2: float = field(default=5.0, metadata={**CHOSEN, "help": "Weight of the ridge on factors."})
+    l2_intercept: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on intercepts."}
+    )
+    mask_features: bool = field(
+        default=False, metadata={**CHOSEN, "help": "Learn from which entries were observed."}
+    )
+    l2_mask: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on mask features."}
+    )
+    intercept: bool = field(default=True, metadata={"help": "Fit intercepts."})
+    inverse_power: float = field(
+        default=0.0, metadata={"help": "Weigh PN by this power of 1 / P(observed), 0 to 1."}
+    )
     imputed: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,18 +119,19 @@ class ModelSpec:
         """
         bounded = self.radius is not None or self.alpha is not None
         if self.mask_features and (self.mixed or bounded):
-            what = "weight on unobserved entries" if self.mixed else "a radius or an alpha"
+            bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
+            what = "weight on unobserved entries" if self.mixed else bounds
             raise InvalidInputError(
-                f"mask_features=True does not go with {what}: the factors of a row then depend on those of others, and "
-                "no ball holds them; leave out one of the two."
+                f"{parameter('mask_features', True)} does not go with {what}: the factors of a row then depend on "
+                "those of others, and no ball holds them; leave out one of the two."
             )
         if bounded or not self.mixed:
             return self
         level = self.link.level(DEFAULT_BOUND_PROBABILITY)
         if NORMS[self.norm](level).row_radius > level:
             raise InvalidInputError(
-                f"norm={self.norm!r} with weight on unobserved entries needs a radius (or an alpha); none has a "
-                "default."
+                f"{parameter('norm', self.norm)} with weight on unobserved entries needs a {parameter('radius')} (or "
+                f"an {parameter('alpha')}); none has a default."
             )
         return replace(self, radius=level)
 
@@ -183,8 +207,8 @@ class ModelSpec:
             return
         if not 1 <= self.rank <= max(shape):
             raise InvalidInputError(
-                f"rank must be from {0 if self.intercept else 1} to {max(shape)}, the larger side of the {shape[0]} x "
-                f"{shape[1]} matrix; got {quoted(self.rank)}."
+                f"{parameter('rank')} must be from {0 if self.intercept else 1} to {max(shape)}, the larger side of "
+                f"the {shape[0]} x {shape[1]} matrix; got {quoted(self.rank)}."
             )
 
     def __str__(self) -> str:
@@ -217,7 +241,7 @@ def _optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float 
 
 def _rank(_: str, value: Any) -> int:
     if not is_whole(value):
-        raise InvalidTypeError(f"rank must be a whole number; got {quoted(value)}.")
+        raise InvalidTypeError(f"{parameter('rank')} must be a whole number; got {quoted(value)}.")
     return int(value)
 
 

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tribit.backends.threads import count_jobs
+from tribit.checks import check_count
 from tribit.data.observations import Observations
 from tribit.datasets import coat, movielens100k, senate
-from tribit.errors import InvalidInputError, TribitError
+from tribit.errors import InvalidInputError, TribitError, parameter
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import evaluate
 from tribit.model.links import Logistic
@@ -139,7 +140,7 @@ def check_systems(systems: Iterable[str] | None) -> list[str]:
     for name in names:
         if name not in SYSTEMS:
             raise InvalidInputError(
-                f"There is no system {name!r}; use some of {', '.join(SYSTEMS)}."
+                f"{parameter('systems')} must be some of {', '.join(SYSTEMS)}; got {name!r}."
             )
     return names
 
@@ -215,7 +216,9 @@ def _coats(folder: Path | None, _: int) -> Parts:
 
 def _given(folder: Path | None) -> Path:
     if folder is None:
-        raise InvalidInputError("These data have no download: say where they are (data=).")
+        raise InvalidInputError(
+            f"These data have no download: say where they are ({parameter('path')})."
+        )
     return folder
 
 
@@ -229,7 +232,7 @@ DATA: dict[str, Callable[[Path | None, int], Parts]] = {
 
 
 def compare_all(
-    folder: Path | None = None,
+    path: Path | None = None,
     *,
     on: Sequence[str] | None = None,
     systems: Sequence[str] | None = None,
@@ -242,10 +245,10 @@ def compare_all(
 
     Parameters
     ----------
-    folder : path, optional
-        Holds ``ml-100k``, ``senate`` and ``coat``. Without it the drawn data alone are used.
+    path : path, optional
+        The folder that holds ``ml-100k``, ``senate`` and ``coat``. Without it the drawn data alone are used.
     on : sequence of str, optional
-        Names in :data:`DATA`; by default those that the folder has.
+        Names in :data:`DATA`; by default those that this folder has.
     systems : sequence of str, optional
         Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
     out : path
@@ -262,9 +265,9 @@ def compare_all(
     results, files
         Everything that was compared, and what was written.
     """
-    names = _present(folder) if on is None else list(on)
-    place = None if folder is None else Path(folder).resolve()
-    study = comparison_study(names, check_systems(systems), place, seed)
+    names = _present(path) if on is None else list(on)
+    place = None if path is None else Path(path).resolve()
+    study = comparison_study(names, check_systems(systems), place, check_count("seed", seed, 0))
     where = results_folder(out)
     pool = Pool(count_jobs(n_jobs))
     try:
@@ -305,7 +308,7 @@ def _present(folder: Path | None) -> list[str]:
         return ["synthetic"]
     if not Path(folder).is_dir():
         raise InvalidInputError(
-            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are."
+            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are ({parameter('path')})."
         )
     return ["synthetic", *(name for name in list(DATA)[1:] if (Path(folder) / name).exists())]
 
@@ -338,5 +341,7 @@ def compare_one(name: str, system: str, folder: Path | None, seed: int) -> list[
 def load(name: str, folder: Path | None, seed: int) -> Parts:
     """Return the parts of a data set."""
     if name not in DATA:
-        raise InvalidInputError(f"There are no data {name!r}; use some of {', '.join(DATA)}.")
+        raise InvalidInputError(
+            f"{parameter('on')} must be some of {', '.join(DATA)}; got {name!r}."
+        )
     return DATA[name](folder, seed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tribit.data.files import writable
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, marked
 from tribit.plots.canvas import STYLE, check_pictures, pyplot_for_files
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def search(found: Search) -> Any:
     """
     if found.best is None:
         raise InvalidInputError(
-            f"There is no candidate to draw, as the search tried none: {found.stop_reason}."
+            f"There is no candidate to draw, as the search tried none: {marked(found.stop_reason)}."
         )
     figure, style = _canvas(*PAGE)
     with style:

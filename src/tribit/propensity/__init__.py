@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from tribit.data.observations import Observations
-from tribit.errors import InvalidTypeError
+from tribit.errors import InvalidTypeError, parameter
 from tribit.propensity.cross_fitted import FOLDS, CrossFittedPropensity, cross_fitted
 from tribit.propensity.diagnostics import (
     Calibration,
@@ -83,5 +83,6 @@ def unknown(name: Any) -> InvalidTypeError:
     """Return the error for a name that no model has."""
     names = ", ".join(map(repr, NAMES))
     return InvalidTypeError(
-        f"rho must be a number in [0, 1) or a model with rho_at, or the name of one ({names}); got {name!r}."
+        f"{parameter('rho')} must be a number in [0, 1) or a model with rho_at, or the name of one ({names}); got "
+        f"{name!r}."
     )

@@ -30,6 +30,7 @@ from tribit.errors import (
     InvalidTypeError,
     UnboundedRiskWarning,
     UnknownRhoWarning,
+    parameter,
 )
 from tribit.factor_model import FactorModel
 from tribit.model.constraints import Constraint
@@ -133,10 +134,12 @@ def _warn_if_unbounded(
         return
     what = "likes" if observations.n_likes else "dislikes"
     warnings.warn(
-        f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
-        "iteration limit or tolerance: give unobserved entries weight (gammas), or pass intercept=False with "
-        "a radius, an alpha or l2 > 0.",
-        UnboundedRiskWarning,
+        UnboundedRiskWarning(
+            f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
+            f"iteration limit or tolerance: give unobserved entries weight ({parameter('gammas')}), or pass "
+            f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
+            f"{parameter('l2')} > 0."
+        ),
         stacklevel=4,
     )
 
@@ -166,7 +169,8 @@ def _check_learnable(observations: Observations, risk: Risk) -> None:
     ):
         if weight == 1.0 and not count:
             raise InvalidInputError(
-                f"The {name} risk learns from {what}, and none were observed: give another risk weight in gammas."
+                f"The {name} risk learns from {what}, and none were observed: give another risk weight in "
+                f"{parameter('gammas')}."
             )
 
 
@@ -177,9 +181,11 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
     ):
         what = "likes" if observations.n_likes else "dislikes"
         warnings.warn(
-            f"Only {what} were observed, so the data cannot tell how many more there are: pass rho, the probability "
-            f"that one of the {what} goes unobserved (now {1 - observations.density:.3g}, as if every entry were one).",
-            UnknownRhoWarning,
+            UnknownRhoWarning(
+                f"Only {what} were observed, so the data cannot tell how many more there are: pass "
+                f"{parameter('rho')}, the probability that one of the {what} goes unobserved (now "
+                f"{1 - observations.density:.3g}, as if every entry were one)."
+            ),
             stacklevel=4,
         )
 

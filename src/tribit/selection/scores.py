@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link
 
 Array = NDArray[np.floating[Any]]
@@ -38,7 +38,7 @@ def misorder(link: Link, x: Array, labels: Labels, weights: Array) -> float:  # 
     """Return 1 - AUC: how often a dislike is ranked above a like."""
     if (labels > 0).all() or (labels < 0).all():
         raise InvalidInputError(
-            "scoring='auc' needs likes and dislikes among the held-out entries; use 'log_loss'."
+            f"{parameter('scoring', 'auc')} needs likes and dislikes among the held-out entries; use 'log_loss'."
         )
     return float(1.0 - roc_auc_score(labels > 0, x, sample_weight=weights))
 

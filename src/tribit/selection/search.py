@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tribit.data.observations import Observations
+from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import DONE, Candidate, Search
 from tribit.selection.stages import Stages
@@ -99,10 +100,10 @@ def choose(
 def _too_few(observations: Observations) -> str | None:
     likes, dislikes = observations.n_likes, observations.n_dislikes
     if not (likes and dislikes):
-        what, corner = ("likes", "(0, 1, 0)") if likes else ("dislikes", "(0, 0, 1)")
-        return (
+        what, corner = ("likes", (0, 1, 0)) if likes else ("dislikes", (0, 0, 1))
+        return Message(
             f"only {what} were observed, which tell nothing apart; give unobserved entries weight with "
-            f"gammas={corner}, and pass rho"
+            f"{parameter('gammas', corner)}, and pass {parameter('rho')}"
         )
     if min(likes, dislikes) < LEAST_OF_EACH or likes + dislikes < LEAST:
         return (

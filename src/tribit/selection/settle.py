@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tribit import propensity
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, TribitWarning
+from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
 from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
 from tribit.model.calibrators import Calibrator, Identity
 from tribit.model.factors import Factors
@@ -189,9 +189,10 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     if search.held_out is None or _one_sided(search.held_out[1]):
         if calibrates(estimator):
             warnings.warn(
-                f"calibration={estimator.calibration!r} was left out, as too little was held out for it: "
-                f"{search.stop_reason}.",
-                TribitWarning,
+                TribitWarning(
+                    f"{parameter('calibration', estimator.calibration)} was left out, as too little was held out for "
+                    f"it: {marked(search.stop_reason)}."
+                ),
                 stacklevel=3,
             )
         return None

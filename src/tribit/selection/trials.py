@@ -172,7 +172,7 @@ class Trials:
         if (known := self.known(settings)) is not None:
             return known
         if self.most is not None and len(self.candidates) >= self.most:
-            raise SearchEndedError(f"n_candidates = {self.most} were tried")
+            raise SearchEndedError(f"{self.most} candidates were tried, the most asked for")
         began = time.perf_counter()
         scores, iterations, weights, entries, interrupted = [], 0, [], [], False
         for fold in self.folds:

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.checks import check_choice
+from tribit.errors import InvalidTypeError, parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.lbfgs import LBFGS
@@ -60,13 +61,10 @@ SOLVERS: dict[str, type[Any]] = {
 def as_solver(solver: Any) -> Solver:
     """Return the solver itself, or the one of that name with its default options."""
     if isinstance(solver, str):
-        if solver not in SOLVERS:
-            raise InvalidInputError(
-                f"There is no solver {solver!r}; use one of {', '.join(SOLVERS)}."
-            )
-        return SOLVERS[solver]()  # type: ignore[no-any-return]
+        return SOLVERS[check_choice("solver", solver, SOLVERS)]()  # type: ignore[no-any-return]
     if isinstance(solver, type) or not hasattr(solver, "minimise"):
         raise InvalidTypeError(
-            f"solver must be one of {', '.join(SOLVERS)} or a solver object; got {type(solver).__name__}."
+            f"{parameter('solver')} must be one of {', '.join(SOLVERS)} or a solver object; got "
+            f"{type(solver).__name__}."
         )
     return solver  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ from scipy.linalg.blas import daxpy
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
+from tribit.errors import parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
@@ -74,8 +75,8 @@ class LBFGS:
         if not kept:
             return None
         return (
-            f"The lbfgs solver keeps no constraint and was given {kept[0]}: use solver='newton', or leave out "
-            "radius and alpha and the weight on unobserved entries."
+            f"The lbfgs solver keeps no constraint and was given {kept[0]}: use {parameter('solver', 'newton')}, or "
+            f"leave out {parameter('radius')} and {parameter('alpha')} and the weight on unobserved entries."
         )
 
     def minimise(

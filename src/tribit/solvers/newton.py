@@ -18,6 +18,7 @@ from tribit.backends import Backend
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
+from tribit.errors import parameter
 from tribit.model.constraints import Constraint, clip_rows
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
@@ -46,12 +47,14 @@ class Newton:
                 continue
             if constraint.inner_radius > 0.0:
                 return (
-                    f"The newton solver cannot keep {constraint} with radius = {radius:g}: pass a max-norm radius of "
-                    f"at most {constraint.inner_radius:g}, which implies it, or solver='projected_gradient'."
+                    f"The newton solver cannot keep {constraint} with {parameter('radius')} = {radius:g}: pass one of "
+                    f"the max norm of at most {constraint.inner_radius:g}, which implies it, or "
+                    f"{parameter('solver', 'projected_gradient')}."
                 )
             return (
                 f"The newton solver moves one row at a time and cannot keep {type(constraint).__name__}, which "
-                "ties all rows together: use solver='projected_gradient', or a max-norm radius."
+                f"ties all rows together: use {parameter('solver', 'projected_gradient')}, or a max-norm "
+                f"{parameter('radius')}."
             )
         return shared_unknowns("newton", model)
 

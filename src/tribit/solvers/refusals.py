@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.constraints import Constraint
 
 
@@ -36,6 +36,6 @@ def shared_unknowns(name: str, model: Any) -> str | None:
     if not getattr(model, "mask_features", False):
         return None
     return (
-        f"mask_features=True makes rows share unknowns, and the {name} solver cannot move these: use "
-        "solver='lbfgs'."
+        f"{parameter('mask_features', True)} makes rows share unknowns, and the {name} solver cannot move these: use "
+        f"{parameter('solver', 'lbfgs')}."
     )

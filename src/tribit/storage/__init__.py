@@ -20,7 +20,7 @@ from tribit.backends.objective import check_dtype
 from tribit.completion import BinaryMatrixCompletion, check_options
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import check_like_at
-from tribit.errors import InvalidInputError, TribitError
+from tribit.errors import InvalidInputError, TribitError, either
 from tribit.model.calibrators import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.links import LINKS, as_link
@@ -107,7 +107,10 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
     source = checked_path(path)
     name = quoted(os.fspath(path))
     if not source.is_file():
-        raise InvalidInputError(f"There is no model file {name}; write one with model.save(path).")
+        raise InvalidInputError(
+            f"There is no model file {name}; write one with "
+            f"{either('model.save(path)', 'tribit fit')}."
+        )
     try:
         with source.open("rb") as file:
             try:

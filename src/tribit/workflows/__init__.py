@@ -13,7 +13,7 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.data.files import check_different
 from tribit.data.ingest import Duplicates
 from tribit.data.tables import observations_from_file, read_table, write_table
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.metrics.entries import Evaluation, evaluate
 from tribit.quoting import quoted
 from tribit.recommend import LikeFinder
@@ -239,7 +239,8 @@ def recommend_file(
     rows, columns, scores = lists.pairs()
     if not rows.size:
         raise InvalidInputError(
-            "The rows asked for have seen every column, so that no list is left to write; ask for other rows."
+            "The rows asked for have seen every column, so that no list is left to write; ask for others "
+            f"({parameter('only')})."
         )
     places = np.nonzero(lists.shown)[1] + 1
     written = {row: rows, column: columns, "place": places, "score": scores}

@@ -14,7 +14,7 @@ from tribit.data.ids import Positions, Where
 from tribit.data.ingest import Duplicates, Entries, as_labels, merge_duplicates
 from tribit.data.observations import Observations
 from tribit.data.tables import Table, read_table
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -30,7 +30,7 @@ def asked_rows(model: BinaryMatrixCompletion, only: Sequence[str] | None) -> Any
     for name in only:
         if name not in by_text:
             raise InvalidInputError(
-                f"The row id {quoted(name)} is not one the model was fitted on; check --for."
+                f"The row id {quoted(name)} is not one the model was fitted on; check {parameter('only')}."
             )
     return [by_text[name] for name in only]
 
@@ -75,7 +75,8 @@ def column_names(
     row, column = row or fitted[0], column or fitted[1]
     if row is None or column is None:
         raise InvalidInputError(
-            "The model was not fitted from a file, so it knows no column names: pass --row and --column."
+            "The model was not fitted from a file, so it knows no column names: pass "
+            f"{parameter('row')} and {parameter('column')}."
         )
     return row, column, value or fitted[2]
 
@@ -98,14 +99,15 @@ def known_positions(
             first = int(unknown[0])
             raise InvalidInputError(
                 f"{table.where(first)}: the id {quoted(table.ids(name)[first])} in column {quoted(name)} is not "
-                "one the model was fitted on; remove such records, or leave them out with --skip-unknown."
+                f"one the model was fitted on; remove such records, or leave them out with "
+                f"{parameter('skip_unknown', True)}."
             )
         kept &= places >= 0
         sides.append(places)
     if not kept.any():
         raise InvalidInputError(
             f"No entry of {table.name} has a row id and a column id that the model knows; "
-            "check --row and --column."
+            f"check {parameter('row')} and {parameter('column')}."
         )
     return sides[0][kept], sides[1][kept], kept
 

@@ -515,7 +515,7 @@ def test_fig2_is_not_compared_with_another_or_an_unfinished_fig1(small, tmp_path
     [
         (["fig5"], r"no 'fig5' to reproduce; use one of fig1, fig2, fig3, fig4, table1, all"),
         (["Fig1"], "no 'Fig1' to reproduce"),
-        (["fig1", "--protocol", "fast"], "no protocol 'fast'; use one of paper, tuned"),
+        (["fig1", "--protocol", "fast"], "--protocol must be one of paper, tuned; got 'fast'"),
         (["fig1", "--trials", "1"], "trials must be a whole number, at least 2; got 1"),
         (["fig1", "--trials", "0"], "trials must be a whole number, at least 2; got 0"),
         (["fig1", "--trials", "-3"], "trials must be a whole number, at least 2; got -3"),

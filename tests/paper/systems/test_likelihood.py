@@ -120,7 +120,7 @@ def test_warns_when_stopped_early(system):
         ({"rank": 1.5}, InvalidTypeError, "rank must be a whole number"),
         ({"n_columns": 0}, InvalidInputError, "n_columns must be from 1 to 13"),
         ({"n_columns": 14}, InvalidInputError, "n_columns must be from 1 to 13"),
-        ({"link": "cauchy"}, InvalidInputError, "no link"),
+        ({"link": "cauchy"}, InvalidInputError, "link must be one of"),
         ({"max_iter": 0}, InvalidInputError, "max_iter"),
         ({"tol": -1.0}, InvalidInputError, "tol"),
     ],

@@ -217,7 +217,7 @@ BAD = [
     (one_bit, {"n": -5}, "n must be a positive whole number"),
     (one_bit, {"n": True}, "n must be a positive whole number; got True"),
     (one_bit, {"nu": np.inf}, "nu must be a finite number, at least 1"),
-    (one_bit, {"link": "cauchit"}, "There is no link 'cauchit'"),
+    (one_bit, {"link": "cauchit"}, "link must be one of logistic, probit; got 'cauchit'"),
     (hsieh, {"rho": 1.0}, r"rho, .*must be in \[0, 1\); got 1.0"),
     (hsieh, {"trace_norm": 0}, "trace_norm must be a positive"),
     (hsieh, {"likes": 4801}, "likes must be a whole number from 0 to 4800"),

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from tribit.data.locks import take_lock
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 
 #: One line of a tidy table.
 Row: TypeAlias = dict[str, Any]
@@ -121,7 +121,8 @@ def check_header(path: Path, header: dict[str, Any]) -> None:
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name):
             raise InvalidInputError(
-                f"{str(path)!r} holds results with {name} = {json.dumps(found.get(name))}, and this run has {name} = "
+                f"{str(path)!r} holds results with {parameter(name)} = {json.dumps(found.get(name))}, and this run has "
+                f"{parameter(name)} = "
                 f"{json.dumps(wanted.get(name))}; choose another folder, or the same options and versions."
             )
 

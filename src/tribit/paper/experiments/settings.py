@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tribit.checks import check_count, check_positive
-from tribit.errors import InvalidInputError
+from tribit.checks import check_choice, check_count, check_positive
+from tribit.errors import InvalidInputError, parameter
 
 #: (g_PN, g_PU, g_NU), and the name of each in a table.
 Mixture: TypeAlias = tuple[float, float, float]
@@ -44,19 +44,19 @@ class Settings:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise InvalidInputError(
-                f"There is no protocol {self.protocol!r}; use one of {', '.join(PROTOCOLS)}."
-            )
+        check_choice("protocol", self.protocol, PROTOCOLS)
         if self.trials is not None:
             check_count("trials", self.trials, 2)  # a standard deviation needs two
         check_count("seed", self.seed, 0)
         if self.step is not None:
             if check_positive("step", self.step) > LONGEST:
-                raise InvalidInputError(f"step must be at most {LONGEST:g}; got {self.step!r}.")
+                raise InvalidInputError(
+                    f"{parameter('step')} must be at most {LONGEST:g}; got {self.step!r}."
+                )
             if self.protocol == "tuned":
                 raise InvalidInputError(
-                    "step belongs to the protocol 'paper'; 'tuned' has a solver without one: leave it out."
+                    f"{parameter('step')} belongs to {parameter('protocol', 'paper')}; 'tuned' has a solver without "
+                    "one: leave it out."
                 )
 
     @property

@@ -1,0 +1,142 @@
+"""For each option of each command: an error that the option is at fault for names it as it is typed."""
+
+import re
+
+import pytest
+import typer
+
+from tribit.cli import app
+
+RATINGS = "user,item,rating\n" + "".join(
+    f"u{user},i{item},{5 if (user + item) % 2 else 2}\n" for user in range(6) for item in range(5)
+)
+FIT = ["fit", "ratings.csv", "-o", "new", "--row", "user", "--column", "item", "--value", "rating"]
+FIT += ["--like-at", "4", "--rank", "1", "--l2", "1"]
+PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
+EVALUATE = ["evaluate", "model", "ratings.csv"]
+RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
+DEMO = ["demo"]
+REPRODUCE = ["reproduce", "fig1"]
+COMPARE = ["compare"]
+
+#: A command, the words that make it fail, and the option that the error must name: the last one with a dash.
+CASES = [
+    *((FIT, words) for words in (
+        "--like-at nan", "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
+        "--link cauchy", "--link-scale 0", "--link-scale 1e300", "--rank -1", "--rank few", "--radius 0",
+        "--norm nuclear", "--alpha -1", "--l2 -1", "--l2-intercept -1", "--mask-features maybe", "--l2-mask -1",
+        "--inverse-power 2", "--target some", "--scoring r2", "--n-candidates 0", "--calibration magic",
+        "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
+        "--value item", "--max-size 10",
+    )),
+    *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND) for words in ("--max-size 10",)),
+    *((command, words) for command in (EVALUATE, RECOMMEND) for words in (
+        "--value item", "--like-at nan", "--duplicates all",
+    )),
+    *((RECOMMEND, words) for words in ("-n 0", "--avoid-dislikes -1", "--for nobody")),
+    *((DEMO, words) for words in ("--seed -1",)),
+    *((REPRODUCE, words) for words in (
+        "--trials 1", "--jobs 0", "--protocol fast", "--step -1", "--step 1e9", "--seed -1",
+    )),
+    (["reproduce", "fig4"], "--data nowhere"),
+    *((COMPARE, words) for words in (
+        "--data nowhere", "--on mars", "--systems magic", "--jobs 0", "--seed -1",
+    )),
+]  # fmt: skip
+#: Options of a file or a column: the error quotes what was typed.
+QUOTED = {"--out", "--row", "--column", "--picture"}
+
+
+@pytest.fixture
+def here(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ratings.csv").write_text(RATINGS)
+    assert run(*FIT)[0] == 0
+    (tmp_path / "new").rename("model")
+
+
+def option_of(words):
+    return words.split()[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), CASES, ids=lambda part: part[0] if isinstance(part, list) else part
+)
+def test_an_error_names_the_option_as_it_is_typed(run, here, command, words):
+    code, _, err = run(*command, *words.split())
+    assert code == 2
+    assert re.fullmatch(r"Error: [^\n]+\.\n", err), err
+    sentence = err.split("(Usage:")[0]
+    assert re.search(rf"(?<![\w-]){option_of(words)}(?![\w-])", sentence), err
+    bare = option_of(words).strip("-").replace("-", "_")
+    if "_" in bare:
+        assert bare not in sentence
+
+
+def test_every_option_with_a_value_is_among_them():
+    group = typer.main.get_command(app)
+    tried = {(command[0], option_of(words)) for command, words in CASES}
+    for name, command in group.commands.items():
+        for each in command.get_params(typer.Context(command)):
+            if each.param_type_name == "option" and not each.is_flag and each.opts[0] not in QUOTED:
+                assert (name, each.opts[0]) in tried
+
+
+@pytest.mark.parametrize(
+    ("command", "match"),
+    [
+        ([*EVALUATE[:2], "strangers.csv"], "leave them out with --skip-unknown"),
+        ([*EVALUATE[:2], "strangers.csv", "--skip-unknown"], "check --row and --column"),
+        ([*EVALUATE[:2], "stars.csv", "--like-at", "nan"], "--like-at is nan"),
+        ([*FIT[:8], "--value", "rating"], "if these are ratings, pass --like-at."),
+        ([*FIT[:8], "--like-at", "4"], "--like-at needs --value"),
+        ([*FIT[:1], "twice.csv", *FIT[2:]], "keep with --duplicates .first, last or majority.[.]$"),
+        ([*FIT, "--norm", "trace", "--gammas", "0", "1", "0"], "--norm trace .* needs a --radius .or an --alpha"),
+        ([*FIT, "--solver", "lbfgs", "--radius", "1"], "use --solver newton, or leave out --radius and --alpha"),
+        ([*FIT, "--solver", "newton", "--radius", "3", "--alpha", "1"], "--radius = 3: .* most --alpha, .* --solver "),
+        (["evaluate", "absent", "ratings.csv"], "write one with tribit fit"),
+        (["compare", "--on", "senate"], "say where they are .--data"),
+        (["reproduce", "fig1", "--step", "1", "--protocol", "tuned"], "--step belongs to --protocol paper"),
+    ],
+)  # fmt: skip
+def test_advice_is_in_options(run, here, tmp_path, command, match):
+    (tmp_path / "strangers.csv").write_text("user,item,rating\nv0,j0,5\n")
+    (tmp_path / "stars.csv").write_text("user,item,rating\nu0,i0,5\n")
+    (tmp_path / "twice.csv").write_text(RATINGS + "u0,i0,5\n")
+    code, _, err = run(*command)
+    assert code == 2
+    assert re.search(match, err.rstrip("\n")), err
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (
+            [],
+            r"weight \(--gammas\), or pass --no-intercept with a --radius, an --alpha or --l2 > 0",
+        ),
+        (["--gammas", "0", "1", "0"], "pass --rho, the probability"),
+        (
+            ["--calibration", "platt"],
+            "--calibration platt was left out, .* weight with --gammas 0 1 0, and pass --rho",
+        ),
+    ],
+)
+def test_warnings_are_in_options(run, here, tmp_path, options, match):
+    (tmp_path / "likes.csv").write_text("user,item\nu0,i0\nu1,i1\nu1,i0\n")
+    code, out, err = run(
+        "fit", "likes.csv", "-o", "m", "--row", "user", "--column", "item", *options
+    )
+    assert code == 0
+    assert re.search(match, err), err
+    if not options:
+        assert "chosen" in out
+        assert "weight with --gammas 0 1 0, and pass --rho\n" in out
+
+
+def test_a_warning_of_formulas_is_in_options(run, here, tmp_path):
+    table = tmp_path / "ratings.csv"
+    table.write_text(RATINGS.replace("i0", "=i0"))
+    assert run(*FIT)[0] == 0
+    _, _, err = run("predict", "new", "ratings.csv", "-o", "scores.csv")
+    assert "write it with --escape-formulas; --no-escape-formulas says that it is not." in err

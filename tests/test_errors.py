@@ -1,0 +1,104 @@
+"""Messages that mention parameters: in the words of Python, and in those of the command line."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+
+from tribit import InvalidInputError, InvalidTypeError, TribitWarning
+from tribit.checks import (
+    check_between,
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_switch,
+)
+from tribit.errors import Message, either, marked, parameter
+from tribit.quoting import printable, quoted
+
+
+def dashed(name, value):
+    return None if name == "unknown" else f"--{name.replace('_', '-')} {value}".rstrip()
+
+
+@pytest.mark.parametrize(
+    ("text", "python", "command_line"),
+    [
+        (parameter("like_at"), "like_at", "--like-at"),
+        (parameter("gammas", (0, 1, 0.5)), "gammas=(0, 1, 0.5)", "--gammas 0 1 0.5"),
+        (parameter("intercept", False), "intercept=False", "--intercept no"),
+        (parameter("mask_features", True), "mask_features=True", "--mask-features yes"),
+        (parameter("radius", None), "radius=None", "--radius none"),
+        (parameter("rank", 1), "rank=1", "--rank 1"),
+        (parameter("solver", "lbfgs"), "solver='lbfgs'", "--solver lbfgs"),
+        (parameter("unknown", 3), "unknown=3", "unknown=3"),
+        (either("model.save(path)", "tribit fit"), "model.save(path)", "tribit fit"),
+        (either(" (in Python)"), " (in Python)", ""),
+    ],
+)
+def test_a_mention_has_two_forms(text, python, command_line):
+    message = Message(f"First {text}, then {text}.")
+    assert message == f"First {python}, then {python}."
+    assert message.told(dashed) == f"First {command_line}, then {command_line}."
+    assert Message(f"So: {marked(message)}").told(dashed) == f"So: {message.told(dashed)}"
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda name: check_positive(name, 0),
+        lambda name: check_not_negative(name, -1),
+        lambda name: check_between(name, 2, 0, 1),
+        lambda name: check_between(name, 2, 0, 1, meaning="a share"),
+        lambda name: check_between(name, "a", 0, 1),
+        lambda name: check_count(name, 0),
+        lambda name: check_switch(name, 0),
+        lambda name: check_choice(name, "c", "ab"),
+    ],
+)
+def test_an_error_of_a_check_names_the_parameter(check):
+    with pytest.raises((InvalidInputError, InvalidTypeError)) as caught:
+        check("max_time")
+    assert caught.value.parameter == "max_time"
+    assert str(caught.value).startswith("max_time")
+    assert caught.value.args[0].told(dashed).startswith("--max-time")
+
+
+def test_an_error_of_something_else_names_none():
+    assert (
+        InvalidInputError(f"The file is too large: raise {parameter('max_size')}.").parameter
+        is None
+    )
+    assert InvalidInputError(f"{either('Python', 'The shell')} has none.").parameter is None
+    assert InvalidInputError().parameter is None
+
+
+@pytest.mark.parametrize("kind", [InvalidInputError, InvalidTypeError, TribitWarning])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
+def test_errors_survive_a_copy_and_another_process(kind, again):
+    error = kind(f"{parameter('rank')} must be less than {parameter('rank', 3)}.")
+    copied = again(error)
+    assert type(copied) is kind
+    assert str(copied) == str(error) == "rank must be less than rank=3."
+    assert copied.parameter == "rank"
+    assert copied.args[0].told(dashed) == "--rank must be less than --rank 3."
+
+
+def test_filters_see_the_words_of_python():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message="rank=3 ")
+        warnings.warn(TribitWarning(f"{parameter('rank', 3)} is little."), stacklevel=1)
+        warnings.warn(TribitWarning(f"{parameter('rank', 4)} is little."), stacklevel=1)
+    assert [str(each.message) for each in caught] == ["rank=4 is little."]
+
+
+def test_the_words_of_a_user_are_no_mention():
+    mention = parameter("rank")
+    for text in (quoted(mention), printable(mention)):
+        assert "\\ue000" in text
+        assert Message(text) == Message(text).told(dashed) == text
