@@ -93,7 +93,7 @@ def test_every_option_with_a_value_is_among_them():
         ([*FIT[:1], "twice.csv", *FIT[2:]], "keep with --duplicates .first, last or majority.[.]$"),
         ([*FIT, "--norm", "trace", "--gammas", "0", "1", "0"], "--norm trace .* needs a --radius .or an --alpha"),
         ([*FIT, "--solver", "lbfgs", "--radius", "1"], "use --solver newton, or leave out --radius and --alpha"),
-        ([*FIT, "--solver", "newton", "--radius", "3", "--alpha", "1"], "--radius = 3: .* most --alpha, .* --solver "),
+        ([*FIT, "--solver", "newton", "--radius", "3", "--alpha", "1"], "--radius = 3: .* most 1, .* --solver "),
         (["evaluate", "absent", "ratings.csv"], "write one with tribit fit"),
         (["compare", "--on", "senate"], "say where they are .--data"),
         (["reproduce", "fig1", "--step", "1", "--protocol", "tuned"], "--step belongs to --protocol paper"),
