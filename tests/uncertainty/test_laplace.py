@@ -376,6 +376,18 @@ def test_bad_input_is_named():
         laplace(mixture, seen)
 
 
+def test_a_model_from_a_file_keeps_its_inverse_weights_once_rho_is_given_back():
+    _, seen = seen_entries()
+    model = fitted(seen, l2=4, rho=row_column(seen), inverse_power=1.0)
+    plain = laplace(model, seen).rows.covariances(np.arange(30))
+    rho, model.rho_ = model.rho_, None
+    del model.risk_
+    with pytest.raises(InvalidInputError, match="rho_"):
+        laplace(model, seen)
+    model.rho_ = rho
+    np.testing.assert_array_equal(laplace(model, seen).rows.covariances(np.arange(30)), plain)
+
+
 def test_a_risk_that_is_no_likelihood_has_the_sandwich():
     """Labels flipped at known rates are corrected by weights other than 0 and 1."""
     _, seen = seen_entries()
