@@ -104,9 +104,9 @@ def _row_norm(constraints: list[Constraint]) -> float:
             if radius <= constraint.alpha:
                 continue
             raise InvalidInputError(
-                f"The newton solver cannot keep |X| <= {constraint.alpha:g} with {parameter('radius')} = {radius:g}: "
-                f"pass one of at most {parameter('alpha')}, which implies it, or "
-                f"{parameter('solver', 'projected_gradient')}."
+                f"The newton solver cannot keep |X| <= {parameter('alpha')} = {constraint.alpha:g} with "
+                f"{parameter('radius')} = {radius:g}: pass a {parameter('radius')} of at most {parameter('alpha')}, "
+                f"which implies it, or {parameter('solver', 'projected_gradient')}."
             )
         if not isinstance(constraint, MaxNorm | Unconstrained):
             raise InvalidInputError(
