@@ -309,7 +309,7 @@ def test_a_failed_download_says_what_to_do(tmp_path, monkeypatch, error, message
     with pytest.raises(InvalidInputError, match=message) as caught:
         movielens100k()
     assert "https://files.grouplens.org/datasets/movielens/ml-100k.zip" in str(caught.value)
-    assert "path=" in str(caught.value)
+    assert "place as path" in str(caught.value)
     sentence(caught)
 
 

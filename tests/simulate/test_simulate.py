@@ -340,7 +340,7 @@ def test_repeats_are_merged_by_the_first_or_the_majority(duplicates, chance):
     assert seen.n_observed == 60_000
     z = (seen.n_likes - 60_000 * chance) / np.sqrt(60_000 * chance * (1 - chance))
     assert abs(z) < 4
-    with pytest.raises(InvalidInputError, match="choose duplicates="):
+    with pytest.raises(InvalidInputError, match="keep with duplicates"):
         observe_cells(target, Logistic(), (rows, columns))
 
 

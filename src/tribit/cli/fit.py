@@ -106,7 +106,7 @@ def fit(
             "rho": _named(model.rho_),
             **_chosen(model, context.command),
             "objective": f"{model.objective_:.6g}",
-            "iterations": f"{model.n_iter_} ({model.stop_reason_})",
+            "iterations": f"{model.n_iter_} ({spoken(model.stop_reason_, context.command)})",
             "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )
@@ -125,10 +125,10 @@ def _chosen(model: Any, command: Any) -> dict[str, str]:
 
     if model.search_ is None:
         return {}
+    ended = spoken(model.search_.stop_reason, command)
     if model.search_.best is None:
-        return {"chosen": f"nothing: {spoken(model.search_.stop_reason, command)}"}
+        return {"chosen": f"nothing: {ended}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
-    ended = model.search_.stop_reason
     return {
         **({} if ended == DONE else {"search": ended}),
         "chosen": str(model.search_.best.settings),

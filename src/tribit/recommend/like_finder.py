@@ -16,7 +16,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.ids import Positions
 from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, either
 from tribit.randomness import RandomState, generator
 from tribit.recommend.column_regression import (
     ColumnRegression,
@@ -268,7 +268,8 @@ def _check(observations: Observations) -> None:
     if observations.shape[1] > COLUMN_LIMIT:
         raise InvalidInputError(
             f"X has {observations.shape[1]} columns and LikeFinder, which keeps tables of columns x columns, takes "
-            f"{COLUMN_LIMIT} at most; drop rare columns, or use a model of the likes as finder."
+            f"{COLUMN_LIMIT} at most; drop rare columns, or "
+            f"{either('use a model of the likes as finder', 'pass --no-finder')}."
         )
     if not observations.n_likes:
         raise InvalidInputError("X has no like, so there is nothing to learn what is liked from.")

@@ -524,7 +524,7 @@ def test_fig2_is_not_compared_with_another_or_an_unfinished_fig1(small, tmp_path
         (["fig1", "--step", "-1"], "step must be a positive finite number; got -1"),
         (["fig1", "--step", "nan"], "step must be a positive finite number; got nan"),
         (["fig1", "--step", "inf"], "step must be a positive finite number; got inf"),
-        (["fig1", "--protocol", "tuned", "--step", "0.1"], "step belongs to the protocol 'paper'"),
+        (["fig1", "--protocol", "tuned", "--step", "0.1"], "--step belongs to --protocol paper"),
         (["fig1", "--jobs", "0"], "jobs must be a whole number, at least 1, or -1"),
         (["fig1", "--jobs", "-2"], "jobs must be a whole number, at least 1, or -1"),
         (["all", "--trials", "1"], "trials must be"),
@@ -608,16 +608,16 @@ def results(small, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["--quick", "--seed", "3", "--trials", "3"], "trials = 2, and this run has trials = 3"),
-        (["--quick", "--seed", "4"], "seed = 3, and this run has seed = 4"),
+        (["--quick", "--seed", "3", "--trials", "3"], "trials = 2, and this run has --trials = 3"),
+        (["--quick", "--seed", "4"], "seed = 3, and this run has --seed = 4"),
         (
             ["--quick", "--seed", "3", "--protocol", "tuned"],
-            'protocol = "paper", and this run has protocol = "tuned"',
+            'protocol = "paper", and this run has --protocol = "tuned"',
         ),
-        (["--seed", "3", "--trials", "2"], "quick = true, and this run has quick = false"),
+        (["--seed", "3", "--trials", "2"], "quick = true, and this run has --quick = false"),
         (
             ["--quick", "--seed", "3", "--step", "0.5"],
-            'step = {"whole": 0.003, "rows": 0.003}, and this run has step = {"whole": 0.5, "rows": 0.5}',
+            'step = {"whole": 0.003, "rows": 0.003}, and this run has --step = {"whole": 0.5, "rows": 0.5}',
         ),
     ],
 )

@@ -444,7 +444,7 @@ def test_stopping_early_is_told():
     _, A = draw(40, 0.4)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         assert not model_of(max_iter=1, alpha=0.5).fit(A).converged_
-    with pytest.warns(ConvergenceWarning, match="max_iter = 1 "):
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
         model = model_of(max_iter=1, radius=3.0).fit(A)
     assert not model.converged_
 
