@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit.data import delimited, parquet
+from tribit.data.axis import AnyArray
 from tribit.data.files import checked_path
 from tribit.data.formulas import escaped, escaped_cell, first_formula
-from tribit.data.ids import AnyArray
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.limits import RECORD, byte_limit
 from tribit.data.observations import Observations
@@ -162,7 +162,7 @@ def observations_from_file(
         duplicates=duplicates,
         where=table.where,
     )
-    return Observations(*entries)
+    return Observations._trusted(entries)
 
 
 def write_table(

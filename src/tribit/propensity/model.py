@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from tribit.checks import check_between, check_field, check_positive
-from tribit.data.ids import check_positions
+from tribit.data.axis import check_positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.factors import Factors

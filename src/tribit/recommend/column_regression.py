@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from tribit.data.ids import Positions
+from tribit.data.axis import Positions
 
 __all__ = ["ColumnRegression", "choose_l2", "regress_columns", "row_blocks"]
 

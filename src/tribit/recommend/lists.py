@@ -14,11 +14,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.checks import check_count
-from tribit.data.axes import Axes
-from tribit.data.ids import AnyArray, Positions, first_true, lookup
+from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
-from tribit.factor_model import FactorModel, _listed
+from tribit.factor_model import FactorModel
 from tribit.recommend.protocol import Finder
 from tribit.recommend.scores import Score, check_ready, is_finder, log_likely, model_score
 
@@ -80,19 +79,20 @@ def recommend(
     check_ready(model)
     axes = Axes.of_model(model)
     n = min(check_count("n", n), axes.shape[1])
-    places = lookup(_listed(rows), axes.row_ids, axes.shape[0], "row")
+    places = axes.rows.find(as_list(rows))
     seen = None
     if exclude_seen is not None:
         observations = as_observations(exclude_seen, like_at=getattr(model, "like_at", None))
-        seen = axes.mask(observations, "exclude_seen")
+        seen = axes.mask(observations, "exclude_seen has")
     score = model_score(model, finder, avoid_dislikes)
     positions, scores = best_columns(score, places, axes.shape[1], n, seen)
     shown = positions >= 0
     if finder is None and not is_finder(model):
         # Ordered by x, which still tells apart what the link rounds or clips to one probability.
         scores[shown] = log_likely(model, scores[shown])
-    names = places if axes.row_ids is None else axes.row_ids[places]
-    return Recommendations(names, axes.column_names(positions), scores, positions)
+    return Recommendations(
+        axes.rows.names(places), axes.columns.names(positions), scores, positions
+    )
 
 
 def best_columns(

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.ids import AnyArray, Positions
+from tribit.data.axis import AnyArray, Positions
 
 __all__ = ["Finder"]
 

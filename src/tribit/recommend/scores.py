@@ -24,8 +24,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_not_negative
-from tribit.data.axes import Axes
-from tribit.data.ids import Positions
+from tribit.data.axis import Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.recommend.protocol import Finder

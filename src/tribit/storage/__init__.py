@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import __version__, propensity
 from tribit.backends.objective import check_dtype
 from tribit.completion import BinaryMatrixCompletion, check_options
+from tribit.data.axis import Axes
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError, TribitError
@@ -174,6 +175,12 @@ def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
     model.rho_, model.search_, model.calibration_ = header["rho"], None, None
     U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
+    shape = U.shape[0], V.shape[0]
+    ids = (
+        unpacked_ids(tensors[name], size, name) if name in tensors else None
+        for name, size in zip(IDS, shape, strict=True)
+    )
+    model._set_axes(Axes.of(shape, *ids))
     model.spec_ = replace(_check_parameters(model), rho=model.rho_, radius=model.radius_)
     model.unknowns_ = model._factors()
     if model.mask_features_:
@@ -189,10 +196,6 @@ def _model(header: dict[str, Any], tensors: Tensors) -> BinaryMatrixCompletion:
     model.history_ = [
         Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]
     ]
-    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    for name, size in zip(IDS, shape, strict=True):
-        ids = unpacked_ids(tensors[name], size, name) if name in tensors else None
-        setattr(model, name, ids)
     return model
 
 

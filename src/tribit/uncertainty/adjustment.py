@@ -24,7 +24,7 @@ from tribit.model.calibrator_fits import platt
 from tribit.model.calibrators import Platt
 from tribit.model.links import draw_labels
 from tribit.randomness import RandomState, generator
-from tribit.uncertainty.held_out import Entries
+from tribit.uncertainty.held_out import Placed
 
 if TYPE_CHECKING:
     from tribit.model.links import Link
@@ -65,7 +65,7 @@ class Adjustment:
 
 def adjust(
     posterior: Posterior,
-    held_out: Entries,
+    held_out: Placed,
     weights: Array,
     *,
     everywhere: bool,
@@ -78,7 +78,7 @@ def adjust(
     ----------
     posterior : Posterior
         From which the truths are drawn; an adjustment it may have already does not matter.
-    held_out : Entries
+    held_out : Placed
         Entries that its model was not fitted on.
     weights : array
         How much each of them counts for the centre.
@@ -109,13 +109,13 @@ def adjust(
     return Adjustment(line.slope, line.offset, np.sort(np.concatenate(pivots)))
 
 
-def _line(posterior: Posterior, entries: Entries, labels: Any, weights: Array, link: Link) -> Platt:
+def _line(posterior: Posterior, entries: Placed, labels: Any, weights: Array, link: Link) -> Platt:
     x = posterior.model._factors().at(entries.rows, entries.columns)
     return platt(x, labels, weights, link=link)
 
 
 def _cells(
-    held_out: Entries, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
+    held_out: Placed, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all cells alike, or of the held-out ones, some of them where there are many."""
     if everywhere:

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_between
-from tribit.data.ids import first_true
-from tribit.data.observations import as_observations
+from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.metrics.entries import _pairs
 from tribit.model.risks import Missingness
 from tribit.propensity import CrossFittedPropensity, Propensity
 
@@ -27,25 +24,17 @@ Target = Literal["observed", "all", "unobserved"]
 TARGETS = ("observed", "all", "unobserved")
 
 
-class Entries(NamedTuple):
+class Placed(NamedTuple):
     """Observed entries at a model's own positions."""
 
     rows: Places
     columns: Places
     labels: NDArray[np.int8]
 
-
-def shape_of(model: FactorModel) -> tuple[int, int]:
-    """Return the numbers of rows and columns of a fitted model."""
-    return model.row_factors_.shape[0], model.column_factors_.shape[0]
-
-
-def entries_of(model: FactorModel, X: Any) -> Entries:
-    """Return the observed entries of ``X`` at the model's positions: matched by id where both have ids."""
-    check_is_fitted(model)
-    observations = as_observations(X, like_at=getattr(model, "like_at", None))
-    rows, columns = model._positions(*_pairs(model, observations))
-    return Entries(rows, columns, observations.labels)
+    @classmethod
+    def of(cls, model: FactorModel, X: Any) -> Placed:
+        """Return the observed entries of ``X``, matched by id where the model has ids."""
+        return cls(*model._observed(X))
 
 
 def resolve_target(target: Any, propensity: Missingness | None) -> Target:
@@ -93,14 +82,15 @@ def target_weights(
 
 
 def weigh(
-    model: FactorModel, entries: Entries, target: Any, propensity: Missingness | None
+    model: FactorModel, entries: Placed, target: Any, propensity: Missingness | None
 ) -> tuple[Target, Floats]:
     """Return the target and the weights of held-out entries for it, or say what does not go together."""
     aim = resolve_target(target, propensity)
-    if isinstance(propensity, Propensity | CrossFittedPropensity) and propensity.shape != shape_of(
-        model
+    if (
+        isinstance(propensity, Propensity | CrossFittedPropensity)
+        and propensity.shape != model.shape_
     ):
-        mask, own = propensity.shape, shape_of(model)
+        mask, own = propensity.shape, model.shape_
         raise InvalidInputError(
             f"The model of the mask is {mask[0]} x {mask[1]} and the fitted model {own[0]} x {own[1]}: fit both on "
             "observations of the same shape."

@@ -24,7 +24,7 @@ from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
 from tribit.uncertainty.fitted import objective_of, unfitted
-from tribit.uncertainty.held_out import check_level, entries_of, shape_of, weigh
+from tribit.uncertainty.held_out import Placed, check_level, weigh
 from tribit.uncertainty.intervals import Intervals
 from tribit.uncertainty.moderation import moderated
 from tribit.uncertainty.side import BLOCK, Side, normal_side
@@ -62,7 +62,7 @@ class Posterior:
 
     def deviation(self, rows: Any, columns: Any) -> Array:
         """Return the standard deviation of ``x`` for pairs of rows and columns, given as to ``predict``."""
-        return self.centre_and_deviation(*self.model._positions(rows, columns))[1]
+        return self.centre_and_deviation(*self.model._axes.pairs(rows, columns))[1]
 
     def interval(
         self,
@@ -86,7 +86,7 @@ class Posterior:
         if what not in ("probability", "decision"):
             raise InvalidInputError(f"what must be one of probability, decision; got {what!r}.")
         z = self.adjustment.multiplier(check_level(level))
-        x, deviation = self.centre_and_deviation(*self.model._positions(rows, columns))
+        x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
         ends = x - z * deviation, x + z * deviation
         if what == "probability":
             link = self.model._link()
@@ -98,7 +98,7 @@ class Posterior:
 
         After :meth:`adjusted` it is ``f(slope x + offset)``, which held-out labels have moderated already.
         """
-        x, deviation = self.centre_and_deviation(*self.model._positions(rows, columns))
+        x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
         if self.adjustment.pivots is not None:
             return self.model._link().probability(x)
         return moderated(self.model._link(), x, deviation)
@@ -127,7 +127,7 @@ class Posterior:
         random_state : int, Generator, RandomState or None
             Draws the simulated labels.
         """
-        entries = entries_of(self.model, held_out)
+        entries = Placed.of(self.model, held_out)
         aim, weights = weigh(self.model, entries, target, propensity)
         adjustment = adjust(
             self,
@@ -206,8 +206,8 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     >>> bool(np.all(found.lower < model.predict_proba([0, 3], [2, 3])))
     True
     """
-    entries = entries_of(model, X)
-    observations = Observations.from_pairs(*entries, shape=shape_of(model))
+    entries = Placed.of(model, X)
+    observations = Observations.from_pairs(*entries, shape=model.shape_)
     objective, radius = objective_of(model, observations)
     factors = model._factors().astype("float64")
     plus, minus = objective.risk.observed_weights(
