@@ -107,7 +107,9 @@ def test_an_unknown_id_and_a_position_outside_are_named():
     odd = Observations.from_pairs([0, 1], [0, 1], [1, -1], row_ids=["a", "z"])
     with pytest.raises(InvalidInputError, match=r"The row id 'z' .* is unknown"):
         evaluate(model, odd)
-    with pytest.raises(InvalidInputError, match=r"entries have 1 rows and the model 2: .* not rows"):
+    with pytest.raises(
+        InvalidInputError, match=r"entries have 1 rows and the model 2: .* not rows"
+    ):
         evaluate(fitted(), [[1, 0, 0, 0, 1]])
 
 
