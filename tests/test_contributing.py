@@ -13,7 +13,9 @@ BLOCKS = list(re.finditer(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOT
 LINES = [TEXT.count("\n", 0, block.start()) + 1 for block in BLOCKS]
 
 
-@pytest.mark.parametrize(("block", "line"), zip(BLOCKS, LINES, strict=True), ids=map(str, LINES))
+@pytest.mark.parametrize(
+    ("block", "line"), list(zip(BLOCKS, LINES, strict=True)), ids=[str(line) for line in LINES]
+)
 def test_an_example_runs_by_itself(block, line, monkeypatch):
     monkeypatch.setattr(entries, "METRICS", dict(entries.METRICS))  # an example adds one
     code = compile("\n" * line + block[1], PAGE.name, "exec")

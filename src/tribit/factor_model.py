@@ -20,7 +20,7 @@ from tribit.model.links import Link, as_link
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
-    from tribit.recommend.protocol import Finder
+    from tribit.recommend.scores import Finder
 
 Array = NDArray[np.floating[Any]]
 

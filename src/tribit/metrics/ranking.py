@@ -26,8 +26,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import evaluate
 from tribit.recommend.lists import best_columns
-from tribit.recommend.protocol import Finder
-from tribit.recommend.scores import Score, check_ready, is_finder, model_score
+from tribit.recommend.scores import Finder, Score, check_ready, is_finder, model_score
 
 __all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
 

@@ -18,8 +18,7 @@ from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
-from tribit.recommend.protocol import Finder
-from tribit.recommend.scores import Score, check_ready, is_finder, log_likely, model_score
+from tribit.recommend.scores import Finder, Score, check_ready, is_finder, log_likely, model_score
 
 __all__ = ["Recommendations", "recommend"]
 

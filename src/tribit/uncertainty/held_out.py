@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_between
-from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.risks import Missingness
-from tribit.propensity import CrossFittedPropensity, Propensity
+from tribit.propensity.model import MaskModel, observed_probability
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
@@ -67,17 +66,7 @@ def target_weights(
     """
     if target == "observed" or propensity is None:
         return np.ones(rows.size)
-    if isinstance(
-        propensity, Propensity | CrossFittedPropensity
-    ):  # not through 1 - q, which would round a small q
-        q = propensity.probability_at(rows, columns)
-    else:
-        q = 1.0 - np.asarray(propensity.rho_at(rows, columns), dtype=np.float64)
-    if (odd := first_true(~((q > 0.0) & (q <= 1.0)))) is not None:
-        raise InvalidInputError(
-            f"The propensity of row {rows[odd]}, column {columns[odd]} is {float(q[odd])!r}; every probability of "
-            "being observed must be above 0 and at most 1."
-        )
+    q = observed_probability(propensity, rows, columns)
     return np.asarray(1.0 / q if target == "all" else (1.0 - q) / q)
 
 
@@ -86,10 +75,7 @@ def weigh(
 ) -> tuple[Target, Floats]:
     """Return the target and the weights of held-out entries for it, or say what does not go together."""
     aim = resolve_target(target, propensity)
-    if (
-        isinstance(propensity, Propensity | CrossFittedPropensity)
-        and propensity.shape != model.shape_
-    ):
+    if isinstance(propensity, MaskModel) and propensity.shape != model.shape_:
         mask, own = propensity.shape, model.shape_
         raise InvalidInputError(
             f"The model of the mask is {mask[0]} x {mask[1]} and the fitted model {own[0]} x {own[1]}: fit both on "

@@ -25,7 +25,6 @@ from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
 from tribit.uncertainty.fitted import objective_of, unfitted
 from tribit.uncertainty.held_out import Placed, check_level, weigh
-from tribit.uncertainty.intervals import Intervals
 from tribit.uncertainty.moderation import moderated
 from tribit.uncertainty.side import BLOCK, Side, normal_side
 
@@ -36,6 +35,32 @@ if TYPE_CHECKING:
     from tribit.uncertainty.held_out import Target
 
 Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """An interval for each of some entries.
+
+    Attributes
+    ----------
+    lower, upper : array of shape (n_pairs,)
+        Its ends.
+    level : float
+        The share of entries that are meant to lie inside.
+    """
+
+    lower: Array
+    upper: Array
+    level: float
+
+    @property
+    def width(self) -> Array:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+    def covers(self, values: Any) -> NDArray[np.bool_]:
+        """Return whether each value lies in its interval."""
+        return np.asarray((self.lower <= values) & (values <= self.upper))
 
 
 @dataclass(frozen=True, eq=False)
