@@ -32,17 +32,7 @@ PARQUET = ".parquet"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of text read from a file.
-
-    Parameters
-    ----------
-    name : str
-        The file's name, for messages.
-    columns : dict of str to array of str
-        One array of Python strings per column, all of the same length.
-    lines : array of int or None
-        The line on which each record ends; None for a format without lines.
-    """
+    """Columns of text read from a file, and the line on which each record ends, if the format has lines."""
 
     name: str
     columns: dict[str, AnyArray]

@@ -51,13 +51,7 @@ def temporary_file(directory: Path, mode: int) -> Iterator[Path]:
 
 
 def take_lock(file: int | IO[Any]) -> bool:
-    """Return whether the lock was free, and hold it from now on until the file is closed.
-
-    Raises
-    ------
-    OSError
-        Where the system or the disk has no locks.
-    """
+    """Return whether the lock was free, and hold it until the file is closed; OSError where there are no locks."""
     if sys.platform == "win32":
         raise OSError(errno.ENOTSUP, "there are no such locks on Windows")
     try:

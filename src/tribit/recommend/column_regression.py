@@ -37,15 +37,7 @@ LOWEST, FIRST, HIGHEST = -6, 3, 16
 
 @dataclass(frozen=True, eq=False)
 class ColumnRegression:
-    """A fitted regression of every column on all others.
-
-    Attributes
-    ----------
-    inverse : array of shape (n_columns, n_columns)
-        ``P`` above.
-    l2 : float
-        Weight of the ridge.
-    """
+    """A fitted regression of every column on all others: ``P`` above, and the weight of its ridge."""
 
     inverse: Vector
     l2: float

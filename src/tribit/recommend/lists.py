@@ -97,23 +97,9 @@ def recommend(
 def best_columns(
     score: Score, rows: Positions, n_columns: int, n: int, seen: sp.csr_array | None = None
 ) -> tuple[Positions, NDArray[np.float64]]:
-    """Return the ``n`` best columns of each row and their scores, exactly.
+    """Return the positions of the ``n`` best columns of each row and their scores; stored entries are left out.
 
-    Parameters
-    ----------
-    score : callable
-        Given positions of rows, their scores for every column.
-    rows : array of int
-        Positions of the rows.
-    n_columns, n : int
-        How many columns there are, and how many to choose.
-    seen : sparse array, optional
-        Its stored entries are left out.
-
-    Returns
-    -------
-    positions, scores : array of shape (n_rows, n)
-        Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
+    Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
     """
     positions = np.full((rows.size, n), -1, dtype=np.int64)
     scores = np.full((rows.size, n), -np.inf)

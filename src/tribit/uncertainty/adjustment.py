@@ -72,20 +72,10 @@ def adjust(
     n_refits: int,
     random_state: RandomState,
 ) -> Adjustment:
-    """Return the centre and width for a posterior; see :meth:`Posterior.adjusted`.
+    """Return the centre and width for a posterior, whatever adjustment it has; see :meth:`Posterior.adjusted`.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        From which the truths are drawn; an adjustment it may have already does not matter.
-    held_out : Placed
-        Entries that its model was not fitted on.
-    weights : array
-        How much each of them counts for the centre.
-    everywhere : bool
-        Whether the width should be right for all cells alike, or for cells like the held-out ones.
-    n_refits, random_state
-        As in :meth:`Posterior.adjusted`.
+    ``weights`` say how much each held-out entry counts for the centre; with ``everywhere`` the width is right for all
+    cells alike, else for cells like the held-out ones.
     """
     n_refits = check_count("n_refits", n_refits)
     draws = generator(random_state)
