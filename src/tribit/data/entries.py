@@ -119,8 +119,17 @@ class Entries:
         Parameters
         ----------
         chosen : array of bool
-            One for each entry.
+            One for each entry, at least one True and one False.
         """
+        if (
+            chosen.dtype.kind != "b"
+            or chosen.shape != self.rows.shape
+            or chosen.all() == chosen.any()
+        ):
+            raise InvalidInputError(
+                f"chosen must be {len(self)} booleans, one for each entry, with True and False among them; it is of "
+                f"{chosen.dtype} with the shape {chosen.shape}."
+            )
         return self._at(~chosen), self._at(chosen)
 
     def row_index(self, ids: Any) -> Positions:
