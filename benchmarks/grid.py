@@ -20,11 +20,11 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __version__
 from tribit.datasets import coat, movielens100k, senate
+from tribit.metrics.entries import log_loss
 from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.settings import simplex
 from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options
-from tribit.selection.scores import log_loss
 from tribit.selection.trials import Fold, fit_from, make_folds
 
 #: Probabilities an entry may reach: the six radii, in units of the link.

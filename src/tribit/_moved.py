@@ -12,7 +12,7 @@ from types import ModuleType
 
 #: Old name of a module or package, and the new one; what is inside a package has moved with it.
 MOVED = {
-    "axes": "data.axes",
+    "axes": "data.axis",
     "baselines": "paper.systems",
     "calibration": "metrics.reliability",
     "classification": "paper.classification",
@@ -27,7 +27,7 @@ MOVED = {
     "files": "data.files",
     "finders": "recommend",
     "frames": "data.frames",
-    "ids": "data.ids",
+    "ids": "data.axis",
     "imputation": "model.imputation",
     "ingest": "data.ingest",
     "kernels": "backends",

@@ -14,13 +14,13 @@ from tribit.checks import check_choice, check_count
 from tribit.data.observations import as_observations
 from tribit.errors import Message, TribitWarning, parameter
 from tribit.factor_model import FactorModel
+from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
-from tribit.selection.scores import SCORINGS
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import DIVERGED, INTERRUPTED, NO_DESCENT, OUT_OF_ITERATIONS
 

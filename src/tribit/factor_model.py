@@ -10,14 +10,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tribit.data.ids import lookup
+from tribit.data.axis import AnyArray, Axes, Positions
+from tribit.data.entries import Entries
+from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
+from tribit.metrics.entries import ByProbability, Curve, evaluate
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
-    from tribit.recommend.protocol import Finder
+    from tribit.recommend.scores import Finder
 
 Array = NDArray[np.floating[Any]]
 
@@ -25,7 +28,49 @@ Array = NDArray[np.floating[Any]]
 DENSE_LIMIT = 10**8
 
 
-class FactorModel(BaseEstimator):  # type: ignore[misc]
+class MatrixEstimator(BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator whose fit sets the axes of a matrix: how many rows and columns, and the user's ids."""
+
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self._axes.shape
+
+    @property
+    def row_ids_(self) -> AnyArray | None:
+        """The user's ids of the rows, if there are any."""
+        return self._axes.rows.ids
+
+    @property
+    def column_ids_(self) -> AnyArray | None:
+        """The user's ids of the columns, if there are any."""
+        return self._axes.columns.ids
+
+    def _set_axes(self, axes: Axes) -> None:
+        self._axes = axes
+        self.n_features_in_ = axes.columns.size
+
+    def _observed(self, X: Any) -> tuple[Positions, Positions, NDArray[np.int8]]:
+        """Return the positions here and the labels of the observed entries of ``X``, all of which must be known."""
+        check_is_fitted(self)
+        entries = as_observations(X, like_at=getattr(self, "like_at", None))
+        advice = "hold out entries (Observations.split or folds), not rows"
+        i, j = self._axes.places(entries, "the test entries have", advice)
+        for axis, theirs, places, given in zip(
+            self._axes, entries.axes, (i, j), (entries.rows, entries.columns), strict=True
+        ):
+            if (places < 0).any():
+                axis.find(theirs.names(given))
+        return i, j, entries.labels
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class FactorModel(MatrixEstimator):
     """A scikit-learn estimator whose fit sets factors; everything it says of an entry comes from them.
 
     A subclass calls :meth:`_set_fitted` at the end of its fit, and either has a parameter ``link`` or says in
@@ -46,7 +91,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             Positive where a like is the likelier.
         """
         check_is_fitted(self)
-        return self._factors().at(*self._positions(rows, columns))
+        return self._decision(self._factors().at(*self._axes.pairs(rows, columns)))
 
     def predict_proba(self, rows: Any, columns: Any) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`)."""
@@ -77,17 +122,16 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         choices = ("probability", "decision", "sign")
         if what not in choices:
             raise InvalidInputError(f"what must be one of {', '.join(choices)}; got {what!r}.")
-        factors = self._factors()
-        shape = factors.row_factors.shape[0], factors.column_factors.shape[0]
+        shape = self.shape_
         if shape[0] * shape[1] > DENSE_LIMIT and not force:
             raise InvalidInputError(
                 f"The completed matrix has {shape[0]} x {shape[1]} entries, {shape[0] * shape[1] * 8 / 1e9:.1f} GB: "
                 "ask for the pairs you need with predict_proba(rows, columns), or pass force=True."
             )
-        P, Q = factors.augmented()
+        P, Q = self._factors().augmented()
         X = P @ Q.T
         if what == "decision":
-            return np.asarray(X)
+            return np.asarray(self._decision(X))
         likely = self._probability(X)
         return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
 
@@ -145,29 +189,29 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the share of the observed entries of ``X`` whose sign is predicted right."""
-        from tribit.metrics.entries import evaluate  # noqa: PLC0415 - metrics takes the estimator
-
         return evaluate(self, X).accuracy
 
     def _probability(self, x: Array) -> Array:
         """Return the probability of a like at ``x``: the link's, or that of a calibrator where the fit has one."""
+        return self._curve().probability(x)
+
+    def _curve(self) -> Curve:
+        """Return the link, or the calibrator where the fit has one."""
         calibrator = getattr(self, "calibration_", None)
-        return self._link().probability(x) if calibrator is None else calibrator(x)
+        return self._link() if calibrator is None else ByProbability(calibrator)
 
     def _link(self) -> Link:
         """Return how an entry becomes the probability of a like."""
         return as_link(self.link)
 
-    @property
-    def shape_(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.row_factors_.shape[0], self.column_factors_.shape[0]
+    def _decision(self, x: Array) -> Array:
+        """Return what is answered for the entries ``x`` of the product of the factors."""
+        return x
 
-    def _set_fitted(self, factors: Factors, observations: Any) -> None:
-        """Keep the factors, and the shape and ids of what they were fitted on."""
+    def _set_fitted(self, factors: Factors, entries: Entries) -> None:
+        """Keep the factors, and the axes of what they were fitted on."""
         self._set_factors(factors)
-        self.n_features_in_ = observations.shape[1]
-        self.row_ids_, self.column_ids_ = observations.row_ids, observations.column_ids
+        self._set_axes(entries.axes)
 
     def _factors(self) -> Factors:
         return Factors(
@@ -183,27 +227,3 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         self.intercept_ = factors.intercept
         self.row_intercepts_ = factors.row_intercepts
         self.column_intercepts_ = factors.column_intercepts
-
-    def _positions(self, rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of pairs given by id or position; unknown ones are named."""
-        i = lookup(_listed(rows), self.row_ids_, self.shape_[0], "row")
-        j = lookup(_listed(columns), self.column_ids_, self.shape_[1], "column")
-        if i.size != j.size:
-            raise InvalidInputError(
-                f"rows and columns must have the same length; got {i.size} and {j.size}."
-            )
-        return i, j
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-def _listed(ids: Any) -> Any:
-    """Return a single id as a list of one."""
-    # Not np.ndim, which cannot make an array of [(1, 2), "a"].
-    if getattr(ids, "ndim", 1) == 0:
-        return np.reshape(ids, 1)
-    return [ids] if isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") else ids

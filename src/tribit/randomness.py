@@ -80,3 +80,15 @@ def fold_numbers(n_entries: int, n: Any, random_state: RandomState) -> npt.NDArr
             f"n is {n!r}; pass a number of folds, an integer from 2 to the {n_entries} entries."
         )
     return generator(random_state).permutation(np.arange(n_entries, dtype=np.int64) % int(n))
+
+
+def balanced_fold_numbers(
+    marked: npt.NDArray[np.bool_], n: int, draws: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Give each entry one of ``n`` fold numbers at random; folds differ by one at most, also in marked entries."""
+    numbers = np.empty(marked.size, dtype=np.int64)
+    for part in (marked, ~marked):
+        count = np.arange(int(np.count_nonzero(part)))
+        # The others from the last fold down, so that sizes differ by one in all, not by one a kind.
+        numbers[part] = draws.permutation((count if part is marked else n - 1 - count) % n)
+    return numbers

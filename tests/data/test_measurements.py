@@ -54,11 +54,11 @@ def test_signs_are_observations():
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (([0], [0], [NAN], (1, 1)), "position 0 is .*nan"),
+        (([0], [0], [NAN], (1, 1)), "position 0: the value nan is not finite"),
         (([0, 0], [0, 0], [1.0, 2.0], (1, 1)), r"row 0, column 0"),
         (([0], [5], [1.0], (1, 2)), "5"),
         (([0, 1], [0, 1], [1.0], (2, 2)), r"2|1"),
-        (([0], [0], [[1.0]], (1, 1)), "one row"),
+        (([0], [0], [[1.0]], (1, 1)), "one-dimensional"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(arguments, match):

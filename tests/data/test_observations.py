@@ -738,3 +738,17 @@ def test_zeros_that_may_be_dislikes_are_told(like_at):
         warnings.simplefilter("error")
         Observations.from_matrix([[1.0, 0.0, np.nan], [np.nan, -1.0, 0.0]])
         Observations.from_matrix([[1, 0, 1], [0, 1, 0]])  # likes alone, as PU data come
+
+
+def test_a_mask_divides_the_entries():
+    seen = Observations.from_matrix([[1, 0, -1], [0, 1, 1]])
+    rest, chosen = seen.hold_out(np.array([True, False, False, True]))
+    np.testing.assert_array_equal(chosen.to_sparse().toarray(), [[1, 0, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(rest.to_sparse().toarray(), [[0, 0, -1], [0, 1, 0]])
+
+
+@pytest.mark.parametrize("mask", [np.ones(4, bool), np.zeros(4, bool), np.eye(2) > 0, np.arange(4)])
+def test_no_mask_of_the_entries(mask):
+    seen = Observations.from_matrix([[1, 0, -1], [0, 1, 1]])
+    with pytest.raises(InvalidInputError, match=r"chosen must be 4 booleans, one for each entry"):
+        seen.hold_out(mask)

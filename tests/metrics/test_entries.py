@@ -14,6 +14,7 @@ from tribit import (
     Probit,
     evaluate,
 )
+from tribit.metrics.entries import METRICS, Metric
 
 # x is 2, -1, 0, -3 in the first row and its negative in the second.
 X = np.array([[2.0, -1.0, 0.0, -3.0], [-2.0, 1.0, 0.0, 3.0]])
@@ -107,7 +108,9 @@ def test_an_unknown_id_and_a_position_outside_are_named():
     odd = Observations.from_pairs([0, 1], [0, 1], [1, -1], row_ids=["a", "z"])
     with pytest.raises(InvalidInputError, match=r"The row id 'z' .* is unknown"):
         evaluate(model, odd)
-    with pytest.raises(InvalidInputError, match=r"entries are 1 x 5 and the model .* not rows"):
+    with pytest.raises(
+        InvalidInputError, match=r"entries have 1 rows and the model 2: .* not rows"
+    ):
         evaluate(fitted(), [[1, 0, 0, 0, 1]])
 
 
@@ -120,3 +123,32 @@ def test_an_evaluation_is_frozen():
     result = Evaluation(n_entries=1, accuracy=1.0, sign_error=0.0, log_loss=0.1, auc=None)
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.accuracy = 0.0
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_weight_counts_as_often_as_its_entry_is_repeated(name):
+    draws = np.random.default_rng(3)
+    x, labels, times = draws.normal(size=40), draws.choice([-1, 1], 40), draws.integers(1, 4, 40)
+    measure = METRICS[name].measure
+    repeated = measure(Probit(0.7), np.repeat(x, times), np.repeat(labels, times), None)
+    assert measure(Probit(0.7), x, labels, times.astype(float)) == pytest.approx(repeated)
+    assert measure(Probit(0.7), x, labels, None) != pytest.approx(repeated)
+
+
+def test_a_registered_measure_is_reported(monkeypatch):
+    def largest(curve, x, labels, weights=None):
+        return float(np.max(x))
+
+    monkeypatch.setitem(METRICS, "largest", Metric("largest x", largest))
+    result = evaluate(fitted(), [[1, 0, 0, 0], [0, 0, 0, 1]])
+    assert result.further == {"largest": 3.0}
+    assert list(result.facts()) == ["accuracy", "sign error", "log-loss", "AUC", "largest x"]
+    assert result.facts()["largest x"] == "3.0000"
+    assert result.facts()["AUC"] == "only one label"
+    hash(result)
+
+
+def test_ids_do_not_match_a_model_without_them_by_position():
+    smaller = Observations.from_pairs([0], [0], [1], row_ids=["a"], column_ids=[*"abcd"])
+    with pytest.raises(InvalidInputError, match="have 1 rows and the model 2: without ids"):
+        evaluate(fitted(), smaller)

@@ -13,13 +13,13 @@ from sklearn.metrics import roc_auc_score
 from tribit.backends.featured import FeaturedObjective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
+from tribit.metrics.entries import SCORINGS, log_loss, misorder, sign_error
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
 from tribit.selection import trials as module
-from tribit.selection.scores import SCORINGS, log_loss, misorder, sign_error
 from tribit.selection.starts import start_of
 from tribit.selection.trials import (
     Options,

@@ -81,10 +81,7 @@ def evaluate(
     print_facts(
         {
             "entries": f"{result.n_entries}{skipped(result.n_skipped)}",
-            "accuracy": f"{result.accuracy:.4f}",
-            "sign error": f"{result.sign_error:.4f}",
-            "log-loss": f"{result.log_loss:.4f}",
-            "AUC": "only one label" if result.auc is None else f"{result.auc:.4f}",
+            **result.facts(),
         }
     )
 

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, column_places, text_reader, text_writer
-from tribit.data.ids import AnyArray
 from tribit.data.limits import Lines, check_size
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable

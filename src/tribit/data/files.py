@@ -16,16 +16,7 @@ from tribit.quoting import listed, quoted
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path, or say in one sentence why no file can be there; what is merely missing passes.
-
-    Raises
-    ------
-    InvalidInputError
-        If a name is too long, links go round in circles, the path holds a NUL or text that is no file name, or
-        a directory on the way is closed.
-    InvalidTypeError
-        If it is no path at all.
-    """
+    """Return the path, or say in one sentence why no file can be there; what is merely missing passes."""
     try:
         checked = Path(path)
         checked.stat()
@@ -47,32 +38,11 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    r"""Yield a temporary path beside ``path`` that takes its place when the block succeeds.
+    """Yield an empty file beside ``path`` that takes its place when the block succeeds; a symbolic link is followed.
 
     When the block raises, ``path`` is left as it was and the temporary file is removed. A file that is replaced hands
     on its permissions and, where this user may, its owner and group. What killed writers left in the directory is
-    removed (:mod:`tribit.data.temporaries`).
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file to write; a symbolic link is followed.
-
-    Yields
-    ------
-    pathlib.Path
-        An empty file in the same directory, for the block to write.
-
-    Raises
-    ------
-    InvalidInputError
-        If the directory is missing or cannot be written, if ``path`` names a read-only file or something other than
-        a regular file, or if writing fails (a full disk).
-
-    Examples
-    --------
-    >>> with atomic_path("scores.csv") as temporary:  # doctest: +SKIP
-    ...     temporary.write_text("row,column,score\n")
+    removed (:mod:`tribit.data.temporaries`). What cannot be written is told in one sentence.
     """
     target = writable(path)
     before = target.stat() if target.exists() else None

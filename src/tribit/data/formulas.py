@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.data.ids import AnyArray
+from tribit.data.axis import AnyArray
 
 #: How a cell begins that a spreadsheet takes for a formula, in one of its languages or after trimming it.
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from tribit.data.ids import AnyArray, distinct_ids, first_true
+from tribit.data.axis import AnyArray, distinct_ids, first_true
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.quoting import listed, quoted
 

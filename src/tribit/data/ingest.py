@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -17,72 +18,64 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from tribit.checks import check_choice
-from tribit.data.ids import (
+from tribit.data.axis import (
+    LARGEST,
     AnyArray,
+    Axes,
+    Axis,
     Positions,
     Where,
-    check_positions,
-    distinct_ids,
     factorize,
     first_true,
     named,
 )
+from tribit.data.frames import labels_of
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, either, parameter
 
 Labels: TypeAlias = npt.NDArray[np.int8]
+Values: TypeAlias = npt.NDArray[np.float64]
 Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
-
-LARGEST = int(np.iinfo(np.int64).max)
-
-
-class Pairs(NamedTuple):
-    """Entries as given, to be checked; without a shape, the ids or the positions imply it."""
-
-    rows: npt.ArrayLike
-    columns: npt.ArrayLike
-    labels: npt.ArrayLike
-    shape: tuple[int, int] | None
-    row_ids: Any
-    column_ids: Any
+#: What turns given values into checked ones, and names where one is wrong.
+Read: TypeAlias = Callable[[AnyArray, Where], AnyArray]
 
 
-class Entries(NamedTuple):
-    """Observed entries in row-major order, each pair once; the fields of ``Observations``."""
+class Checked(NamedTuple):
+    """Entries in row-major order, each pair once, with their values and axes."""
 
     rows: Positions
     columns: Positions
-    labels: Labels
-    shape: tuple[int, int]
-    row_ids: AnyArray | None = None
-    column_ids: AnyArray | None = None
+    values: AnyArray
+    axes: Axes
 
 
-def entries_from_matrix(X: Any, like_at: float | None) -> Entries:
-    """Read a sparse or dense matrix, where 0, not stored or (dense) NaN means unobserved."""
+def entries_from_matrix(X: Any, read: Read, *, zeros: bool = False) -> Checked:
+    """Read a sparse or dense matrix, in which dense NaN means unobserved; 0 is a value only with ``zeros``."""
     if sp.issparse(X):
         stored = X.tocoo()
         values, shape = _as_real(stored.data, "X"), check_shape(X.shape)
-        # A stored NaN is not zero, so it is kept here and refused among the labels.
-        kept = np.flatnonzero(values)
+        # A stored NaN is not zero, so it is kept here and refused among the values.
+        kept = np.arange(values.size) if zeros else np.flatnonzero(values)
         values, rows, columns = values[kept], stored.row[kept], stored.col[kept]
     else:
-        dense = _dense(X)
+        dense = _dense(X, zeros)
         shape = check_shape(dense.shape)
-        rows, columns = np.nonzero((dense != 0) & ~np.isnan(dense))
+        seen = ~np.isnan(dense)
+        rows, columns = np.nonzero(seen if zeros else seen & (dense != 0))
         values, kept = dense[rows, columns], np.arange(rows.size)
     if not values.size:
-        raise InvalidInputError("X has no observed entry; give it a +1 (like) or a -1 (dislike).")
+        advice = "value that is not NaN" if zeros else "+1 (like) or a -1 (dislike)"
+        raise InvalidInputError(f"X has no observed entry; give it a {advice}.")
     if values.dtype.kind == "b":
         values = values.astype(np.int8)
-    labels = as_labels(values, like_at, lambda p: f"row {rows[p]}, column {columns[p]} of X")
-    if not sp.issparse(X) and np.all(labels > 0):
-        _warn_of_zeros(dense, like_at)
-    entries = Entries(rows.astype(np.int64), columns.astype(np.int64), labels, shape)
-    return merge_duplicates(entries, "error", lambda p: f"stored entry {kept[p]}")
+    axes = Axes.of(shape, *labels_of(X))
+    values = read(values, lambda p: f"row {rows[p]}, column {columns[p]} of X")
+    found = Checked(rows.astype(np.int64), columns.astype(np.int64), values, axes)
+    return merge_duplicates(found, "error", lambda p: f"stored entry {kept[p]}")
 
 
-def _warn_of_zeros(dense: AnyArray, like_at: float | None) -> None:
-    """Warn where 0 may have been meant as a dislike: beside likes alone, where something else says unobserved."""
+def warn_of_zeros(X: Any, like_at: float | None) -> None:
+    """Warn where 0 in a dense matrix of likes may have been meant as a dislike: something else says unobserved."""
+    dense = _dense(X, False)
     zeros = int(np.count_nonzero(dense == 0))
     marked = like_at is not None or bool(np.isnan(dense).any())
     if zeros and marked:
@@ -90,28 +83,35 @@ def _warn_of_zeros(dense: AnyArray, like_at: float | None) -> None:
             f"X holds {zeros} zeros and no dislike: 0 was read as unobserved. Write dislikes as -1 if that is what the "
             "zeros are.",
             TribitWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 
-def entries_from_pairs(pairs: Pairs, duplicates: Duplicates = "error") -> Entries:
-    """Check the positions against each other and the shape, and the labels."""
-    rows, columns, labels = (np.asarray(part) for part in pairs[:3])
-    if rows.ndim != 1 or not rows.shape == columns.shape == labels.shape:
+def entries_from_pairs(
+    rows: npt.ArrayLike,
+    columns: npt.ArrayLike,
+    values: npt.ArrayLike,
+    shape: tuple[int, int] | None,
+    row_ids: Any,
+    column_ids: Any,
+    read: Read,
+    duplicates: Duplicates = "error",
+) -> Checked:
+    """Check the positions against each other and the shape, and the values."""
+    i, j, given = (np.asarray(part) for part in (rows, columns, values))
+    if i.ndim != 1 or not i.shape == j.shape == given.shape:
         raise InvalidInputError(
-            f"The rows, columns and labels have the shapes {rows.shape}, {columns.shape} and "
-            f"{labels.shape}; pass one-dimensional arrays of equal length."
+            f"The rows, columns and values have the shapes {i.shape}, {j.shape} and "
+            f"{given.shape}; pass one-dimensional arrays of equal length."
         )
-    if not rows.size:
-        raise InvalidInputError("No entry is observed; pass at least one row, column and label.")
-    n_rows, n_columns = (None, None) if pairs.shape is None else check_shape(pairs.shape)
-    row_ids, n_rows = _axis(rows, pairs.row_ids, n_rows, "row")
-    column_ids, n_columns = _axis(columns, pairs.column_ids, n_columns, "column")
-    shape = check_shape((n_rows, n_columns))
-    rows, columns = rows.astype(np.int64), columns.astype(np.int64)
-    labels = as_labels(labels, None, "position {}".format)
-    entries = Entries(rows, columns, labels, shape, row_ids, column_ids)
-    return merge_duplicates(entries, duplicates, "position {}".format)
+    if not i.size:
+        raise InvalidInputError("No entry is observed; pass at least one row, column and value.")
+    n_rows, n_columns = (None, None) if shape is None else check_shape(shape)
+    axes = Axes(Axis.of("row", i, row_ids, n_rows), Axis.of("column", j, column_ids, n_columns))
+    check_shape(axes.shape)
+    where = "position {}".format
+    found = Checked(i.astype(np.int64), j.astype(np.int64), read(given, where), axes)
+    return merge_duplicates(found, duplicates, where)
 
 
 def entries_from_ids(
@@ -122,7 +122,7 @@ def entries_from_ids(
     like_at: float | None,
     duplicates: Duplicates,
     where: Where,
-) -> Entries:
+) -> Checked:
     """Count the ids in order of first appearance; without values, every pair is a like."""
     if not row_ids.size:
         raise InvalidInputError("No entry is observed; give at least one row of data.")
@@ -135,19 +135,14 @@ def entries_from_ids(
     rows, row_names = factorize(row_ids, where)
     columns, column_names = factorize(column_ids, where)
     shape = check_shape((row_names.size, column_names.size))
-    labels = as_labels(values, like_at, where)
-    entries = Entries(rows, columns, labels, shape, row_names, column_names)
-    return merge_duplicates(entries, duplicates, where)
+    axes = Axes.of(shape, row_names, column_names)
+    found = Checked(rows, columns, as_labels(values, like_at, where), axes)
+    return merge_duplicates(found, duplicates, where)
 
 
 def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
     """Return +1 or -1 per value: the value itself, or with ``like_at`` its side of that bar."""
-    values = _as_real(values, "The list of values")
-    if (position := first_true(~np.isfinite(values))) is not None:
-        raise InvalidInputError(
-            f"{where(position)}: the value {values.flat[position]} is not finite; "
-            "leave the entry out if it is unobserved."
-        )
+    values = _finite(values, where)
     if like_at is not None:
         check_like_at(like_at)
         return np.where(values >= like_at, np.int8(1), np.int8(-1))
@@ -165,6 +160,26 @@ def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
     return values.astype(np.int8)
 
 
+def labels_by(like_at: float | None) -> Read:
+    """Return what reads labels, or ratings with that bar."""
+    return lambda values, where: as_labels(values, like_at, where)
+
+
+def as_values(values: AnyArray, where: Where) -> Values:
+    """Return finite numbers."""
+    return _finite(values, where).astype(np.float64)
+
+
+def _finite(values: AnyArray, where: Where) -> AnyArray:
+    values = _as_real(values, "The list of values")
+    if (position := first_true(~np.isfinite(values))) is not None:
+        raise InvalidInputError(
+            f"{where(position)}: the value {values.flat[position]} is not finite; "
+            "leave the entry out if it is unobserved."
+        )
+    return values
+
+
 def check_like_at(like_at: Any) -> None:
     """Refuse a bar that is no finite number."""
     if not _is_finite_number(like_at):
@@ -173,11 +188,11 @@ def check_like_at(like_at: Any) -> None:
         )
 
 
-def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> Entries:
-    """Sort the entries by row, then column, and leave one label for each pair."""
+def merge_duplicates(entries: Checked, duplicates: Duplicates, where: Where) -> Checked:
+    """Sort the entries by row, then column, and leave one value for each pair."""
     check_choice("duplicates", duplicates, get_args(Duplicates))
-    rows, columns, labels, shape, row_ids, column_ids = entries
-    keys = rows * shape[1] + columns  # cannot overflow: check_shape has seen the shape
+    rows, columns, values, axes = entries
+    keys = rows * axes.columns.size + columns  # cannot overflow: check_shape has seen the shape
     if (keys[1:] > keys[:-1]).all():
         return entries
     order = np.argsort(keys, kind="stable")
@@ -188,17 +203,17 @@ def merge_duplicates(entries: Entries, duplicates: Duplicates, where: Where) -> 
         again = int(order[~is_first].min())
         before = int(np.argmax(keys == keys[again]))
         raise InvalidInputError(
-            f"{where(before)} and {where(again)} both give row {named(row_ids, rows[again])}, "
-            f"column {named(column_ids, columns[again])}; remove one, or say which to keep with "
+            f"{where(before)} and {where(again)} both give row {named(axes.rows.ids, rows[again])}, "
+            f"column {named(axes.columns.ids, columns[again])}; remove one, or say which to keep with "
             f"{parameter('duplicates')} (first, last or majority)"
             f"{either('; for a matrix use Observations.from_pairs')}."
         )
     kept = order[starts] if duplicates == "first" else order[ends]
-    merged = labels[kept]
+    merged = values[kept]
     if duplicates == "majority":
-        votes = np.add.reduceat(labels[order], starts, dtype=np.int64)
+        votes = np.add.reduceat(values[order], starts, dtype=np.int64)
         merged = np.where(votes == 0, merged, np.sign(votes)).astype(np.int8)
-    return Entries(rows[kept], columns[kept], merged, shape, row_ids, column_ids)
+    return Checked(rows[kept], columns[kept], merged, axes)
 
 
 def check_shape(shape: Any) -> tuple[int, int]:
@@ -231,24 +246,10 @@ def check_shape(shape: Any) -> tuple[int, int]:
     return n_rows, n_columns
 
 
-def _axis(
-    positions: AnyArray, ids: Any, size: int | None, axis: str
-) -> tuple[AnyArray | None, int]:
-    names = None if ids is None else distinct_ids(ids, f"{axis}_ids")
-    if size is None:
-        check_positions(positions, LARGEST, axis)  # before the largest is made a size
-        size = int(positions.max()) + 1 if names is None else names.size
-    if names is not None and names.size != size:
-        raise InvalidInputError(
-            f"{axis}_ids has {names.size} ids for {size} {axis}s; pass one id per {axis}."
-        )
-    check_positions(positions, size, axis)
-    return names, size
-
-
-def _dense(X: Any) -> AnyArray:
+def _dense(X: Any, zeros: bool) -> AnyArray:
     if isinstance(X, np.ma.MaskedArray):
-        X = X.filled(0)  # masked is unobserved; np.asarray would bring back what the mask hides
+        # Masked is unobserved; np.asarray would bring back what the mask hides.
+        X = np.ma.filled(X.astype(np.float64), np.nan) if zeros else X.filled(0)
     try:
         array = np.asarray(X)
     except ValueError as error:

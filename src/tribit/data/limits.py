@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, TextIO
+from typing import TextIO
 
 from tribit.checks import check_count
 from tribit.errors import InvalidInputError, parameter
@@ -32,11 +32,6 @@ def byte_limit(packed: int, max_size: int | None) -> int:
     """Return how many bytes a file of ``packed`` bytes may unpack to."""
     if max_size is None:
         return min(LARGEST, max(FLOOR, RATIO * packed))
-    return check_max_size(max_size)
-
-
-def check_max_size(max_size: Any) -> int:
-    """Return a limit in bytes as an int."""
     return check_count("max_size", max_size)
 
 
@@ -64,21 +59,10 @@ def in_units(size: int) -> str:
 
 
 class Lines:
-    """The lines of a text, of which neither one line nor the whole may be too long.
+    """The lines of a text, of which neither one line nor the whole (``limit`` bytes of UTF-8) may be too long.
 
-    Whoever reads sets ``pending`` to 0 when a record ends: characters since then are counted, so that a record of many
-    lines is limited too.
-
-    Parameters
-    ----------
-    text : text file
-        Where the lines are.
-    name : str
-        The file's name, for messages.
-    limit : int or None
-        The most bytes (of UTF-8) to read.
-    least : int
-        Bytes that a line counts for at least.
+    A line counts for ``least`` bytes at least. Whoever reads sets ``pending`` to 0 when a record ends: characters since
+    then are counted, so that a record of many lines is limited too.
     """
 
     def __init__(self, text: TextIO, name: str, limit: int | None, least: int = 0) -> None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tribit.data import frames
-from tribit.data.ids import AnyArray, Positions
-from tribit.data.ingest import check_shape
+from tribit.data import ingest
+from tribit.data.entries import Entries
+from tribit.data.ingest import Checked, Values
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError
-
-Values = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Measurements:
+class Measurements(Entries):
     """The measured entries of a real matrix, in row-major order; immutable.
 
     Parameters
@@ -39,48 +34,19 @@ class Measurements:
     Measurements(2 x 2, 3 measured (75.0%), from -1 to 2)
     """
 
-    rows: Positions
-    columns: Positions
-    values: Values
-    shape: tuple[int, int]
-    row_ids: AnyArray | None = None
-    column_ids: AnyArray | None = None
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        given = np.asarray(self.values)
-        if np.iscomplexobj(given):
-            raise InvalidInputError("Complex data not supported: values must be real numbers.")
-        values = given.astype(np.float64)
-        if values.ndim != 1:
-            raise InvalidInputError(
-                f"values must be one row of numbers; got the shape {values.shape}."
-            )
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if wrong.size:
-            raise InvalidInputError(
-                f"The value at position {wrong[0]} is {values[wrong[0]]!r}; measured values must be finite."
-            )
-        # The checks of positions, ids, shape and repeats are those of likes and dislikes.
-        seen = Observations.from_pairs(
-            self.rows,
-            self.columns,
-            np.ones(values.size, dtype=np.int8),
-            shape=self.shape,
-            row_ids=self.row_ids,
-            column_ids=self.column_ids,
-        )
-        order = np.lexsort((np.asarray(self.columns), np.asarray(self.rows)))
-        values = values[order]
-        values.flags.writeable = False
-        for name, value in (
-            ("rows", seen.rows),
-            ("columns", seen.columns),
-            ("values", values),
-            ("shape", seen.shape),
-            ("row_ids", seen.row_ids),
-            ("column_ids", seen.column_ids),
-        ):
-            object.__setattr__(self, name, value)
+    def __init__(
+        self,
+        rows: npt.ArrayLike,
+        columns: npt.ArrayLike,
+        values: npt.ArrayLike,
+        shape: tuple[int, int],
+        row_ids: Any = None,
+        column_ids: Any = None,
+    ) -> None:
+        given = rows, columns, values, shape, row_ids, column_ids
+        self._store(ingest.entries_from_pairs(*given, ingest.as_values))
 
     @classmethod
     def from_matrix(cls, X: Any) -> Self:
@@ -91,33 +57,17 @@ class Measurements:
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
             The values. The index and the columns of a pandas frame become ids, unless they count from 0.
         """
-        row_ids, column_ids = frames.labels_of(X)
-        check_shape(X.shape if sp.issparse(X) else np.shape(X))
-        if sp.issparse(X):
-            stored = X.tocoo()
-            rows, columns, values, shape = stored.row, stored.col, stored.data, X.shape
-        else:
-            dense = np.asarray(X)
-            dense = dense if np.iscomplexobj(dense) else dense.astype(np.float64)
-            rows, columns = np.nonzero(~np.isnan(dense))
-            values, shape = dense[rows, columns], dense.shape
-        if not len(values):
-            raise InvalidInputError("X has no measured entry; give it a value that is not NaN.")
-        return cls(rows, columns, values, shape, row_ids, column_ids)
+        return cls._trusted(ingest.entries_from_matrix(X, ingest.as_values, zeros=True))
+
+    @property
+    def values(self) -> Values:
+        """The measured value of each entry."""
+        return self._values
 
     @property
     def n_measured(self) -> int:
         """How many entries were measured."""
-        return int(self.values.size)
-
-    @property
-    def density(self) -> float:
-        """The share of the entries that were measured."""
-        return self.n_measured / (self.shape[0] * self.shape[1])
-
-    def to_sparse(self) -> sp.csr_array:
-        """Return the measured entries as a sparse matrix; a measured 0 is stored."""
-        return sp.csr_array((self.values, (self.rows, self.columns)), shape=self.shape)
+        return len(self)
 
     def __repr__(self) -> str:
         return (
@@ -140,9 +90,7 @@ def as_measurements(X: Any) -> Measurements:
         if not _is_signs(X):
             return Measurements.from_matrix(X)
         X = Observations.from_matrix(X)
-    return Measurements(
-        X.rows, X.columns, X.labels.astype(np.float64), X.shape, X.row_ids, X.column_ids
-    )
+    return Measurements._trusted(Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes))
 
 
 def _is_signs(X: Any) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, column_places
-from tribit.data.ids import AnyArray
 from tribit.data.limits import byte_limit, check_size
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit.data import delimited, parquet
+from tribit.data.axis import AnyArray
 from tribit.data.files import checked_path
 from tribit.data.formulas import escaped, escaped_cell, first_formula
-from tribit.data.ids import AnyArray
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.limits import RECORD, byte_limit
 from tribit.data.observations import Observations
@@ -65,17 +65,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of text read from a file.
-
-    Parameters
-    ----------
-    name : str
-        The file's name, for messages.
-    columns : dict of str to array of str
-        One array of Python strings per column, all of the same length.
-    lines : array of int or None
-        The line on which each record ends; None for a format without lines.
-    """
+    """Columns of text read from a file, and the line on which each record ends, if the format has lines."""
 
     name: str
     columns: dict[str, AnyArray]
@@ -191,7 +181,7 @@ def observations_from_file(
         duplicates=duplicates,
         where=table.where,
     )
-    return Observations(*entries)
+    return Observations._trusted(entries)
 
 
 def write_table(

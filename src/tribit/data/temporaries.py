@@ -7,6 +7,7 @@ have to be old as well.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -16,8 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 
-from tribit.data.locks import take_lock
+if sys.platform != "win32":
+    import fcntl
 
 PREFIX, SUFFIX = ".tribit-", ".tmp"
 #: A file of another machine that has not changed for so many seconds has no writer any more.
@@ -45,6 +48,17 @@ def temporary_file(directory: Path, mode: int) -> Iterator[Path]:
             path.unlink(missing_ok=True)
             if lock is not None:
                 os.close(lock)
+
+
+def take_lock(file: int | IO[Any]) -> bool:
+    """Return whether the lock was free, and hold it until the file is closed; OSError where there are no locks."""
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, "there are no such locks on Windows")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def remove_dead(directory: Path) -> None:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from tribit.data.observations import Observations
 from tribit.datasets.rating_files import (
-    Layout,
     PathLike,
+    RatingFormat,
     Scale,
     Source,
     find,
@@ -45,26 +45,26 @@ STARS, HALF_STARS = Scale(1.0, 5.0, 1.0), Scale(0.5, 5.0, 0.5)
 
 
 class _Release(NamedTuple):
-    layout: Layout
+    layout: RatingFormat
     sha256: str
 
 
 # The hashes are those of the archives at ADDRESS, as several independent projects record them.
 _RELEASES = {
     "ml-100k": _Release(
-        Layout("u.data", "\t", None, STARS),
+        RatingFormat("u.data", "\t", None, STARS),
         "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
     ),
     "ml-1m": _Release(
-        Layout("ratings.dat", "::", None, STARS),
+        RatingFormat("ratings.dat", "::", None, STARS),
         "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
     ),
     "ml-20m": _Release(
-        Layout("ratings.csv", ",", ("userId", "movieId", "rating", "timestamp"), HALF_STARS),
+        RatingFormat("ratings.csv", ",", ("userId", "movieId", "rating", "timestamp"), HALF_STARS),
         "96f243c338a8665f6bcc89c53edf6ee39162a846940de6b7c8c48aeada765ff3",
     ),
     "ml-25m": _Release(
-        Layout("ratings.csv", ",", ("userId", "movieId", "rating", "timestamp"), HALF_STARS),
+        RatingFormat("ratings.csv", ",", ("userId", "movieId", "rating", "timestamp"), HALF_STARS),
         "8b21cfb7eb1706b4ec0aac894368d90acf26ebdfb6aced3ebd4ad5bd1eb9c6aa",
     ),
 }

@@ -44,7 +44,7 @@ class Scale(NamedTuple):
         return (ratings >= self.low) & (ratings <= self.high) & (ratings % self.step == 0)
 
 
-class Layout(NamedTuple):
+class RatingFormat(NamedTuple):
     """How a file holds its ratings; without a header its columns are user, item, rating, timestamp."""
 
     file: str
@@ -154,7 +154,7 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
     )
 
 
-def read_ratings(source: Source, layout: Layout) -> tuple[Whole, Whole, Floats, Whole]:
+def read_ratings(source: Source, layout: RatingFormat) -> tuple[Whole, Whole, Floats, Whole]:
     """Return users, items, ratings and timestamps, or say what is wrong on which line."""
     places, skipped = [0, 1, 2, 3], 0
     if layout.header is not None:
@@ -205,7 +205,7 @@ def read_matrix(source: Source, scale: Scale) -> Floats:
     return np.array(rows, dtype=np.float64)
 
 
-def _explain(source: Source, layout: Layout, places: list[int], skipped: int) -> None:
+def _explain(source: Source, layout: RatingFormat, places: list[int], skipped: int) -> None:
     """Say which line is the first that cannot be used: slowly, when it is known that there is one."""
     scale = layout.scale
 

@@ -1,19 +1,133 @@
-"""How well a model predicts observed entries: signs, probabilities, order."""
+"""How well observed entries are predicted: their signs, probabilities and order.
+
+A measure is a function of a curve (a link, or anything else with ``probability`` and ``loss``), the scores ``x``, the
+labels and, optionally, their weights. :data:`METRICS` lists those that :func:`evaluate` and ``tribit evaluate`` report.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.validation import check_is_fitted
 
-from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
+
+__all__ = ["METRICS", "Evaluation", "Metric", "evaluate"]
+
+Array = NDArray[np.floating[Any]]
+Labels = NDArray[Any]
+
+
+class Curve(Protocol):
+    """The probability of a like at a score, and the loss of a label there; any :class:`~tribit.Link` is one."""
+
+    def probability(self, x: Array) -> Array:
+        """Return P(like)."""
+        ...
+
+    def loss(self, x: Array, y: Any) -> Array:
+        """Return ``-log P(y)`` for y = +1 or -1."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByProbability:
+    """A curve known by its probabilities alone, such as a calibrator: its losses are finite where it is sure."""
+
+    of: Callable[[Array], Array]
+
+    def probability(self, x: Array) -> Array:
+        """Return P(like)."""
+        return self.of(x)
+
+    def loss(self, x: Array, y: Any) -> Array:
+        """Return ``-log P(y)`` for y = +1 or -1."""
+        p = self.of(x)
+        return np.asarray(-np.log(np.maximum(p if y > 0 else 1.0 - p, np.finfo(np.float64).tiny)))
+
+
+def losses(curve: Curve, x: Array, labels: Labels) -> Array:
+    """Return ``-log P(label)`` of each entry."""
+    return np.where(labels > 0, curve.loss(x, 1), curve.loss(x, -1))
+
+
+def errors(curve: Curve, x: Array, labels: Labels) -> Array:
+    """Return 1 where the likelier sign is wrong and 0 where it is right; even odds are a like."""
+    return np.asarray((curve.probability(x) >= 0.5) != (labels > 0), dtype=np.float64)
+
+
+def log_loss(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
+    """Return the weighted mean of ``-log P(label)``."""
+    return float(np.average(losses(curve, x, labels), weights=weights))
+
+
+def sign_error(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
+    """Return the weighted share of the signs that are wrong."""
+    return float(np.average(errors(curve, x, labels), weights=weights))
+
+
+def accuracy(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
+    """Return the weighted share of the signs that are right."""
+    return 1.0 - sign_error(curve, x, labels, weights)
+
+
+def auc(
+    curve: Curve,  # noqa: ARG001
+    x: Array,
+    labels: Labels,
+    weights: Array | None = None,
+) -> float | None:
+    """Return the probability that a like is ranked above a dislike; None where only one of them was observed."""
+    likes = labels > 0
+    if likes.all() or not likes.any():
+        return None
+    return float(roc_auc_score(likes, x, sample_weight=weights))
+
+
+def misorder(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
+    """Return 1 - AUC: how often a dislike is ranked above a like."""
+    found = auc(curve, x, labels, weights)
+    if found is None:
+        raise InvalidInputError(
+            f"{parameter('scoring', 'auc')} needs likes and dislikes among the held-out entries; use 'log_loss'."
+        )
+    return 1.0 - found
+
+
+class Metric(NamedTuple):
+    """A measure, and what a report calls it."""
+
+    title: str
+    measure: Callable[[Curve, Array, Labels, Array | None], float | None]
+
+
+#: What is reported of test entries, in this order. A measure that says nothing of one label alone is None there.
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric("accuracy", accuracy),
+    "sign_error": Metric("sign error", sign_error),
+    "log_loss": Metric("log-loss", log_loss),
+    "auc": Metric("AUC", auc),
+}
+
+#: What ``scoring`` of a search may be; each the smaller the better.
+SCORINGS: dict[str, Callable[[Curve, Array, Labels, Array | None], float]] = {
+    "log_loss": log_loss,
+    "error": sign_error,
+    "auc": misorder,
+}
+
+#: What single entries lose, where the measure is a mean of such losses.
+ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
+    "log_loss": losses,
+    "error": errors,
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +146,8 @@ class Evaluation:
         Probability that a like is ranked above a dislike; None where only one of the two was observed.
     n_skipped : int
         How many entries of a file were left out because the model does not know their ids.
+    further : mapping of str to float or None
+        Measures that were added to :data:`METRICS`, by name.
     """
 
     n_entries: int
@@ -40,6 +156,15 @@ class Evaluation:
     log_loss: float
     auc: float | None
     n_skipped: int = 0
+    further: Mapping[str, float | None] = field(default_factory=dict, hash=False)
+
+    def facts(self) -> dict[str, str]:
+        """Return every measure as a report shows it, by its title."""
+        found = {name: getattr(self, name, self.further.get(name)) for name in METRICS}
+        return {
+            METRICS[name].title: "only one label" if value is None else f"{value:.4f}"
+            for name, value in found.items()
+        }
 
 
 def evaluate(model: FactorModel, X: Any) -> Evaluation:
@@ -50,56 +175,19 @@ def evaluate(model: FactorModel, X: Any) -> Evaluation:
     model : BinaryMatrixCompletion or another system
         A fitted model.
     X : Observations, sparse matrix or array
-        The entries to predict. Ids, where both have them, are matched by id; else rows and columns by position.
+        The entries to predict, matched by id where the model was fitted on ids, else by position.
 
     Returns
     -------
     Evaluation
+        Every measure of :data:`METRICS`.
     """
-    check_is_fitted(model)
-    observations = as_observations(X, like_at=getattr(model, "like_at", None))
-    rows, columns = _pairs(model, observations)
-    x = model.decision_function(rows, columns)
-    likes = observations.labels > 0
-    losses = _losses(model, x, likes)
-    wrong = float(np.mean((model._probability(x) >= 0.5) != likes))
-    both = likes.any() and not likes.all()
-    return Evaluation(
-        n_entries=observations.n_observed,
-        accuracy=1.0 - wrong,
-        sign_error=wrong,
-        log_loss=float(np.mean(losses)),
-        auc=float(roc_auc_score(likes, x)) if both else None,
-    )
-
-
-def _losses(model: FactorModel, x: Any, likes: Any) -> Any:
-    """Return ``-log P(label)``: by the link, which is exact far out, unless the model is calibrated."""
-    if getattr(model, "calibration_", None) is None:
-        link = model._link()
-        return np.where(likes, link.loss(x, 1), link.loss(x, -1))
-    p = model._probability(x)
-    return -np.log(np.maximum(np.where(likes, p, 1.0 - p), np.finfo(np.float64).tiny))
-
-
-def _pairs(model: FactorModel, observations: Observations) -> tuple[Any, Any]:
-    """Return the rows and columns of the observed entries as the model names them."""
-    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    if observations.row_ids is None and observations.shape != shape:
-        raise InvalidInputError(
-            f"The test entries are {observations.shape[0]} x {observations.shape[1]} and the model {shape[0]} x "
-            f"{shape[1]}: without ids rows and columns are matched by position, so hold out entries "
-            "(Observations.split or folds), not rows."
-        )
-    sides = []
-    for axis, ids, known, places in (
-        ("row", observations.row_ids, model.row_ids_, observations.rows),
-        ("column", observations.column_ids, model.column_ids_, observations.columns),
-    ):
-        if ids is None and known is not None:
-            raise InvalidInputError(
-                f"The model was fitted on {axis} ids but the test entries have none: read them with the same ids "
-                "(Observations.from_frame, or row_ids= and column_ids=)."
-            )
-        sides.append(places if ids is None or known is None else ids[places])
-    return sides[0], sides[1]
+    rows, columns, labels = model._observed(X)
+    x = model._decision(model._factors().at(rows, columns))
+    found = {
+        name: metric.measure(model._curve(), x, labels, None) for name, metric in METRICS.items()
+    }
+    own = {part.name for part in fields(Evaluation)}
+    known: dict[str, Any] = {name: value for name, value in found.items() if name in own}
+    further = {name: value for name, value in found.items() if name not in own}
+    return Evaluation(n_entries=labels.size, **known, further=further)

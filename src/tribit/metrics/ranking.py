@@ -20,15 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_count
-from tribit.data.axes import Axes
-from tribit.data.ids import Positions, first_true
+from tribit.data.axis import Axes, Positions, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import evaluate
 from tribit.recommend.lists import best_columns
-from tribit.recommend.protocol import Finder
-from tribit.recommend.scores import Score, check_ready, is_finder, model_score
+from tribit.recommend.scores import Finder, Score, check_ready, is_finder, model_score
 
 __all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
 
@@ -109,10 +107,10 @@ def ranking_report(
         axes = Axes.of_model(scores)
         score = model_score(scores, finder, avoid_dislikes)
     else:
-        axes = Axes(seen.shape, seen.row_ids, seen.column_ids)
+        axes = seen.axes
         score = _given_score(scores, seen.shape, finder)
-    out = axes.mask(seen, "train")
-    places = axes.places(hidden, "held_out")
+    out = axes.mask(seen, "train has")
+    places = axes.places(hidden, "held_out has")
     _check_held_out(places, out)
     likes = hidden.labels > 0
     if not likes.any():

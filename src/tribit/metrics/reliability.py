@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tribit.checks import check_count
-from tribit.data.ids import first_true
+from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError
 
 __all__ = ["Reliability", "calibration_error", "reliability"]

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.isotonic import isotonic_regression
 
-from tribit.data.ids import first_true
+from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError
+from tribit.metrics.entries import ByProbability, losses
 from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt
 from tribit.model.links import Link, Logistic
 from tribit.randomness import RandomState, fold_numbers
@@ -73,8 +74,12 @@ def platt(
         if line[0] <= 0.0:
             return np.inf
         z = line[0] * scores + line[1]
-        losses = np.where(likes, curve.loss(z, 1), curve.loss(z, -1))
-        return float(w @ losses + line[0] - np.log(line[0]) + (line[1] / unit) ** 2 / 2)
+        return float(
+            np.dot(w, losses(curve, z, likes))
+            + line[0]
+            - np.log(line[0])
+            + (line[1] / unit) ** 2 / 2
+        )
 
     line = np.array([1.0, 0.0])
     here = value(line)
@@ -179,7 +184,7 @@ def calibration_losses(
     curve = Logistic() if link is None else link
     signs = np.where(likes, 1, -1)
     fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
-    probabilities = {name: np.empty(scores.size) for name in CALIBRATORS}
+    lost = {name: np.empty(scores.size) for name in CALIBRATORS}
     for part in np.unique(fold):
         test = fold == part
         train = ~test
@@ -187,12 +192,8 @@ def calibration_losses(
             train = np.ones_like(test)  # all the weight is in this part
         for name, fit in CALIBRATORS.items():
             fitted = fit(scores[train], signs[train], w[train], link=curve)
-            probabilities[name][test] = fitted(scores[test])
-    smallest = np.finfo(np.float64).tiny
-    return {
-        name: float(np.average(-np.log(np.maximum(np.where(likes, p, 1 - p), smallest)), weights=w))
-        for name, p in probabilities.items()
-    }
+            lost[name][test] = losses(ByProbability(fitted), scores[test], signs[test])
+    return {name: float(np.average(part, weights=w)) for name, part in lost.items()}
 
 
 def check_method(name: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tribit.data.files import writable
 from tribit.errors import InvalidInputError, marked
-from tribit.plots.canvas import STYLE, check_pictures, pyplot_for_files
+from tribit.plots.canvas import empty_figure, pyplot_for_files
 
 if TYPE_CHECKING:
     from tribit.selection import Candidate, Search
@@ -53,8 +53,7 @@ def search(found: Search) -> Any:
         raise InvalidInputError(
             f"There is no candidate to draw, as the search tried none: {marked(found.stop_reason)}."
         )
-    figure, style = _canvas(*PAGE)
-    with style:
+    with empty_figure(*PAGE) as figure:
         _draw_scores(figure.add_axes((0.085, 0.14, 0.42, 0.66)), found)
         _draw_mixtures(figure, found)
         figure.legend(loc="upper left", bbox_to_anchor=(0.08, 1.0), ncols=3)
@@ -142,16 +141,6 @@ def _ticks(most: int) -> Any:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     return MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
-
-
-def _canvas(width: float, height: float) -> tuple[Any, Any]:
-    """Return a figure of its own, without pyplot, and the style to draw it in; mpltern draws triangles."""
-    check_pictures()
-    from matplotlib import style  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    with style.context(["default", STYLE]):
-        return Figure(figsize=(width, height)), style.context(["default", STYLE])
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:

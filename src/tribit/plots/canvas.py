@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,13 +46,7 @@ METADATA: dict[str, dict[str, None]] = {
 
 
 def check_pictures() -> None:
-    """Say that a library is missing, before the work whose pictures it would draw.
-
-    Raises
-    ------
-    InvalidInputError
-        If matplotlib or mpltern is not installed.
-    """
+    """Say that a library is missing, before the work whose pictures it would draw."""
     try:
         import matplotlib  # noqa: F401, PLC0415
         import mpltern  # noqa: F401, PLC0415
@@ -68,21 +62,31 @@ def picture_paths(stem: Path) -> list[Path]:
     return [stem.with_name(f"{stem.name}.{kind}") for kind in METADATA]
 
 
+FigureLayout: TypeAlias = Literal["constrained"] | None
+
+
 @contextmanager
-def new_figure(
-    stem: Path, width: float, height: float, *, layout: Literal["constrained"] | None = None
-) -> Iterator[Any]:
-    """Yield an empty figure, and write it when the block succeeds."""
+def empty_figure(width: float, height: float, *, layout: FigureLayout = None) -> Iterator[Any]:
+    """Yield an empty figure, to be drawn in the style of the figures; mpltern draws its triangles."""
     check_pictures()
-    for path in picture_paths(stem):
-        writable(path)
     from matplotlib import style  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     # A figure of its own, without pyplot, needs no display; and the defaults come first, so that
     # a reader's own settings do not change the figures.
     with style.context(["default", STYLE]):
-        figure = Figure(figsize=(width, height), layout=layout)
+        yield Figure(figsize=(width, height), layout=layout)
+
+
+@contextmanager
+def new_figure(
+    stem: Path, width: float, height: float, *, layout: FigureLayout = None
+) -> Iterator[Any]:
+    """Yield an empty figure, and write it when the block succeeds."""
+    check_pictures()
+    for path in picture_paths(stem):
+        writable(path)
+    with empty_figure(width, height, layout=layout) as figure:
         yield figure
         for path in picture_paths(stem):
             kind = path.suffix[1:]

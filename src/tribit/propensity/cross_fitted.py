@@ -23,10 +23,10 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.propensity.low_rank import RANK, low_rank
 from tribit.propensity.model import (
+    MaskModel,
     Propensity,
     check_observations,
     check_pairs,
-    check_same_shape,
     resolve_floor,
 )
 from tribit.randomness import RandomState, fold_numbers, generator
@@ -39,7 +39,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFittedPropensity:
+class CrossFittedPropensity(MaskModel):
     """``q_ij`` from K models of the mask, at each observed entry from the one that was fitted without it.
 
     Made by :func:`cross_fitted`. It is a :class:`~tribit.model.risks.Missingness`.
@@ -83,10 +83,6 @@ class CrossFittedPropensity:
             q[mine] = model.probability_at(i[mine], j[mine])
         return q
 
-    def rho_at(self, rows: Any, columns: Any) -> Floats:
-        """Return ``1 - q`` at the given positions, the probability of being unobserved."""
-        return 1.0 - self.probability_at(rows, columns)
-
     def probability_of_rows(self, rows: slice) -> Floats:
         """Return ``q`` for a run of rows against every column: a tile of the matrix that is never stored."""
         start, stop, _ = rows.indices(self.shape[0])
@@ -110,17 +106,11 @@ class CrossFittedPropensity:
 
         They do on average, were ``q`` the truth.
         """
-        self.check_shape(observations)
-        total = float(np.sum(1.0 / self.probability_at(observations.rows, observations.columns)))
-        factor = total / (self.shape[0] * self.shape[1])
+        factor = self._inverse_share(observations)
         return replace(
             self,
             models=tuple(replace(model, scale=model.scale * factor) for model in self.models),
         )
-
-    def check_shape(self, observations: Observations) -> None:
-        """Refuse observations of another shape than the mask's."""
-        check_same_shape(self.shape, observations)
 
     def _part_of(self, i: Places, j: Places) -> Places:
         """Return the part of each entry, -1 for one that is not observed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,42 +11,32 @@ from scipy.special import logit
 
 from tribit.checks import check_count
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidTypeError
+from tribit.metrics.reliability import Reliability
 from tribit.model.risks import Missingness
-from tribit.propensity.cross_fitted import CrossFittedPropensity
-from tribit.propensity.model import Propensity, check_observations
+from tribit.propensity.model import MaskModel, check_observations, observed_probability
 
 Floats = NDArray[np.floating[Any]]
-
-#: Models that give ``q`` itself, and by rows.
-FITTED = (Propensity, CrossFittedPropensity)
 
 #: Entries of a tile, and the fine grid of log-odds from which bins of equal shares are put together.
 TILE, LIMIT, FINE = 2**18, 20.0, 4000
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(Reliability):
     """Predicted against actual shares of observed entries, by bins of the predicted ``q`` from low to high.
 
     Attributes
     ----------
     predicted, observed : array
         Mean ``q`` and share observed, of each bin.
-    n_entries : array
+    counts : array
         Entries of each bin, seen or not.
-    error : float
-        Mean of ``|predicted - observed|`` over all entries.
     """
 
-    predicted: Floats
-    observed: Floats
-    n_entries: NDArray[np.int64]
-
     @property
-    def error(self) -> float:
-        """Mean of ``|predicted - observed|`` over all entries."""
-        return float(np.average(np.abs(self.predicted - self.observed), weights=self.n_entries))
+    def n_entries(self) -> NDArray[np.int64]:
+        """Entries of each bin, seen or not."""
+        return self.counts
 
 
 def calibration(model: Missingness, observations: Observations, bins: int = 10) -> Calibration:
@@ -139,29 +128,16 @@ def _tiles(model: Missingness, shape: tuple[int, int]) -> Iterator[Floats]:
     height = max(1, TILE // d2)
     for start in range(0, d1, height):
         rows = np.arange(start, min(start + height, d1))
-        if isinstance(model, FITTED):
+        if isinstance(model, MaskModel):
             yield model.probability_of_rows(slice(start, start + height))
         else:
-            yield _probability(model, np.repeat(rows, d2), np.tile(np.arange(d2), rows.size))
+            yield observed_probability(
+                model, np.repeat(rows, d2), np.tile(np.arange(d2), rows.size)
+            )
 
 
 def _at_observed(model: Missingness, observations: Observations) -> Floats:
-    return _probability(model, observations.rows, observations.columns)
-
-
-def _probability(model: Missingness, rows: Any, columns: Any) -> Floats:
-    """Return ``q`` of any model, each in (0, 1], or name the first that is not."""
-    if isinstance(model, FITTED):  # not through 1 - q, which would round a small q
-        return model.probability_at(rows, columns)
-    q = 1.0 - np.asarray(model.rho_at(rows, columns), dtype=np.float64)
-    wrong = np.flatnonzero(~((q > 0.0) & (q <= 1.0)))
-    if wrong.size:
-        first = wrong[0]
-        raise InvalidInputError(
-            f"rho_at gave {1.0 - q[first]!r} for row {rows[first]}, column {columns[first]}; "
-            "every probability of being unobserved must be in [0, 1)."
-        )
-    return q
+    return observed_probability(model, observations.rows, observations.columns)
 
 
 def _places(q: Floats) -> NDArray[np.int64]:
@@ -176,5 +152,5 @@ def _check(model: Any, observations: Any) -> None:
         raise InvalidTypeError(
             f"model must be a model of the mask with rho_at; got {type(model).__name__}."
         )
-    if isinstance(model, FITTED):
+    if isinstance(model, MaskModel):
         model.check_shape(observations)

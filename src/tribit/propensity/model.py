@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from tribit.checks import check_between, check_field, check_positive
-from tribit.data.ids import check_positions
+from tribit.data.axis import check_positions, first_true
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.factors import Factors
+from tribit.model.risks import Missingness
 
 Floats = NDArray[np.floating[Any]]
 
@@ -22,8 +24,43 @@ Floats = NDArray[np.floating[Any]]
 FLOOR_SHARE = 0.1
 
 
+class MaskModel(ABC):
+    """What every fitted model of the mask answers from its shape and ``q``."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns of the mask."""
+
+    @abstractmethod
+    def probability_at(self, rows: Any, columns: Any) -> Floats:
+        """Return ``q`` at the given positions (from 0)."""
+
+    @abstractmethod
+    def probability_of_rows(self, rows: slice) -> Floats:
+        """Return ``q`` for a run of rows against every column: a tile of the matrix that is never stored."""
+
+    def rho_at(self, rows: Any, columns: Any) -> Floats:
+        """Return ``1 - q`` at the given positions, the probability of being unobserved."""
+        return 1.0 - self.probability_at(rows, columns)
+
+    def check_shape(self, observations: Observations) -> None:
+        """Refuse observations of another shape than the mask's."""
+        if self.shape != observations.shape:
+            raise InvalidInputError(
+                f"The model of the mask is {self.shape[0]} x {self.shape[1]} and the observations "
+                f"{observations.shape[0]} x {observations.shape[1]}: fit it on a mask of the same shape."
+            )
+
+    def _inverse_share(self, observations: Observations) -> float:
+        """Return the sum of ``1 / q`` over the observed entries, as a share of all entries: 1 on average."""
+        self.check_shape(observations)
+        total = float(np.sum(1.0 / self.probability_at(observations.rows, observations.columns)))
+        return total / (self.shape[0] * self.shape[1])
+
+
 @dataclass(frozen=True, eq=False)
-class Propensity:
+class Propensity(MaskModel):
     """``q_ij = scale max(floor, 1 / (1 + exp(-(b + a_i + c_j + u_i' v_j))))``: P(entry (i, j) is observed), at most 1.
 
     Made by :func:`constant`, :func:`row_column` and :func:`low_rank`. It is a :class:`~tribit.model.risks.Missingness`.
@@ -63,10 +100,6 @@ class Propensity:
         """Return ``q`` at the given positions (from 0)."""
         return self._probability(self.factors.at(*check_pairs(rows, columns, self.shape)))
 
-    def rho_at(self, rows: Any, columns: Any) -> Floats:
-        """Return ``1 - q`` at the given positions, the probability of being unobserved."""
-        return 1.0 - self.probability_at(rows, columns)
-
     def probability_of_rows(self, rows: slice) -> Floats:
         """Return ``q`` for a run of rows against every column: a tile of the matrix that is never stored."""
         P, Q = self._product
@@ -82,14 +115,7 @@ class Propensity:
         They do on average, were ``q`` the truth. A model that followed the draws of its own mask gives the observed
         entries too large a ``q``, and their weights sum to less.
         """
-        self.check_shape(observations)
-        plain = replace(self, scale=1.0)
-        total = float(np.sum(1.0 / plain.probability_at(observations.rows, observations.columns)))
-        return replace(self, scale=total / (self.shape[0] * self.shape[1]))
-
-    def check_shape(self, observations: Observations) -> None:
-        """Refuse observations of another shape than the mask's."""
-        check_same_shape(self.shape, observations)
+        return replace(self, scale=replace(self, scale=1.0)._inverse_share(observations))
 
     def _probability(self, x: Floats) -> Floats:
         q = np.maximum(expit(x), self.floor)
@@ -131,13 +157,17 @@ def check_pairs(
     return i, j
 
 
-def check_same_shape(shape: tuple[int, int], observations: Observations) -> None:
-    """Refuse observations of another shape than the mask's."""
-    if shape != observations.shape:
+def observed_probability(model: Missingness, rows: Any, columns: Any) -> Floats:
+    """Return ``q`` of any model of the mask at positions, each in (0, 1], or name the first that is not."""
+    if isinstance(model, MaskModel):  # not through 1 - q, which would round a small q
+        return model.probability_at(rows, columns)
+    q = 1.0 - np.asarray(model.rho_at(rows, columns), dtype=np.float64)
+    if (odd := first_true(~((q > 0.0) & (q <= 1.0)))) is not None:
         raise InvalidInputError(
-            f"The model of the mask is {shape[0]} x {shape[1]} and the observations "
-            f"{observations.shape[0]} x {observations.shape[1]}: fit it on a mask of the same shape."
+            f"rho_at gave {1.0 - float(q[odd])!r} for row {rows[odd]}, column {columns[odd]}; every probability of "
+            "being observed, 1 - rho, must be above 0 and at most 1."
         )
+    return q
 
 
 def check_floor(name: str, floor: Any) -> float:

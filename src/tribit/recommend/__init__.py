@@ -7,6 +7,6 @@ and so will a second :class:`~tribit.factor_model.FactorModel`, fitted on the li
 """
 
 from tribit.recommend.like_finder import LikeFinder
-from tribit.recommend.protocol import Finder
+from tribit.recommend.scores import Finder
 
 __all__ = ["Finder", "LikeFinder"]

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from tribit.data.ids import Positions
+from tribit.data.axis import Positions
 
 __all__ = ["ColumnRegression", "choose_l2", "regress_columns", "row_blocks"]
 
@@ -37,15 +37,7 @@ LOWEST, FIRST, HIGHEST = -6, 3, 16
 
 @dataclass(frozen=True, eq=False)
 class ColumnRegression:
-    """A fitted regression of every column on all others.
-
-    Attributes
-    ----------
-    inverse : array of shape (n_columns, n_columns)
-        ``P`` above.
-    l2 : float
-        Weight of the ridge.
-    """
+    """A fitted regression of every column on all others: ``P`` above, and the weight of its ridge."""
 
     inverse: Vector
     l2: float

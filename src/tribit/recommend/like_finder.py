@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive
-from tribit.data.ids import Positions
+from tribit.data.axis import Positions
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, either
+from tribit.factor_model import MatrixEstimator
 from tribit.randomness import RandomState, generator
 from tribit.recommend.column_regression import (
     ColumnRegression,
@@ -44,7 +43,7 @@ FLOOR = 0.1
 RIDGE = 1.0
 
 
-class LikeFinder(BaseEstimator):  # type: ignore[misc]
+class LikeFinder(MatrixEstimator):
     """The rates at which unobserved entries become likes and dislikes.
 
     Two regressions of every column on all others, of the likes and of the mask (Steck 2019, "Embarrassingly shallow
@@ -127,9 +126,7 @@ class LikeFinder(BaseEstimator):  # type: ignore[misc]
         self._cells = cells
         self.coefficients_ = coefficients
         self.l2_ = (cells.likes.l2, cells.mask.l2)
-        self.shape_ = observations.shape
-        self.n_features_in_ = observations.shape[1]
-        self.row_ids_, self.column_ids_ = observations.row_ids, observations.column_ids
+        self._set_axes(observations.axes)
         return self
 
     def log_rates(self, rows: Positions) -> tuple[Array, Array]:
@@ -173,12 +170,6 @@ class LikeFinder(BaseEstimator):  # type: ignore[misc]
         from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
 
         return recommend(self, rows, n, exclude_seen=exclude_seen, avoid_dislikes=avoid_dislikes)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.checks import check_count
-from tribit.data.axes import Axes
-from tribit.data.ids import AnyArray, Positions, first_true, lookup
+from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
-from tribit.factor_model import FactorModel, _listed
-from tribit.recommend.protocol import Finder
-from tribit.recommend.scores import Score, check_ready, is_finder, log_likely, model_score
+from tribit.factor_model import FactorModel
+from tribit.recommend.scores import Finder, Score, check_ready, is_finder, log_likely, model_score
 
 __all__ = ["Recommendations", "recommend"]
 
@@ -80,41 +78,28 @@ def recommend(
     check_ready(model)
     axes = Axes.of_model(model)
     n = min(check_count("n", n), axes.shape[1])
-    places = lookup(_listed(rows), axes.row_ids, axes.shape[0], "row")
+    places = axes.rows.find(as_list(rows))
     seen = None
     if exclude_seen is not None:
         observations = as_observations(exclude_seen, like_at=getattr(model, "like_at", None))
-        seen = axes.mask(observations, "exclude_seen")
+        seen = axes.mask(observations, "exclude_seen has")
     score = model_score(model, finder, avoid_dislikes)
     positions, scores = best_columns(score, places, axes.shape[1], n, seen)
     shown = positions >= 0
     if finder is None and not is_finder(model):
         # Ordered by x, which still tells apart what the link rounds or clips to one probability.
         scores[shown] = log_likely(model, scores[shown])
-    names = places if axes.row_ids is None else axes.row_ids[places]
-    return Recommendations(names, axes.column_names(positions), scores, positions)
+    return Recommendations(
+        axes.rows.names(places), axes.columns.names(positions), scores, positions
+    )
 
 
 def best_columns(
     score: Score, rows: Positions, n_columns: int, n: int, seen: sp.csr_array | None = None
 ) -> tuple[Positions, NDArray[np.float64]]:
-    """Return the ``n`` best columns of each row and their scores, exactly.
+    """Return the positions of the ``n`` best columns of each row and their scores; stored entries are left out.
 
-    Parameters
-    ----------
-    score : callable
-        Given positions of rows, their scores for every column.
-    rows : array of int
-        Positions of the rows.
-    n_columns, n : int
-        How many columns there are, and how many to choose.
-    seen : sparse array, optional
-        Its stored entries are left out.
-
-    Returns
-    -------
-    positions, scores : array of shape (n_rows, n)
-        Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
+    Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
     """
     positions = np.full((rows.size, n), -1, dtype=np.int64)
     scores = np.full((rows.size, n), -np.inf)

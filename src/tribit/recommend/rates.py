@@ -22,16 +22,8 @@ STEPS, HALVINGS, TOLERANCE = 100, 60, 1e-12
 def log_linear(events: Vector, at_risk: Vector, weights: Vector, ridge: float) -> Vector:
     """Return the coefficients ``t`` that maximise the above, by Newton's method.
 
-    Parameters
-    ----------
-    events : array of shape (k + 1,)
-        The sum of ``x`` over the events; its first entry is their number, more than 0.
-    at_risk : array of shape (n_cells, k + 1)
-        ``x`` of the cells at risk; ones in the first column.
-    weights : array of shape (n_cells,)
-        How many cells each stands for.
-    ridge : float
-        Weight of the penalty, more than 0: then there is one maximum, whatever the features.
+    ``events`` is the sum of ``x`` over the events, of which there is one at least; ``at_risk`` has a row ``x`` for each
+    cell at risk, and ``weights`` how many cells it stands for. With a ridge above 0 there is one maximum.
     """
     penalty = np.full(events.size, ridge)
     penalty[0] = 0.0

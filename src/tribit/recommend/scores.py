@@ -16,7 +16,7 @@ when w is large.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,41 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_not_negative
-from tribit.data.axes import Axes
-from tribit.data.ids import Positions
+from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
-from tribit.recommend.protocol import Finder
 
-__all__ = ["Score", "check_ready", "is_finder", "log_likely", "model_score"]
+__all__ = ["Finder", "Score", "check_ready", "is_finder", "log_likely", "model_score"]
 
 Array = NDArray[np.floating[Any]]
 #: What says how good each column is for some rows: an array of shape (n_rows, n_columns).
 Score: TypeAlias = Callable[[Positions], Array]
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """Rates at which entries become likes and dislikes, for any rows and every column.
+
+    Only their ratios within a row count, so the unit of a rate is free.
+
+    Attributes
+    ----------
+    shape_ : (int, int)
+        Number of rows and of columns.
+    row_ids_, column_ids_ : array or None
+        The user's ids of them.
+    """
+
+    shape_: tuple[int, int]
+    row_ids_: AnyArray | None
+    column_ids_: AnyArray | None
+
+    def log_rates(self, rows: Positions) -> tuple[Array, Array]:
+        """Return the logarithms of the rates of likes and of dislikes of the rows at these positions.
+
+        Each has the shape (n_rows, n_columns). Dislikes at ``-inf`` mean that the finder knows of none.
+        """
+        ...
 
 
 def is_finder(model: Any) -> TypeGuard[Finder]:

@@ -15,12 +15,13 @@ import numpy as np
 
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
+from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, Labels
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
+from tribit.randomness import balanced_fold_numbers
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
-from tribit.selection.scores import ENTRY_LOSSES, SCORINGS, Array, Labels
 from tribit.selection.starts import start_of
 from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -73,18 +74,10 @@ def make_folds(
     # A rare label must be among what is held out, or nothing can be said of it.
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
-    number = np.empty(n, dtype=np.int64)
-    likes = observations.labels > 0
-    for label in (likes, ~likes):
-        count = int(np.count_nonzero(label))
-        # From the last part down, so that the sizes of the parts differ by one in all, not by one a label.
-        spread = np.arange(count) if label is likes else parts - 1 - np.arange(count)
-        number[label] = draws.permutation(spread % parts)
-    places = np.arange(n)
+    number = balanced_fold_numbers(observations.labels > 0, parts, draws)
     folds = [
         Fold(
-            observations.take(places[number != part]),
-            observations.take(places[number == part]),
+            *observations.hold_out(number == part),
             weights[number == part],
             float(np.mean(number != part)),
             int(draws.integers(2**32)),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_count, check_positive
-from tribit.data.ids import Positions
+from tribit.data.axis import Positions
 from tribit.data.ingest import Duplicates, check_shape
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tribit.data.ids import Positions
+from tribit.data.axis import Positions
 from tribit.data.ingest import check_shape
 from tribit.errors import InvalidInputError, InvalidTypeError
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit.checks import check_positive
-from tribit.data.ids import Positions
+from tribit.data.axis import Positions
 from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState, generator
 from tribit.simulate.entry_weights import Distribution, as_distribution

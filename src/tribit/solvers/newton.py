@@ -47,8 +47,8 @@ class Newton:
                 continue
             if constraint.inner_radius > 0.0:
                 return (
-                    f"The newton solver cannot keep {constraint} with {parameter('radius')} = {radius:g}: pass a max-norm "
-                    f"{parameter('radius')} of at most {constraint.inner_radius:g}, which implies it, or "
+                    f"The newton solver cannot keep {constraint} with {parameter('radius')} = {radius:g}: pass a "
+                    f"max-norm {parameter('radius')} of at most {constraint.inner_radius:g}, which implies it, or "
                     f"{parameter('solver', 'projected_gradient')}."
                 )
             return (

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import __version__, propensity
 from tribit.backends.objective import check_dtype
 from tribit.completion import BinaryMatrixCompletion, check_options
+from tribit.data.axis import Axes
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError, TribitError, either
@@ -198,6 +199,12 @@ def _fitted(
     model.search_, model.calibration_ = None, None
     U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
+    shape = U.shape[0], V.shape[0]
+    ids = (
+        unpacked_ids(tensors[name], size, name) if name in tensors else None
+        for name, size in zip(IDS, shape, strict=True)
+    )
+    model._set_axes(Axes.of(shape, *ids))
     _check_parameters(model)
     model.unknowns_ = model._factors()
     if model.mask_features_:
@@ -213,10 +220,6 @@ def _fitted(
     model.history_ = [
         Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]
     ]
-    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    for name, size in zip(IDS, shape, strict=True):
-        ids = unpacked_ids(tensors[name], size, name) if name in tensors else None
-        setattr(model, name, ids)
     return model
 
 

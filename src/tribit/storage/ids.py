@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.ids import distinct_ids
+from tribit.data.axis import distinct_ids
 from tribit.errors import InvalidInputError
 from tribit.storage.tensor_file import parsed_json
 

@@ -20,8 +20,7 @@ from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt, cali
 from tribit.uncertainty.adjustment import Adjustment
 from tribit.uncertainty.calibrate import calibrate
 from tribit.uncertainty.conformal import Conformal, LabelSets, conformal
-from tribit.uncertainty.intervals import Intervals
-from tribit.uncertainty.laplace import Posterior, laplace
+from tribit.uncertainty.laplace import Intervals, Posterior, laplace
 from tribit.uncertainty.moderation import moderated
 
 __all__ = [

@@ -24,7 +24,7 @@ from tribit.model.calibrator_fits import platt
 from tribit.model.calibrators import Platt
 from tribit.model.links import draw_labels
 from tribit.randomness import RandomState, generator
-from tribit.uncertainty.held_out import Entries
+from tribit.uncertainty.held_out import Placed
 
 if TYPE_CHECKING:
     from tribit.model.links import Link
@@ -65,27 +65,17 @@ class Adjustment:
 
 def adjust(
     posterior: Posterior,
-    held_out: Entries,
+    held_out: Placed,
     weights: Array,
     *,
     everywhere: bool,
     n_refits: int,
     random_state: RandomState,
 ) -> Adjustment:
-    """Return the centre and width for a posterior; see :meth:`Posterior.adjusted`.
+    """Return the centre and width for a posterior, whatever adjustment it has; see :meth:`Posterior.adjusted`.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        From which the truths are drawn; an adjustment it may have already does not matter.
-    held_out : Entries
-        Entries that its model was not fitted on.
-    weights : array
-        How much each of them counts for the centre.
-    everywhere : bool
-        Whether the width should be right for all cells alike, or for cells like the held-out ones.
-    n_refits, random_state
-        As in :meth:`Posterior.adjusted`.
+    ``weights`` say how much each held-out entry counts for the centre; with ``everywhere`` the width is right for all
+    cells alike, else for cells like the held-out ones.
     """
     n_refits = check_count("n_refits", n_refits)
     draws = generator(random_state)
@@ -109,13 +99,13 @@ def adjust(
     return Adjustment(line.slope, line.offset, np.sort(np.concatenate(pivots)))
 
 
-def _line(posterior: Posterior, entries: Entries, labels: Any, weights: Array, link: Link) -> Platt:
+def _line(posterior: Posterior, entries: Placed, labels: Any, weights: Array, link: Link) -> Platt:
     x = posterior.model._factors().at(entries.rows, entries.columns)
     return platt(x, labels, weights, link=link)
 
 
 def _cells(
-    held_out: Entries, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
+    held_out: Placed, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all cells alike, or of the held-out ones, some of them where there are many."""
     if everywhere:

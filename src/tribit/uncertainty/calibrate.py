@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses, check_method
 from tribit.model.calibrators import Calibrator
 from tribit.randomness import RandomState
-from tribit.uncertainty.held_out import Target, entries_of, weigh
+from tribit.uncertainty.held_out import Placed, Target, weigh
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
@@ -55,7 +55,7 @@ def calibrate(
     """
     if method != "auto":
         check_method(method)
-    entries = entries_of(model, held_out)
+    entries = Placed.of(model, held_out)
     _, weights = weigh(model, entries, target, propensity)
     x, link = model._factors().at(entries.rows, entries.columns), model._link()
     if method == "auto":

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
 from tribit.model.calibrators import Calibrator, Identity
-from tribit.uncertainty.held_out import Target, check_level, entries_of, target_weights, weigh
+from tribit.uncertainty.held_out import Placed, Target, check_level, target_weights, weigh
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
@@ -107,7 +107,7 @@ class Conformal:
             The probability with which a set holds the label.
         """
         share = check_level(level)
-        i, j = self.model._positions(rows, columns)
+        i, j = self.model._axes.pairs(rows, columns)
         P = self.probability(self.model._factors().at(i, j))
         weights = target_weights(self.target, self.propensity, i, j)
         return LabelSets(
@@ -155,7 +155,7 @@ def conformal(
     >>> conformal(model, held_out).sets([0, 1], [0, 0], level=0.9).lists()
     [(1,), (-1,)]
     """
-    entries = entries_of(model, held_out)
+    entries = Placed.of(model, held_out)
     aim, weights = weigh(model, entries, target, propensity)
     probability = Identity(model._link()) if calibrator is None else calibrator
     P = probability(model._factors().at(entries.rows, entries.columns))

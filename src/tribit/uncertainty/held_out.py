@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_between
-from tribit.data.ids import first_true
-from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.metrics.entries import _pairs
 from tribit.model.risks import Missingness
-from tribit.propensity import CrossFittedPropensity, Propensity
+from tribit.propensity.model import MaskModel, observed_probability
 
 if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
@@ -27,25 +23,17 @@ Target = Literal["observed", "all", "unobserved"]
 TARGETS = ("observed", "all", "unobserved")
 
 
-class Entries(NamedTuple):
+class Placed(NamedTuple):
     """Observed entries at a model's own positions."""
 
     rows: Places
     columns: Places
     labels: NDArray[np.int8]
 
-
-def shape_of(model: FactorModel) -> tuple[int, int]:
-    """Return the numbers of rows and columns of a fitted model."""
-    return model.row_factors_.shape[0], model.column_factors_.shape[0]
-
-
-def entries_of(model: FactorModel, X: Any) -> Entries:
-    """Return the observed entries of ``X`` at the model's positions: matched by id where both have ids."""
-    check_is_fitted(model)
-    observations = as_observations(X, like_at=getattr(model, "like_at", None))
-    rows, columns = model._positions(*_pairs(model, observations))
-    return Entries(rows, columns, observations.labels)
+    @classmethod
+    def of(cls, model: FactorModel, X: Any) -> Placed:
+        """Return the observed entries of ``X``, matched by id where the model has ids."""
+        return cls(*model._observed(X))
 
 
 def resolve_target(target: Any, propensity: Missingness | None) -> Target:
@@ -78,29 +66,17 @@ def target_weights(
     """
     if target == "observed" or propensity is None:
         return np.ones(rows.size)
-    if isinstance(
-        propensity, Propensity | CrossFittedPropensity
-    ):  # not through 1 - q, which would round a small q
-        q = propensity.probability_at(rows, columns)
-    else:
-        q = 1.0 - np.asarray(propensity.rho_at(rows, columns), dtype=np.float64)
-    if (odd := first_true(~((q > 0.0) & (q <= 1.0)))) is not None:
-        raise InvalidInputError(
-            f"The propensity of row {rows[odd]}, column {columns[odd]} is {float(q[odd])!r}; every probability of "
-            "being observed must be above 0 and at most 1."
-        )
+    q = observed_probability(propensity, rows, columns)
     return np.asarray(1.0 / q if target == "all" else (1.0 - q) / q)
 
 
 def weigh(
-    model: FactorModel, entries: Entries, target: Any, propensity: Missingness | None
+    model: FactorModel, entries: Placed, target: Any, propensity: Missingness | None
 ) -> tuple[Target, Floats]:
     """Return the target and the weights of held-out entries for it, or say what does not go together."""
     aim = resolve_target(target, propensity)
-    if isinstance(propensity, Propensity | CrossFittedPropensity) and propensity.shape != shape_of(
-        model
-    ):
-        mask, own = propensity.shape, shape_of(model)
+    if isinstance(propensity, MaskModel) and propensity.shape != model.shape_:
+        mask, own = propensity.shape, model.shape_
         raise InvalidInputError(
             f"The model of the mask is {mask[0]} x {mask[1]} and the fitted model {own[0]} x {own[1]}: fit both on "
             "observations of the same shape."

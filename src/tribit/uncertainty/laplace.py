@@ -24,8 +24,7 @@ from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
 from tribit.uncertainty.fitted import fitted_objective, unfitted
-from tribit.uncertainty.held_out import check_level, entries_of, shape_of, weigh
-from tribit.uncertainty.intervals import Intervals
+from tribit.uncertainty.held_out import Placed, check_level, weigh
 from tribit.uncertainty.moderation import moderated
 from tribit.uncertainty.side import BLOCK, Side, normal_side
 
@@ -36,6 +35,32 @@ if TYPE_CHECKING:
     from tribit.uncertainty.held_out import Target
 
 Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """An interval for each of some entries.
+
+    Attributes
+    ----------
+    lower, upper : array of shape (n_pairs,)
+        Its ends.
+    level : float
+        The share of entries that are meant to lie inside.
+    """
+
+    lower: Array
+    upper: Array
+    level: float
+
+    @property
+    def width(self) -> Array:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+    def covers(self, values: Any) -> NDArray[np.bool_]:
+        """Return whether each value lies in its interval."""
+        return np.asarray((self.lower <= values) & (values <= self.upper))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +87,7 @@ class Posterior:
 
     def deviation(self, rows: Any, columns: Any) -> Array:
         """Return the standard deviation of ``x`` for pairs of rows and columns, given as to ``predict``."""
-        return self.centre_and_deviation(*self.model._positions(rows, columns))[1]
+        return self.centre_and_deviation(*self.model._axes.pairs(rows, columns))[1]
 
     def interval(
         self,
@@ -86,7 +111,7 @@ class Posterior:
         if what not in ("probability", "decision"):
             raise InvalidInputError(f"what must be one of probability, decision; got {what!r}.")
         z = self.adjustment.multiplier(check_level(level))
-        x, deviation = self.centre_and_deviation(*self.model._positions(rows, columns))
+        x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
         ends = x - z * deviation, x + z * deviation
         if what == "probability":
             link = self.model._link()
@@ -98,7 +123,7 @@ class Posterior:
 
         After :meth:`adjusted` it is ``f(slope x + offset)``, which held-out labels have moderated already.
         """
-        x, deviation = self.centre_and_deviation(*self.model._positions(rows, columns))
+        x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
         if self.adjustment.pivots is not None:
             return self.model._link().probability(x)
         return moderated(self.model._link(), x, deviation)
@@ -127,7 +152,7 @@ class Posterior:
         random_state : int, Generator, RandomState or None
             Draws the simulated labels.
         """
-        entries = entries_of(self.model, held_out)
+        entries = Placed.of(self.model, held_out)
         aim, weights = weigh(self.model, entries, target, propensity)
         adjustment = adjust(
             self,
@@ -206,8 +231,8 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     >>> bool(np.all(found.lower < model.predict_proba([0, 3], [2, 3])))
     True
     """
-    entries = entries_of(model, X)
-    observations = Observations.from_pairs(*entries, shape=shape_of(model))
+    entries = Placed.of(model, X)
+    observations = Observations.from_pairs(*entries, shape=model.shape_)
     objective, radius = fitted_objective(model, observations)
     factors = model._factors().astype("float64")
     plus, minus = objective.risk.observed_weights(

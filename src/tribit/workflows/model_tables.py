@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.ids import Positions, Where
-from tribit.data.ingest import Duplicates, Entries, as_labels, merge_duplicates
+from tribit.data.axis import Positions, Where
+from tribit.data.ingest import Checked, Duplicates, as_labels, merge_duplicates
 from tribit.data.observations import Observations
 from tribit.data.tables import Table, read_table
 from tribit.errors import InvalidInputError, parameter
@@ -22,17 +22,15 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 def asked_rows(model: BinaryMatrixCompletion, only: Sequence[str] | None) -> Any:
     """Return the rows asked for as the model names them; ids on a command line are text."""
-    ids = model.row_ids_
-    known = range(model.row_factors_.shape[0]) if ids is None else ids.tolist()
-    if only is None:
-        return list(known)
-    by_text = {str(key): key for key in known}
-    for name in only:
-        if name not in by_text:
+    axis = model._axes.rows
+    known = axis.by_text()
+    for name in only or ():
+        if name not in known:
             raise InvalidInputError(
                 f"The row id {quoted(name)} is not one the model was fitted on; check {parameter('only')}."
             )
-    return [by_text[name] for name in only]
+    asked = range(axis.size) if only is None else [known[name] for name in only]
+    return axis.names(np.array(asked, dtype=np.int64))
 
 
 def known_entries(
@@ -60,11 +58,9 @@ def known_entries(
             _kept_where(table, kept),
         )
     )
-    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    ids = model.row_ids_, model.column_ids_
-    entries = Entries(i, j, labels.astype(np.int8), shape, *ids)
+    entries = Checked(i, j, labels.astype(np.int8), model._axes)
     merged = merge_duplicates(entries, duplicates, _kept_where(table, kept))
-    return Observations(*merged), int(np.sum(~kept))
+    return Observations._trusted(merged), int(np.sum(~kept))
 
 
 def column_names(
@@ -87,12 +83,9 @@ def known_positions(
     """Return the model's positions of the table's ids, and which records (one at least) have two that it knows."""
     kept = np.ones(table.ids(row).size, dtype=bool)
     sides = []
-    for name, ids, size in (
-        (row, model.row_ids_, model.row_factors_.shape[0]),
-        (column, model.column_ids_, model.column_factors_.shape[0]),
-    ):
+    for name, axis in zip((row, column), model._axes, strict=True):
         # A file's ids are text; the model may have been fitted on numbers, or on bare positions.
-        known = {str(key): place for place, key in enumerate(range(size) if ids is None else ids)}
+        known = axis.by_text()
         places = np.array([known.get(key, -1) for key in table.ids(name)], dtype=np.int64)
         unknown = np.flatnonzero(places < 0)
         if unknown.size and not skip_unknown:

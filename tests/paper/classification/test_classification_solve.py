@@ -13,7 +13,7 @@ from tribit.paper.classification.basis import (
     median_distance,
 )
 from tribit.paper.classification.solve import (
-    Problem,
+    RiskProblem,
     convex_objective,
     minimise,
     rounded_objective,
@@ -27,7 +27,7 @@ def make(mixture, loss="squared", nonnegative=False, seed=0, l2=0.05, n=(6, 12, 
     labels = np.repeat([1, 0, -1], n)
     X = spread * draws.normal(size=(labels.size, 3)) + labels[:, None]
     features = LinearBasis().features(X)
-    return Problem(features, labels, mixture, 0.4, LOSSES[loss], l2, nonnegative)
+    return RiskProblem(features, labels, mixture, 0.4, LOSSES[loss], l2, nonnegative)
 
 
 def convex_solution(problem):
@@ -114,7 +114,7 @@ def test_nonnegative_beats_its_start_and_its_neighbours(mixture, loss):
 
 def test_a_singular_system_is_refused():
     problem = make(pn())
-    huge = Problem(problem.features * 1e200, problem.labels, pn(), 0.4, problem.loss, 1e-3)
+    huge = RiskProblem(problem.features * 1e200, problem.labels, pn(), 0.4, problem.loss, 1e-3)
     with pytest.raises(InvalidInputError, match="singular"):
         minimise(huge, max_iter=10, tol=1e-6)
 

@@ -32,7 +32,7 @@ from tribit.paper.classification.selection import (
     GAMMAS,
     RIDGES,
     WIDTHS,
-    Candidate,
+    Choice,
     Setting,
     kind_folds,
     validation_risks,
@@ -105,7 +105,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``f``, with its centres and width.
     eta_, gamma_, l2_, width_ : float or None
         What was used; None for what the risk or the basis does not have.
-    candidates_ : list of (Candidate, float)
+    candidates_ : list of (Choice, float)
         What was tried, and its validation risk; empty where nothing was "cv".
     objective_ : float
         The objective at the solution.
@@ -187,7 +187,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         def features_of(width: float) -> Array:
             return self._basis(centres, width).features(examples)
 
-        self.candidates_: list[tuple[Candidate, float]] = []
+        self.candidates_: list[tuple[Choice, float]] = []
         best = candidates[0]
         if len(candidates) > 1:
             folds = kind_folds(labels, check_count("n_folds", self.n_folds, 2), draws, needed)
@@ -268,7 +268,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             tol=check_positive("tol", self.tol),
         )
 
-    def _candidates(self, median: float) -> list[Candidate]:
+    def _candidates(self, median: float) -> list[Choice]:
         """Return every combination to try, the plainest first."""
         mixing: Any = (0.0,)
         if self.risk in ("pnu", "punu"):
@@ -286,7 +286,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 widths = tuple(median * times for times in WIDTHS)
             elif not _is(self.width, "median"):
                 widths = (check_positive("width", self.width),)
-        return [Candidate(m, width, l2) for width, l2, m in product(widths, ridges, mixing)]
+        return [Choice(m, width, l2) for width, l2, m in product(widths, ridges, mixing)]
 
     def _basis(self, centres: Array, width: float) -> Basis:
         return GaussianBasis(centres, width) if self.basis == "gaussian" else LinearBasis()

@@ -12,7 +12,7 @@ from tribit.errors import InvalidInputError
 from tribit.model import risks
 from tribit.model.risks import Risk
 from tribit.paper.classification.losses import Array, Loss, ZeroOne
-from tribit.paper.classification.solve import Problem, minimise
+from tribit.paper.classification.solve import RiskProblem, minimise
 from tribit.paper.classification.weights import (
     KINDS,
     MIXTURES,
@@ -34,7 +34,7 @@ WIDTHS = (1.0, 2.0, 0.5, 0.25)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Choice:
     """One choice of what cross-validation chooses.
 
     Parameters
@@ -63,10 +63,10 @@ class Setting:
     max_iter: int
     tol: float
 
-    def problem(self, features: Array, labels: Labels, candidate: Candidate) -> Problem:
+    def problem(self, features: Array, labels: Labels, candidate: Choice) -> RiskProblem:
         """Return the problem that a candidate poses on some examples."""
         mixture = MIXTURES[self.risk](candidate.mixing)
-        return Problem(
+        return RiskProblem(
             features, labels, mixture, self.prior, self.loss, candidate.l2, self.nonnegative
         )
 
@@ -111,7 +111,7 @@ def kind_folds(
 
 
 def validation_risks(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Choice],
     features_of: Callable[[float], Array],
     labels: Labels,
     setting: Setting,

@@ -33,7 +33,7 @@ Function = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RiskProblem:
     """Everything the objective depends on; see the module."""
 
     features: Array
@@ -65,7 +65,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class RiskMinimum:
     """The coefficients, the objective there, and how the solver came to them."""
 
     coefficients: Array
@@ -75,8 +75,8 @@ class Solution:
 
 
 def minimise(
-    problem: Problem, *, max_iter: int, tol: float, start: Array | None = None
-) -> Solution:
+    problem: RiskProblem, *, max_iter: int, tol: float, start: Array | None = None
+) -> RiskMinimum:
     """Return the minimiser: one linear system for the squared loss, else L-BFGS to a gradient of ``tol``.
 
     The non-negative risk of Kiryo et al. (2017) is ``max(0, z)`` in the place of each estimated part ``z`` and so
@@ -95,7 +95,7 @@ def minimise(
     return solution
 
 
-def convex_objective(problem: Problem) -> Function:
+def convex_objective(problem: RiskProblem) -> Function:
     """Return the objective and its gradient, written so that no two large terms cancel."""
     plus, minus = example_weights(problem.labels, problem.mixture, problem.prior)
     both, F, ridge = plus + minus, problem.features, problem.ridge
@@ -108,7 +108,7 @@ def convex_objective(problem: Problem) -> Function:
     return objective
 
 
-def rounded_objective(problem: Problem, width: float) -> Function:
+def rounded_objective(problem: RiskProblem, width: float) -> Function:
     """Return the non-negative objective with its kinks rounded, and its gradient."""
     plain = convex_objective(problem)
     parts = estimated_parts(problem.labels, problem.mixture, problem.prior)
@@ -130,7 +130,7 @@ def rounded_objective(problem: Problem, width: float) -> Function:
     return objective
 
 
-def _linear_system(problem: Problem) -> Solution:
+def _linear_system(problem: RiskProblem) -> RiskMinimum:
     plus, minus = example_weights(problem.labels, problem.mixture, problem.prior)
     half, F = (plus + minus) / 2.0, problem.features
     # The derivative in g of (plus + minus) (1 + g)^2 / 4 - plus g is half (1 + g) - plus.
@@ -144,12 +144,12 @@ def _linear_system(problem: Problem) -> Solution:
             "The linear system of the squared loss is singular to working precision; raise l2, or bring "
             "the features to a like scale (say by StandardScaler)."
         ) from None
-    return Solution(w, problem.value(w), 1, True)
+    return RiskMinimum(w, problem.value(w), 1, True)
 
 
 def _descend(
-    problem: Problem, function: Function, start: Array | None, max_iter: int, tol: float
-) -> Solution:
+    problem: RiskProblem, function: Function, start: Array | None, max_iter: int, tol: float
+) -> RiskMinimum:
     first = np.zeros(problem.features.shape[1]) if start is None else start
     result: Any = scipy.optimize.minimize(
         function,
@@ -171,10 +171,12 @@ def _descend(
         )
     # The line search also ends, without success, where rounding hides any further descent.
     done = bool(result.success) or float(np.max(np.abs(result.jac))) <= 100.0 * tol
-    return Solution(w, problem.value(w), max(int(result.nit), 1), done)
+    return RiskMinimum(w, problem.value(w), max(int(result.nit), 1), done)
 
 
-def _descend_rounded(problem: Problem, first: Solution, max_iter: int, tol: float) -> Solution:
+def _descend_rounded(
+    problem: RiskProblem, first: RiskMinimum, max_iter: int, tol: float
+) -> RiskMinimum:
     best = replace(first, objective=problem.value(first.coefficients))
     w, n_iter, converged = first.coefficients, first.n_iter, True
     for width in ROUNDING:
@@ -185,7 +187,7 @@ def _descend_rounded(problem: Problem, first: Solution, max_iter: int, tol: floa
     return replace(best, n_iter=n_iter, converged=converged)
 
 
-def _smallest_part(problem: Problem, w: Array) -> float:
+def _smallest_part(problem: RiskProblem, w: Array) -> float:
     g = problem.features @ w
     likes, dislikes = problem.loss.loss(g, 1), problem.loss.loss(g, -1)
     parts = estimated_parts(problem.labels, problem.mixture, problem.prior)

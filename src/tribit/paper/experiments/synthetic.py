@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
+from tribit.metrics.entries import log_loss
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Link, Logistic, Probit
@@ -229,7 +230,7 @@ def _path(objective: Objective, experiment: Experiment, start: Factors) -> Itera
 
 def _mean_loss(link: Link, factors: Factors, entries: Observations) -> float:
     x = factors.at(entries.rows, entries.columns)
-    return float(np.mean(np.where(entries.labels > 0, link.loss(x, 1), link.loss(x, -1))))
+    return log_loss(link, x, entries.labels)
 
 
 def _row(trial: int, way: str, mixture: Mixture | None, M: Array, X: Array) -> Row:

@@ -15,11 +15,11 @@ from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.model.links import Link, as_link
 from tribit.paper.systems.frank_wolfe import (
-    EntryLoss,
     FrankWolfe,
     LikelihoodLoss,
     ObservedEntries,
     SquaredLoss,
+    SummedLoss,
 )
 from tribit.paper.systems.linear import Linear
 from tribit.solvers.loop import Callback, Stopping
@@ -148,7 +148,7 @@ class ConditionalGradientCompletion(FactorModel):
             )
         return self
 
-    def _read(self, X: Any) -> tuple[Measurements | Observations, EntryLoss]:
+    def _read(self, X: Any) -> tuple[Measurements | Observations, SummedLoss]:
         """Return what was observed and its loss."""
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")

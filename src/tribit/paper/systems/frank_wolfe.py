@@ -33,7 +33,7 @@ ROUNDING = 1e-12
 GATHERED = 2**15
 
 
-class EntryLoss(Protocol):
+class SummedLoss(Protocol):
     """A convex loss of the observed entries ``x``, and its first two derivatives in each of them."""
 
     def value(self, x: Array) -> float:
@@ -136,7 +136,7 @@ class FrankWolfe:
         check_count("pairs", self.pairs, 1)
 
     def minimise(
-        self, loss: EntryLoss, entries: ObservedEntries, radius: float, stopping: Stopping
+        self, loss: SummedLoss, entries: ObservedEntries, radius: float, stopping: Stopping
     ) -> BallResult:
         """Return the least loss over ``|X|_* <= radius``, from ``X = 0``.
 
@@ -160,7 +160,7 @@ class FrankWolfe:
     def _advance(
         self,
         factors: Factors,
-        loss: EntryLoss,
+        loss: SummedLoss,
         entries: ObservedEntries,
         radius: float,
         enough: float,
@@ -217,7 +217,7 @@ class _Spaces:
 
 
 def correct(
-    B: Array, x: Array, spaces: _Spaces, loss: EntryLoss, radius: float, steps: int
+    B: Array, x: Array, spaces: _Spaces, loss: SummedLoss, radius: float, steps: int
 ) -> tuple[Array, Array]:
     """Lower the loss over ``|B|_* <= radius`` by spectral projected gradient steps with exact line search.
 
@@ -242,7 +242,7 @@ def correct(
     return B, x
 
 
-def line_search(loss: EntryLoss, x: Array, towards: Array) -> float:
+def line_search(loss: SummedLoss, x: Array, towards: Array) -> float:
     """Return ``argmin loss(x + step towards)`` over ``0 <= step <= 1`` by Newton's method, kept in a bracket."""
     low, high, step = 0.0, 1.0, 1.0
     for _ in range(50):

@@ -154,7 +154,7 @@ class NuclearNormCompletion(FactorModel):
 
 
 @dataclass(frozen=True)
-class Solution:
+class NuclearMinimum:
     """Factors of X, its nuclear norm, and how far that may be above the minimum."""
 
     factors: Factors
@@ -164,7 +164,7 @@ class Solution:
     converged: bool
 
 
-def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> Solution:
+def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> NuclearMinimum:
     """Return ``argmin |X|_*`` subject to ``|P_Omega(X - A)|_F <= budget``.
 
     Alternates over ``X`` and ``Z`` with ``X = Z``, multipliers ``Y`` and a penalty: X by singular value thresholding
@@ -176,7 +176,7 @@ def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> S
     entries = ObservedEntries(*at, measurements.shape)
     if float(np.linalg.norm(a)) <= budget or not a.any():
         nothing = np.zeros((measurements.shape[0], 0)), np.zeros((measurements.shape[1], 0))
-        return Solution(Factors.of(*nothing), 0.0, 0.0, 0, converged=True)
+        return NuclearMinimum(Factors.of(*nothing), 0.0, 0.0, 0, converged=True)
     largest = _spectral_norm(entries, a)
     penalty = 1.25 / largest
     Z = np.zeros(measurements.shape)
@@ -204,7 +204,9 @@ def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> S
     bound = -(float(np.vdot(a, multipliers)) + budget * norm)
     lower = bound / max(_spectral_norm(entries, multipliers), 1.0) if norm else 0.0
     converged = max(primal, dual) <= stopping.tol
-    return Solution(Factors.of(U, V), objective, objective - max(lower, 0.0), iteration, converged)
+    return NuclearMinimum(
+        Factors.of(U, V), objective, objective - max(lower, 0.0), iteration, converged
+    )
 
 
 def shrink_singular_values(W: Array, threshold: float) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -104,35 +104,9 @@ class UniversalSingularValueThresholding(FactorModel):
         self.singular_values_, self.bounds_ = sizes, (low, high)
         return self
 
-    def decision_function(self, rows: Any, columns: Any) -> Array:
-        """Return ``x``, within the bounds, for pairs of rows and columns.
-
-        Parameters
-        ----------
-        rows, columns : array-like of equal length, or single values
-            The user's ids where the model was fitted on ids, else positions from 0.
-        """
-        x = super().decision_function(rows, columns)
+    def _decision(self, x: Array) -> Array:
+        """Return ``x`` within the bounds; the link clips probabilities and signs already."""
         return np.asarray(np.clip(x, *self.bounds_))
-
-    def complete(
-        self,
-        what: Literal["probability", "decision", "sign"] = "probability",
-        *,
-        force: bool = False,
-    ) -> Array:
-        """Return the whole completed matrix, dense, its entries within the bounds.
-
-        Parameters
-        ----------
-        what : {"probability", "decision", "sign"}, default="probability"
-            Probability of a like, ``x``, or +1 / -1.
-        force : bool, default=False
-            Allow more than 10^8 entries.
-        """
-        completed = super().complete(what, force=force)
-        # Probabilities and signs are clipped by the link already.
-        return np.clip(completed, *self.bounds_) if what == "decision" else completed
 
     def _link(self) -> Link:
         return Linear(*self.bounds_)

@@ -1,0 +1,266 @@
+"""The rows and columns of a matrix: how many there are, the user's own ids, and the positions these stand for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.quoting import quoted
+
+if TYPE_CHECKING:
+    from tribit.data.entries import Entries
+
+AnyArray: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
+Where: TypeAlias = Callable[[int], str]
+
+#: The most entries a matrix may have.
+LARGEST = int(np.iinfo(np.int64).max)
+
+
+def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
+    """Return the first position where ``mask`` holds, for an error to name."""
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def factorize(ids: AnyArray, where: Where) -> tuple[Positions, AnyArray]:
+    """Return each id's number, and the distinct ids in order of first appearance."""
+    missing = "{}: the id is missing; give every entry a row and a column id."
+    if ids.dtype.kind in "biufmM":
+        if (position := first_true(np.not_equal(ids, ids))) is not None:  # NaN, NaT
+            raise InvalidInputError(missing.format(where(position)))
+        names, first, codes = np.unique(ids, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return np.argsort(order)[codes], names[order]
+    numbers: dict[Any, int] = {}
+    codes = np.empty(ids.size, dtype=np.int64)
+    for position, name in enumerate(ids.tolist()):
+        try:
+            if name is None or operator.ne(name, name):  # only NaN and its like differ
+                raise InvalidInputError(missing.format(where(position)))
+            codes[position] = numbers.setdefault(name, len(numbers))
+        except TypeError as error:
+            raise InvalidTypeError(
+                f"{where(position)}: an object of type {type(name).__name__} cannot be an id; "
+                "use numbers, strings or other hashable values."
+            ) from error
+    return codes, np.fromiter(numbers, dtype=object, count=len(numbers))
+
+
+def distinct_ids(ids: Any, name: str) -> AnyArray:
+    """Return a copy of the ids as an array, each checked to appear once."""
+    array = _id_array(ids, name)
+    codes, _ = factorize(array, lambda p: f"{name}, position {p}")
+    if (again := first_true(codes != np.arange(codes.size))) is not None:
+        # Up to the first repeat every id was new, so its number is its position.
+        raise InvalidInputError(
+            f"{name} holds {named(array, again)} at positions {codes[again]} and {again}; "
+            "give each its own id."
+        )
+    return array.copy()
+
+
+def check_positions(positions: AnyArray, size: int, name: str) -> None:
+    """Refuse all but integers in 0, ..., size - 1."""
+    if positions.size and positions.dtype.kind not in "iu":
+        raise InvalidTypeError(
+            f"Each {name} must be an integer position, not {positions.dtype}; for other ids use "
+            "Observations.from_frame, for a mask numpy.flatnonzero."
+        )
+    if (position := first_true((positions < 0) | (positions >= size))) is not None:
+        raise InvalidInputError(
+            f"position {position}: the {name} {positions[position]} is not between 0 and "
+            f"{size - 1}; count from 0 and stay below {size}."
+        )
+
+
+def named(ids: AnyArray | None, position: int | np.int64) -> str:
+    """Return the id at ``position``, or without ids the position, for an error to name."""
+    # Through a list, which turns NumPy's numbers into Python's: 7, not np.int64(7).
+    return str(position) if ids is None else quoted(ids[position : position + 1].tolist()[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """The rows or the columns of a matrix: how many there are, and the user's distinct ids of them if there are any."""
+
+    name: str
+    size: int
+    ids: AnyArray | None = None
+
+    @classmethod
+    def of(cls, name: str, positions: AnyArray, ids: Any, size: int | None) -> Axis:
+        """Check positions, ids and size against each other; without a size, the ids or the positions imply it."""
+        known = None if ids is None else distinct_ids(ids, f"{name}_ids")
+        if size is None:
+            check_positions(positions, LARGEST, name)  # before the largest is made a size
+            size = int(positions.max()) + 1 if known is None else known.size
+        if known is not None and known.size != size:
+            raise InvalidInputError(
+                f"{name}_ids has {known.size} ids for {size} {name}s; pass one id per {name}."
+            )
+        check_positions(positions, size, name)
+        return cls(name, size, known)
+
+    def find(self, wanted: Any) -> Positions:
+        """Return the positions of a list of ids or, without ids, check that they are positions."""
+        name = f"The list of {self.name}s"
+        sought = _id_array(wanted, name)
+        if self.ids is None:
+            check_positions(sought, self.size, self.name)
+            return sought.astype(np.int64)
+        if sought.dtype.kind == "b" and self.ids.dtype.kind != "b":
+            raise InvalidTypeError(
+                f"{name} holds booleans, which are no ids; pass ids, not a mask."
+            )
+        places = _places(self.ids, sought, name)
+        if (position := first_true(places < 0)) is not None:
+            raise InvalidInputError(
+                f"The {self.name} id {named(sought, position)} at position {position} of the list is "
+                f"unknown; pass ids from the data, such as {named(self.ids, 0)}."
+            )
+        return places
+
+    def match(self, theirs: Axis, source: str, advice: str) -> Positions:
+        """Return the position here of each row or column there: by id where there are ids here, -1 for an unknown one.
+
+        ``source`` names what has the other axis, with its verb; ``advice`` says what to pass in its place.
+        """
+        if self.ids is None:
+            if theirs.size != self.size:
+                start = f"T{source[1:]}" if source.startswith("the ") else source
+                raise InvalidInputError(
+                    f"{start} {theirs.size} {self.name}s and the model {self.size}: without ids they are matched by "
+                    f"position, so {advice}."
+                )
+            return np.arange(self.size)
+        if theirs.ids is None:
+            raise InvalidInputError(
+                f"The model was fitted on {self.name} ids but {source} none: read the entries with the same ids "
+                "(Observations.from_frame, or row_ids= and column_ids=)."
+            )
+        return _places(self.ids, theirs.ids, source)
+
+    def names(self, positions: Positions) -> AnyArray:
+        """Return the ids at the positions, None at -1; without ids the positions."""
+        if self.ids is None:
+            return positions
+        names = self.ids[positions]
+        if (positions < 0).any():
+            names = names.astype(object)
+            names[positions < 0] = None
+        return names
+
+    def by_text(self) -> dict[str, int]:
+        """Return the position of each id as a file has it, in text."""
+        known = range(self.size) if self.ids is None else self.ids.tolist()
+        return {str(key): place for place, key in enumerate(known)}
+
+
+class Axes(NamedTuple):
+    """The rows and the columns of a matrix."""
+
+    rows: Axis
+    columns: Axis
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], row_ids: Any = None, column_ids: Any = None) -> Axes:
+        """Return the axes of a shape and ids that were checked."""
+        return cls(Axis("row", shape[0], row_ids), Axis("column", shape[1], column_ids))
+
+    @classmethod
+    def of_model(cls, model: Any) -> Axes:
+        """Return those of a fitted model or of anything else that has a shape and ids, such as a finder."""
+        return cls.of(model.shape_, model.row_ids_, model.column_ids_)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.rows.size, self.columns.size
+
+    def transposed(self) -> Axes:
+        """Return the axes with rows and columns exchanged."""
+        return Axes.of(self.shape[::-1], self.columns.ids, self.rows.ids)
+
+    def pairs(self, rows: Any, columns: Any) -> tuple[Positions, Positions]:
+        """Return the positions of pairs given by id or position, in lists of equal length or as single values."""
+        i, j = self.rows.find(as_list(rows)), self.columns.find(as_list(columns))
+        if i.size != j.size:
+            raise InvalidInputError(
+                f"rows and columns must have the same length; got {i.size} and {j.size}."
+            )
+        return i, j
+
+    def places(
+        self, entries: Entries, source: str, advice: str = "pass entries of the same matrix"
+    ) -> tuple[Positions, Positions]:
+        """Return the positions here of entries there, as in :meth:`Axis.match`."""
+        rows = self.rows.match(entries.axes.rows, source, advice)
+        columns = self.columns.match(entries.axes.columns, source, advice)
+        return rows[entries.rows], columns[entries.columns]
+
+    def mask(self, entries: Entries, source: str) -> sp.csr_array:
+        """Return which entries here are there; those with an id that is not here are left out."""
+        rows, columns = self.places(entries, source)
+        here = (rows >= 0) & (columns >= 0)
+        ones = np.ones(np.count_nonzero(here), dtype=bool)
+        return sp.csr_array((ones, (rows[here], columns[here])), shape=self.shape)
+
+    def within(self, other: Axes, name: str) -> tuple[Positions, Positions]:
+        """Return where the other has each row and column that is here; it must know them all."""
+        sides = []
+        for ours, theirs in zip(self, other, strict=True):
+            places = theirs.match(
+                ours, "the model that recommends has", "pass entries of the same matrix"
+            )
+            if (lost := first_true(places < 0)) is not None:
+                raise InvalidInputError(
+                    f"The {name} does not know the {ours.name} {named(ours.ids, lost)} of the model: fit both "
+                    "on the same rows and columns."
+                )
+            sides.append(places)
+        return sides[0], sides[1]
+
+
+def as_list(ids: Any) -> Any:
+    """Return a single id as a list of one."""
+    # Not np.ndim, which cannot make an array of [(1, 2), "a"].
+    if getattr(ids, "ndim", 1) == 0:
+        return np.reshape(ids, 1)
+    return [ids] if isinstance(ids, str | bytes) or not hasattr(ids, "__iter__") else ids
+
+
+def _places(ids: AnyArray, sought: AnyArray, name: str) -> Positions:
+    """Return the position of each sought id among distinct ones, -1 for none."""
+    if sought.dtype.kind != ids.dtype.kind:
+        # As objects, or NumPy would make 1 and "1" the same id.
+        sought, ids = sought.astype(object), ids.astype(object)
+    # The known ids are distinct and come first, so their numbers are their positions.
+    n = ids.size
+    codes, _ = factorize(np.concatenate((ids, sought)), lambda p: f"{name}, position {p - n}")
+    return np.where(codes[n:] < n, codes[n:], -1)
+
+
+def _id_array(ids: Any, name: str) -> AnyArray:
+    if hasattr(ids, "__array__"):
+        array = np.asarray(ids)
+    elif isinstance(ids, str | bytes) or not hasattr(ids, "__iter__"):
+        raise InvalidTypeError(f"{name} is of type {type(ids).__name__}; pass a list of ids.")
+    else:
+        # One by one: np.asarray makes strings of [1, "a"] and a matrix of a list of tuples.
+        array = np.fromiter(ids, dtype=object)
+        # NumPy's numbers as Python's, so that list(np.arange(3)) is a list of integers.
+        items = [item.item() if isinstance(item, np.generic) else item for item in array.tolist()]
+        array = np.fromiter(items, dtype=object, count=len(items))
+        if {type(item) for item in items} in ({int}, {bool}, {float}):
+            array = np.asarray(items)
+    if array.ndim != 1:
+        raise InvalidInputError(f"{name} has shape {array.shape}; pass a one-dimensional list.")
+    return array

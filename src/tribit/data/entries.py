@@ -1,0 +1,175 @@
+"""Entries of a matrix with a value each: what likes, dislikes and real values have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from tribit import randomness
+from tribit.data.axis import AnyArray, Axes, Positions, check_positions
+from tribit.data.ingest import Checked
+from tribit.errors import InvalidInputError
+from tribit.randomness import RandomState
+
+
+class Entries:
+    """Some entries of a matrix, in row-major order, each with a value; immutable.
+
+    A subclass has a constructor ``(rows, columns, values, shape, row_ids, column_ids)``, which checks, and a property
+    by the name of its values.
+    """
+
+    __slots__ = ("__weakref__", "_values", "axes", "columns", "rows")
+    rows: Positions
+    columns: Positions
+    axes: Axes
+    _values: AnyArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns of the matrix."""
+        return self.axes.shape
+
+    @property
+    def row_ids(self) -> AnyArray | None:
+        """The user's ids of the rows, if there are any."""
+        return self.axes.rows.ids
+
+    @property
+    def column_ids(self) -> AnyArray | None:
+        """The user's ids of the columns, if there are any."""
+        return self.axes.columns.ids
+
+    @property
+    def density(self) -> float:
+        """Share of the matrix that is observed."""
+        return len(self) / (self.shape[0] * self.shape[1])
+
+    def to_sparse(self) -> sp.csr_array:
+        """Return the values as a sparse array, unobserved entries not stored."""
+        return sp.csr_array((self._values, (self.rows, self.columns)), shape=self.shape)
+
+    def transpose(self) -> Self:
+        """Return the same entries with rows and columns exchanged."""
+        # Rows are in order already, so a stable sort by column alone gives the new order.
+        order = np.argsort(self.columns, kind="stable")
+        sides = self.columns[order], self.rows[order]
+        return self._trusted(Checked(*sides, self._values[order], self.axes.transposed()))
+
+    def take(self, positions: npt.ArrayLike) -> Self:
+        """Return the entries at ``positions`` alone, in a matrix of the same shape and ids.
+
+        Parameters
+        ----------
+        positions : array-like of int
+            Distinct positions, from 0 to the number of entries less 1, in any order.
+        """
+        given = np.asarray(positions)
+        check_positions(given, len(self), "entry")
+        if given.ndim != 1 or not 0 < np.unique(given).size == given.size:
+            raise InvalidInputError(
+                f"positions has shape {given.shape} or repeats itself; pass a one-dimensional list "
+                "of distinct positions, at least one."
+            )
+        return self._at(np.sort(given))
+
+    def split(self, test: float | int = 0.1, random_state: RandomState = None) -> tuple[Self, Self]:
+        """Split the entries, not the rows, at random into a training and a test part.
+
+        Parameters
+        ----------
+        test : float or int, default=0.1
+            The share of the entries to hold out, between 0 and 1, or their number.
+        random_state : int, Generator, RandomState or None
+            As in :func:`tribit.randomness.generator`.
+
+        Returns
+        -------
+        train, test : of the same class
+            Disjoint, together all entries, each with the shape and ids of the whole.
+        """
+        return self.hold_out(randomness.held_out(len(self), test, random_state))
+
+    def folds(self, n: int, random_state: RandomState = None) -> Iterator[tuple[Self, Self]]:
+        """Split the entries at random into ``n`` test parts, each given with what remains.
+
+        Parameters
+        ----------
+        n : int
+            Number of folds, from 2 to the number of entries; their sizes differ by one at most.
+        random_state : int, Generator, RandomState or None
+            As in :func:`tribit.randomness.generator`.
+
+        Returns
+        -------
+        iterator of (train, test)
+            The test parts are disjoint and together all entries.
+        """
+        fold = randomness.fold_numbers(len(self), n, random_state)
+        return (self.hold_out(fold == part) for part in range(n))
+
+    def hold_out(self, chosen: npt.NDArray[np.bool_]) -> tuple[Self, Self]:
+        """Return the entries that are not chosen, and those that are.
+
+        Parameters
+        ----------
+        chosen : array of bool
+            One for each entry, at least one True and one False.
+        """
+        if (
+            chosen.dtype.kind != "b"
+            or chosen.shape != self.rows.shape
+            or chosen.all() == chosen.any()
+        ):
+            raise InvalidInputError(
+                f"chosen must be {len(self)} booleans, one for each entry, with True and False among them; it is of "
+                f"{chosen.dtype} with the shape {chosen.shape}."
+            )
+        return self._at(~chosen), self._at(chosen)
+
+    def row_index(self, ids: Any) -> Positions:
+        """Return the positions of rows given by id or, where there are no ids, by position."""
+        return self.axes.rows.find(ids)
+
+    def column_index(self, ids: Any) -> Positions:
+        """Return the positions of columns given by id or, where there are no ids, by position."""
+        return self.axes.columns.find(ids)
+
+    def __len__(self) -> int:
+        return int(self.rows.size)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # Copies and pickles go through the constructor: NumPy forgets that an array is read-only.
+        fields = self.rows, self.columns, self._values, self.shape, self.row_ids, self.column_ids
+        return type(self), fields
+
+    @classmethod
+    def _trusted(cls, entries: Checked) -> Self:
+        """Return entries that were checked already."""
+        self = object.__new__(cls)
+        self._store(entries)
+        return self
+
+    def _at(self, chosen: AnyArray) -> Self:
+        # A mask or increasing positions; indexing by either copies, so the rest is left behind.
+        parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
+        return self._trusted(Checked(*parts, self.axes))
+
+    def _store(self, entries: Checked) -> None:
+        rows, columns, values, axes = entries
+        for array in (rows, columns, values, axes.rows.ids, axes.columns.ids):
+            if array is not None:
+                array.flags.writeable = False
+        for name, value in zip(("rows", "columns", "_values", "axes"), entries, strict=True):
+            object.__setattr__(self, name, value)
