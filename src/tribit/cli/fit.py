@@ -106,7 +106,7 @@ def fit(
             "rho": _named(model.rho_),
             **_chosen(model, context.command),
             "objective": f"{model.objective_:.6g}",
-            "iterations": f"{model.n_iter_} ({spoken(model.stop_reason_, context.command)})",
+            "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )

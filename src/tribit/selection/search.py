@@ -71,7 +71,7 @@ def choose(
         stages.run()
         reason = "; ".join([reason, *stages.notes])
     except SearchEndedError as ended:
-        reason = ended.args[0]
+        reason = str(ended)
     except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
         if trials.best is None:
             raise

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from tribit.checks import check_count, check_field, check_not_negative, check_positive
-from tribit.errors import InvalidTypeError, Message, parameter
+from tribit.errors import InvalidTypeError
 from tribit.model.factors import Factors
 
-CONVERGED: str = Message(f"what is left to gain fell below {parameter('tol')}")
+CONVERGED = "what is left to gain fell below tol"
 NO_DESCENT = "no step lowers the objective any more"
-OUT_OF_ITERATIONS: str = Message(f"{parameter('max_iter')} was reached")
-OUT_OF_TIME: str = Message(f"{parameter('max_time')} was reached")
+OUT_OF_ITERATIONS = "max_iter was reached"
+OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
 #: A solver that finds no step has converged if the step before promised at most so many times ``tol``.
