@@ -512,10 +512,12 @@ def test_every_bound_is_kept():
 
 
 def test_newton_refuses_a_bound_it_cannot_keep():
-    with pytest.raises(InvalidInputError, match=r"cannot keep \|X\| <= alpha.*projected_gradient"):
-        make(alpha=0.5, radius=1.0).fit(A)
-    with pytest.raises(InvalidInputError, match=r"cannot keep TraceNorm.*projected_gradient"):
-        make(norm="trace", radius=1.0).fit(A)
+    with pytest.raises(
+        InvalidInputError, match=r"cannot keep \|X\| <= alpha.*augmented_lagrangian"
+    ):
+        make(alpha=0.5, radius=1.0, solver="newton").fit(A)
+    with pytest.raises(InvalidInputError, match=r"cannot keep TraceNorm.*augmented_lagrangian"):
+        make(norm="trace", radius=1.0, solver="newton").fit(A)
 
 
 # Stopping
@@ -710,7 +712,7 @@ WRONG = [
     (
         {"solver": "adam"},
         InvalidInputError,
-        "solver must be one of newton, lbfgs, projected_gradient; got 'adam'",
+        "solver must be one of newton, lbfgs, augmented_lagrangian, projected_gradient; got 'adam'",
     ),
     ({"solver": 3}, InvalidTypeError, "solver must be one of newton, .* or a solver .*; got int"),
     ({"solver": None}, InvalidTypeError, "solver must be one of newton, .*; got NoneType"),

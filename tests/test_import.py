@@ -4,6 +4,7 @@ import sys
 import pytest
 
 import tribit
+import tribit.selection
 
 
 def python(code):
@@ -38,6 +39,12 @@ def test_every_public_name_resolves(name):
     assert getattr(tribit, name).__module__.startswith("tribit.")
     assert getattr(tribit, name).__name__ == name
     assert name in dir(tribit)
+
+
+@pytest.mark.parametrize("name", tribit.selection.__all__)
+def test_every_public_name_of_the_search_resolves(name):
+    assert name in dir(tribit.selection)
+    assert getattr(tribit.selection, name) is not None
 
 
 def test_dir_before_anything_is_used():

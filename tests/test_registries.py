@@ -147,7 +147,6 @@ def test_a_search_over_radii_is_made_in_a_new_ball_that_newton_keeps_and_in_no_o
         ({"radius": 2.0, "solver": "careful"}, r"Descent keeps no \|X\|_max <= radius = 2: leave"),
         ({"solver": "lbfgs", "gammas": MIXTURE, "radius": "auto"}, "keeps no constraint"),
         ({"solver": "newton", "mask_features": True, "l2_mask": "auto"}, "cannot move these"),
-        ({"solver": AugmentedLagrangian(), "l2": "auto"}, "has no place for intercepts"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_one_sentence_before_any_search(settings, words):

@@ -22,7 +22,13 @@ from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.solvers import Callback, Stopping, as_solver
-from tribit.solvers.loop import DIVERGED, INTERRUPTED, NO_DESCENT, OUT_OF_ITERATIONS
+from tribit.solvers.loop import (
+    ABOVE_MINIMUM,
+    DIVERGED,
+    INTERRUPTED,
+    NO_DESCENT,
+    OUT_OF_ITERATIONS,
+)
 
 #: The entries that predictions may be for.
 TARGETS = ("observed", "all")
@@ -60,12 +66,12 @@ class BinaryMatrixCompletion(FactorModel):
         Radius of the norm ball. None: no ball under PN; a mixture has no minimum without a bound and is given
         ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
     norm : {"max", "trace"}, default="max"
-        Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" needs
-        ``solver="projected_gradient"``.
+        Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" is kept by
+        the solver "augmented_lagrangian".
     alpha : float, None or "auto", default=None
-        Bound on the entries of ``U V'``. Below ``radius`` it needs ``solver="projected_gradient"``, which keeps it by
-        scaling all of ``U V'`` as the paper does, and stops well above the minimum;
-        :class:`~tribit.paper.systems.MaxNormLikelihood` keeps it exactly. "auto" is the radius that is chosen.
+        Bound on the entries of ``U V'``. Below ``radius`` the solver "augmented_lagrangian" keeps it exactly;
+        ``solver="projected_gradient"`` keeps it by scaling all of ``U V'`` as the paper does, and stops well above the
+        minimum. "auto" is the radius that is chosen.
     l2 : float or "auto", default="auto"
         Weight of the ridge penalty on U and V.
     l2_intercept : float, None or "auto", default="auto"
@@ -96,11 +102,12 @@ class BinaryMatrixCompletion(FactorModel):
         How ``x`` becomes a probability: "platt" is ``f(slope x + offset)``, which is the link with its scale chosen
         from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
     solver : str or solver, default="auto"
-        "newton", "lbfgs", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``. "auto" is "lbfgs"
-        for mask features and for rank 0 without a ball, else "newton".
+        "newton", "lbfgs", "augmented_lagrangian", "projected_gradient", or a solver such as
+        ``ProjectedGradient(step=0.01)``. "auto" is the first that keeps the model: "newton", "lbfgs" for mask features
+        and for rank 0 without a ball, "augmented_lagrangian" for ``norm="trace"`` and for ``alpha < radius``.
     max_iter : int or None, default=None
-        Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps, projected_gradient
-        2000).
+        Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps,
+        augmented_lagrangian 3000, projected_gradient 2000).
     max_time : float or None, default=None
         Most seconds: of the search, and again of the last fit.
     tol : float, default=1e-4
@@ -248,7 +255,7 @@ class BinaryMatrixCompletion(FactorModel):
         self
         """
         # Here, not above: whoever loads a model or predicts needs no search.
-        from tribit.selection.problem import make_problem  # noqa: PLC0415
+        from tribit.selection.problem import make_problem, warn_if_ran_off  # noqa: PLC0415
         from tribit.selection.settle import begun, calibrated, settled  # noqa: PLC0415
         from tribit.selection.trials import suited  # noqa: PLC0415
 
@@ -285,8 +292,9 @@ class BinaryMatrixCompletion(FactorModel):
         self._set_spec(replace(spec, rho=problem.rho, radius=problem.radius))
         self.unknowns_: Factors | None = result.factors.astype(self.dtype)
         self.risk_ = problem.risk
+        warn_if_ran_off(spec, observations, problem.factors(result.factors))
         self.names_: tuple[str, str, str | None] | None = None
-        if result.stop_reason in (DIVERGED, NO_DESCENT) and not result.converged:
+        if result.stop_reason in (DIVERGED, NO_DESCENT, ABOVE_MINIMUM) and not result.converged:
             warnings.warn(
                 f"The fit stopped before it converged: {result.stop_reason}.",
                 ConvergenceWarning,

@@ -59,7 +59,9 @@ def fit(
             parser=number_or_word, metavar="word", help="Calibrate: auto, platt, isotonic or none."
         ),
     ] = "auto",
-    solver: Annotated[str, typer.Option(help="newton, lbfgs or projected_gradient.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(help="newton, lbfgs, augmented_lagrangian or projected_gradient.")
+    ] = "auto",
     max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
     tol: Annotated[

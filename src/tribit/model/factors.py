@@ -78,6 +78,16 @@ class Factors:
         """Return ``self - other``, part by part."""
         return self.plus(-1.0, other)
 
+    def dot(self, other: Factors) -> float:
+        """Return the inner product over all parts."""
+        return float(
+            np.vdot(self.row_factors, other.row_factors)
+            + np.vdot(self.column_factors, other.column_factors)
+            + self.intercept * other.intercept
+            + np.vdot(self.row_intercepts, other.row_intercepts)
+            + np.vdot(self.column_intercepts, other.column_intercepts)
+        )
+
     def centred(self) -> Factors:
         """Move the means of the row and column intercepts into the one number: X stays, the ridge shrinks."""
         rows, columns = float(np.mean(self.row_intercepts)), float(np.mean(self.column_intercepts))

@@ -41,6 +41,9 @@ from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
 from tribit.solvers.start import spectral_start
 
+#: A fitted probability nearer to 0 or 1 than this means that labels were separated, not estimated.
+CERTAIN = 1 - 1e-9
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -141,6 +144,25 @@ def _warn_if_unbounded(
             f"{parameter('l2')} > 0."
         ),
         stacklevel=4,
+    )
+
+
+def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factors) -> None:
+    """Warn where factors without a ridge or a bound separate labels, so that PN falls for ever as they grow."""
+    if spec.mixed or spec.l2 or spec.radius is not None or spec.alpha is not None:
+        return
+    x = np.abs(factors.at(observations.rows, observations.columns))
+    far = spec.link.level(CERTAIN)
+    if not np.any(x > far):
+        return
+    warnings.warn(
+        UnboundedRiskWarning(
+            f"{np.mean(x > far):.1%} of the observed entries are fitted with a probability within {1 - CERTAIN:.0g} of "
+            f"0 or 1 (|x| up to {x.max():.4g}): with {parameter('l2', 0)} the PN risk falls for ever as they grow, and "
+            f"the fit stops where {parameter('tol')} sees no more gain; pass {parameter('l2')} > 0 or a "
+            f"{parameter('radius')}."
+        ),
+        stacklevel=3,
     )
 
 

@@ -75,7 +75,7 @@ def settled(
     if not free and not calibrates(estimator):
         return base, None
     options = options_of(estimator)
-    if not _keeps(suited(whole), whole):
+    if not _searchable(whole):
         sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
         search = Search(
             (),
@@ -127,6 +127,12 @@ def _keeps(solver: Any, spec: ModelSpec) -> bool:
     return refusal_of(solver, spec, spec.constraints()) is None
 
 
+def _searchable(spec: ModelSpec) -> bool:
+    """Return whether a model has a solver that is fast enough for a search."""
+    solver = suited(spec)
+    return _keeps(solver, spec) and getattr(solver, "searchable", True)
+
+
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
@@ -148,7 +154,7 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     alpha = radius if "alpha" in free else base.alpha
     mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, mask_features=False)
     asked = suited(mixture) if solver is None else solver
-    if not (_keeps(suited(mixture), mixture) and _keeps(asked, mixture)):
+    if not (_searchable(mixture) and _keeps(asked, mixture)):
         free -= {"gammas", "radius"}
     featured = ModelSpec(mask_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.

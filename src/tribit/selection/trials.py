@@ -23,8 +23,16 @@ from tribit.randomness import balanced_fold_numbers
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
 from tribit.selection.starts import start_of
-from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
+from tribit.solvers import (
+    LBFGS,
+    AugmentedLagrangian,
+    Newton,
+    Solver,
+    SolverResult,
+    Stopping,
+)
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
+from tribit.solvers.refusals import refusal_of
 
 #: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
 #: held out in turn as it takes to judge on ENOUGH.
@@ -264,8 +272,13 @@ def _problem(
 
 
 def suited(settings: ModelSpec) -> Solver:
-    """Return the solver for such a model: Newton's method, or L-BFGS where rows share unknowns or there are none."""
-    solvers = (Newton(), LBFGS()) if settings.rank else (LBFGS(), Newton())
+    """Return the solver for such a model.
+
+    Newton's method; L-BFGS where rows share unknowns or there are none; the augmented Lagrangian where a set ties rows
+    together, as a bound on entries does that no ball of rows implies.
+    """
+    fast: tuple[Solver, ...] = (Newton(), LBFGS()) if settings.rank else (LBFGS(), Newton())
+    solvers = (*fast, AugmentedLagrangian())
     constraints = settings.constraints()
-    able = (solver for solver in solvers if solver.refusal(settings, constraints) is None)
+    able = (each for each in solvers if refusal_of(each, settings, constraints) is None)
     return next(able, Newton())

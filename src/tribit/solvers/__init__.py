@@ -10,6 +10,7 @@ from tribit.checks import check_choice
 from tribit.errors import InvalidTypeError, parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
+from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.lbfgs import LBFGS
 from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
 from tribit.solvers.newton import Newton
@@ -18,6 +19,7 @@ from tribit.solvers.projected_gradient import ProjectedGradient
 __all__ = [
     "LBFGS",
     "SOLVERS",
+    "AugmentedLagrangian",
     "Callback",
     "Iteration",
     "Newton",
@@ -33,8 +35,9 @@ class Solver(Protocol):
     """Minimises an objective inside constraints.
 
     A solver may also have a method ``refusal(model, constraints)``, which returns in one sentence why it cannot keep a
-    problem, None where it can (:func:`tribit.solvers.refusals.refusal_of`), and ``least_rank``, the least rank that a
-    search may choose for it. One that has neither is given any problem, but for mask features that nobody asked for.
+    problem, None where it can (:func:`tribit.solvers.refusals.refusal_of`), ``least_rank``, the least rank that a
+    search may choose for it, and ``searchable``, whether it is fast enough for the many fits of a search. One that
+    has none of them is given any problem, but for mask features that nobody asked for.
     """
 
     max_iter: int
@@ -54,6 +57,7 @@ class Solver(Protocol):
 SOLVERS: dict[str, type[Any]] = {
     "newton": Newton,
     "lbfgs": LBFGS,
+    "augmented_lagrangian": AugmentedLagrangian,
     "projected_gradient": ProjectedGradient,
 }
 

@@ -7,7 +7,7 @@ schemes". A step's length is shared, and each row divides it by a scale of its o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,20 +57,44 @@ class Scaled(Protocol):
         """Return the value."""
         ...
 
-    def gradient(self, factors: Factors) -> tuple[float, Array, Array]:
-        """Return the value and the gradients in U and V."""
+    def gradient(self, factors: Factors) -> tuple[float, Factors]:
+        """Return the value and the gradient, laid out as the factors are."""
         ...
 
-    def scales(self, factors: Factors) -> Pair:
-        """Return a positive scale for each row of U and of V."""
+    def scales(self, factors: Factors) -> Scales:
+        """Return a positive scale for each row of U and of V, and for the intercepts."""
         ...
+
+
+class Scales(NamedTuple):
+    """The curvature of each unknown, roughly; an infinite one leaves the unknown where it is."""
+
+    rows: Array
+    columns: Array
+    intercept: float = np.inf
+    row_intercepts: Array | float = np.inf
+    column_intercepts: Array | float = np.inf
 
 
 class Accelerated:
-    """Accelerated projected gradient on both factors, each row in its own scale; the value never rises."""
+    """Accelerated projected gradient on all unknowns, each row in its own scale; the value never rises.
 
-    def __init__(self, target: Scaled, project: Projection, start: Factors) -> None:
-        self.target, self.project = target, project
+    Parameters
+    ----------
+    target : Scaled
+        The function.
+    project : callable
+        Brings U and V into their set, given the scales of rows and columns.
+    start : Factors
+        The first point.
+    intercept_bound : float
+        Largest absolute value of a row or column intercept.
+    """
+
+    def __init__(
+        self, target: Scaled, project: Projection, start: Factors, intercept_bound: float = np.inf
+    ) -> None:
+        self.target, self.project, self.intercept_bound = target, project, intercept_bound
         self.length, self.momentum = 1.0, 1.0  # a step's length is relative to the inverse scales
         self.before: Factors | None = None
         self.begin(start)
@@ -105,31 +129,50 @@ class Accelerated:
 
     def _step(self, base: Factors) -> tuple[Factors, float, float] | None:
         """Return where a step from ``base`` leads, the value there and the decrease; None where every step fails."""
-        value, in_U, in_V = self.target.gradient(base)
-        rows, columns = self.scales
+        value, gradient = self.target.gradient(base)
+        scales = self.scales
         self.length *= 1.2  # steps may also grow
         for _ in range(HALVINGS):
-            U = base.row_factors - in_U * (self.length / rows)[:, None]
-            V = base.column_factors - in_V * (self.length / columns)[:, None]
-            U, V = self.project(U, V, rows, columns)
-            moved = Factors.of(U, V)
+            U = base.row_factors - gradient.row_factors * (self.length / scales.rows)[:, None]
+            V = (
+                base.column_factors
+                - gradient.column_factors * (self.length / scales.columns)[:, None]
+            )
+            U, V = self.project(U, V, scales.rows, scales.columns)
+            moved = Factors(
+                U,
+                V,
+                base.intercept - self.length / scales.intercept * gradient.intercept,
+                base.row_intercepts - self.length / scales.row_intercepts * gradient.row_intercepts,
+                base.column_intercepts
+                - self.length / scales.column_intercepts * gradient.column_intercepts,
+            ).clipped_intercepts(self.intercept_bound)
             move = moved.minus(base)
             model = self._inner(move, move) / self.length
-            linear = float(np.vdot(in_U, move.row_factors) + np.vdot(in_V, move.column_factors))
+            linear = gradient.dot(move)
             reached = self.target.value(moved)
             # Written so that a NaN is a failure.
             if reached <= value + linear + 0.5 * model + ROUNDING * abs(value):
                 return moved, reached, model
             self.length *= 0.5
+        self.length = 1.0  # halved again and again, round by round, it would become 0
         return None
 
     def _inner(self, a: Factors, b: Factors) -> float:
         """Return the inner product in which each row counts by its scale."""
-        rows, columns = self.scales
-        return float(
-            np.einsum("ij,ij,i->", a.row_factors, b.row_factors, rows)
-            + np.einsum("ij,ij,i->", a.column_factors, b.column_factors, columns)
+        scales = self.scales
+        total = float(
+            np.einsum("ij,ij,i->", a.row_factors, b.row_factors, scales.rows)
+            + np.einsum("ij,ij,i->", a.column_factors, b.column_factors, scales.columns)
         )
+        if np.isfinite(scales.intercept):
+            total += a.intercept * b.intercept * scales.intercept
+        if np.all(np.isfinite(scales.row_intercepts)):
+            total += float(np.sum(a.row_intercepts * b.row_intercepts * scales.row_intercepts))
+            total += float(
+                np.sum(a.column_intercepts * b.column_intercepts * scales.column_intercepts)
+            )
+        return total
 
 
 def counts_of(objective: Smooth) -> Pair:

@@ -59,19 +59,22 @@ class AugmentedLagrangian:
 
     Parameters
     ----------
-    curvature : float
-        A typical second derivative of one entry's loss: the first weight of the penalty. Only speed depends on it.
+    curvature : float or None
+        A typical second derivative of one entry's loss: the first weight of the penalty. Only speed depends on it. None
+        for that of the objective's link at 0.
     interval : (float, float)
         Where every entry must be, besides what an ``EntryBound`` asks for; 0 must be in it. A bound that is 0 is kept
         to the share ``tol`` of the interval, at most a thousandth, others exactly.
     """
 
-    curvature: float = 1.0
+    curvature: float | None = None
     interval: Interval = (-np.inf, np.inf)
     max_iter = 3000  #: steps, where the user names no number
+    searchable = False  #: each step visits every entry, and there are hundreds of them
 
     def __post_init__(self) -> None:
-        check_field(self, "curvature", check_positive)
+        if self.curvature is not None:
+            check_field(self, "curvature", check_positive)
         low, high = self.interval
         if not (low <= 0.0 <= high and low < high):
             raise InvalidInputError(
@@ -79,15 +82,13 @@ class AugmentedLagrangian:
             )
 
     def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
-        """Return why it cannot keep the problem: balls without a projection by scales, two balls, or intercepts."""
+        """Return why it cannot keep the problem: balls without a projection by scales, or two balls."""
         balls = _balls(constraints)
         for ball in balls:
             if ball.project_scaled is None:
                 return f"The bounded solver cannot keep {type(ball).__name__}: use MaxNorm or TraceNorm."
         if len(balls) > 1:
             return f"The bounded solver keeps one ball; got {len(balls)}."
-        if getattr(model, "intercept", False):
-            return "The bounded solver has no place for intercepts: build the objective with intercept=False."
         return shared_unknowns("bounded", model)
 
     def minimise(
@@ -107,7 +108,13 @@ class AugmentedLagrangian:
         check_kept(self, objective, constraints)
         ball, interval, width = _divide(constraints, self.interval)
         with single_threaded_blas():
-            lagrangian = Lagrangian(objective, interval, self.curvature)
+            curvature = self.curvature
+            if curvature is None:
+                link = getattr(objective, "link", None)
+                curvature = 1.0 if link is None else float(link.second(np.zeros(1), 1)[0])
+            lagrangian = Lagrangian(objective, interval, curvature)
+            # Without a ball nothing but the penalties may hold the first round.
+            lagrangian.penalised = lagrangian.bounded and not ball.restricts
             slack = min(SLACK, stopping.tol) * width
             assert ball.project_scaled is not None
             return _rounds(lagrangian, constraints, ball.project_scaled, start, stopping, slack)
@@ -125,7 +132,7 @@ def _rounds(
     objective, bounded = lagrangian.objective, lagrangian.bounded
     # A search in float32 finds its way, and the numbers that decide and that are reported are float64.
     exact = objective.in_float64() if hasattr(objective, "in_float64") else objective
-    search = Accelerated(lagrangian, project, start)
+    search = Accelerated(lagrangian, project, start, lagrangian.intercept_bound)
     best, missed, value = _inside(start, constraints, lagrangian.interval, exact)
     factors, worth = start, (max(missed, slack), value)
     history: list[Iteration] = []
@@ -185,7 +192,7 @@ def _inside(
     for U, V in sides:
         norms = (c.gauge(U, V) for c in _balls(constraints))
         scale = float(np.sqrt((1.0 - INSIDE) / max(1.0, *norms, 1.0)))
-        found.append(Factors.of(U * scale, V * scale))
+        found.append(replace(factors, row_factors=U * scale, column_factors=V * scale))
     values = [objective.value(each) for each in found]
     cheapest = int(np.argmin(values))
     return found[cheapest], missed, values[cheapest]

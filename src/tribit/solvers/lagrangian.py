@@ -9,7 +9,7 @@ grows with the observed entries.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.model.factors import Factors
-from tribit.solvers.accelerated import Pair, Smooth, counts_of
+from tribit.solvers.accelerated import Scales, Smooth, counts_of
 
 Array = NDArray[np.floating[Any]]
 Interval = tuple[float, float]
@@ -45,6 +45,7 @@ class Lagrangian:
         self.low, self.high = interval
         self.bounded = bool(np.isfinite(interval).any())
         self.weight, self.curvature = FIRST * curvature, curvature
+        self.intercept_bound: float = getattr(objective, "intercept_bound", np.inf)
         self.room = ROOM + SHARE * len(objective.observations.rows)
         self._keep(np.zeros(0, dtype=np.int64), np.zeros(0))
         self.counts = counts_of(objective)
@@ -58,28 +59,46 @@ class Lagrangian:
             return total
         return total + self._penalty(sum(tile.squares() for tile in self._tiles(factors)))
 
-    def gradient(self, factors: Factors) -> tuple[float, Array, Array]:
-        """Return F plus the penalties, and the gradients in U and V."""
+    def gradient(self, factors: Factors) -> tuple[float, Factors]:
+        """Return F plus the penalties, and the gradient."""
         total, gradient = self.objective.gradient(factors)
         if not self.penalised:
-            return total, gradient.row_factors, gradient.column_factors
+            return total, gradient
         U, V, squares = factors.row_factors, factors.column_factors, 0.0
         in_U, in_V = gradient.row_factors.copy(), np.zeros(V.shape)
         for tile in self._tiles(factors):
             in_U[tile.rows] += self.weight * (tile.over @ V)
             in_V += tile.over.T @ U[tile.rows]
             squares += tile.squares()
-        return total + self._penalty(squares), in_U, gradient.column_factors + self.weight * in_V
+        in_V = gradient.column_factors + self.weight * in_V
+        return total + self._penalty(squares), replace(
+            gradient, row_factors=in_U, column_factors=in_V
+        )
 
-    def scales(self, factors: Factors) -> Pair:
+    def scales(self, factors: Factors) -> Scales:
         """Return the curvature of each row and column for factors of unit size, at least that of one entry."""
         rows, columns = (self.curvature * count for count in self.counts)
+        intercepts = self._intercept_scales(rows, columns)
         if self.penalised:
             for tile in self._tiles(factors):
                 outside = tile.over != 0.0
                 rows[tile.rows] += self.weight * np.count_nonzero(outside, axis=1)
                 columns += self.weight * np.count_nonzero(outside, axis=0)
-        return np.maximum(rows, self.curvature), np.maximum(columns, self.curvature)
+        rows, columns = (np.maximum(each, self.curvature) for each in (rows, columns))
+        return Scales(rows, columns, *intercepts)
+
+    def _intercept_scales(self, rows: Array, columns: Array) -> tuple[Any, ...]:
+        """Return the scales of the intercepts, infinite for what is no unknown; the penalties do not read them."""
+        if not getattr(self.objective, "intercept", False):
+            return ()
+        ridge = self.objective.intercept_ridge.l2  # type: ignore[attr-defined]
+        one = (
+            np.inf
+            if np.isfinite(self.intercept_bound)
+            else max(float(np.sum(rows)), self.curvature)
+        )
+        least = self.curvature
+        return one, np.maximum(rows, least) + ridge, np.maximum(columns, least) + ridge
 
     def update(self, factors: Factors) -> float:
         """Set the multipliers, and return by how much entries differ from where the old and new ones want them."""

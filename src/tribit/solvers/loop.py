@@ -16,6 +16,8 @@ from tribit.model.factors import Factors
 
 CONVERGED = "what is left to gain fell below tol"
 NO_DESCENT = "no step lowers the objective any more"
+#: Of a solver that keeps a set by a scaling, which is no projection.
+ABOVE_MINIMUM = "a solver that keeps the bound on entries exactly goes lower"
 OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
@@ -173,7 +175,7 @@ def left_to_gain(history: Sequence[Iteration]) -> float:
     the answer is the same.
     """
     before, gained = _gains(history)
-    return np.inf if not gained < before else float(max(gained, 0.0) ** 2 / (before - gained))
+    return np.inf if not gained < before else max(gained, 0.0) * float(gained / (before - gained))
 
 
 def _settled(history: Sequence[Iteration], enough: float) -> bool:

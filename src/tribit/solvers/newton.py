@@ -49,11 +49,11 @@ class Newton:
                 return (
                     f"The newton solver cannot keep {constraint} with {parameter('radius')} = {radius:g}: pass a "
                     f"max-norm {parameter('radius')} of at most {constraint.inner_radius:g}, which implies it, or "
-                    f"{parameter('solver', 'projected_gradient')}."
+                    f"{parameter('solver', 'augmented_lagrangian')}."
                 )
             return (
                 f"The newton solver moves one row at a time and cannot keep {type(constraint).__name__}, which "
-                f"ties all rows together: use {parameter('solver', 'projected_gradient')}, or a max-norm "
+                f"ties all rows together: use {parameter('solver', 'augmented_lagrangian')}, or a max-norm "
                 f"{parameter('radius')}."
             )
         return shared_unknowns("newton", model)

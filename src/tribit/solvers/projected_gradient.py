@@ -17,8 +17,9 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive, check_switch
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
-from tribit.solvers.loop import Iteration, SolverResult, Step, Stopping, run
-from tribit.solvers.refusals import check_kept, shared_unknowns
+from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.loop import ABOVE_MINIMUM, Iteration, SolverResult, Step, Stopping, run
+from tribit.solvers.refusals import check_kept, refusal_of, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
 
@@ -30,6 +31,8 @@ STILL = 1e-24
 TINY = 1e-300  #: a curvature of 0 is that of an unknown which nothing depends on
 #: A step is accepted when it gains this share of what the gradient promises.
 ENOUGH = 0.1
+#: Steps of the exact solver that judges where a scaling has ended: where it is far above the minimum, a few suffice.
+PROBE = 200
 
 
 @dataclass(frozen=True)
@@ -66,22 +69,49 @@ class ProjectedGradient:
         stopping: Stopping,
         generator: np.random.Generator,
     ) -> SolverResult:
-        """Return a stationary point of F over the constraints, from ``start``."""
+        """Return a stationary point of F over the constraints, from ``start``.
+
+        A set that has no projection (a bound on entries that the ball does not imply) is kept by scaling, and the
+        iteration can rest at points that are not stationary: :class:`~tribit.solvers.bounded.AugmentedLagrangian`
+        tries from there, and if it gains more than ``tol`` the result is not converged.
+        """
         check_kept(self, objective, constraints)
         with single_threaded_blas():
-            if not self.grow:
-                return self._descend(objective, constraints, start, stopping)
-            # One column of a pair inside a bound on entries need not be inside it.
-            first = _project(objective, constraints, _columns(start, 1))
-            result = self._descend(objective, constraints, first, stopping)
-            while result.converged and result.factors.rank < start.rank:
-                before = result.factors
-                extra = min(before.rank, start.rank - before.rank)
-                wider = _project(objective, constraints, _append(before, extra, generator))
-                result = self._descend(objective, constraints, wider, stopping, result.history)
-                if _distance(result.factors, before) <= SETTLED * _norm(before):
-                    break
+            result = self._minimise(objective, constraints, start, stopping, generator)
+        exact = all(constraint.nearest for constraint in constraints)
+        if exact or not result.converged:
             return result
+        judge = AugmentedLagrangian()
+        if refusal_of(judge, objective, constraints) is not None:
+            return result
+        limits = Stopping(PROBE, stopping.tol)
+        lower = judge.minimise(objective, constraints, result.factors, limits, generator)
+        if lower.objective >= result.objective - stopping.tol * objective.size:
+            return result
+        return replace(result, converged=False, stop_reason=ABOVE_MINIMUM)
+
+    def _minimise(
+        self,
+        objective: Objective,
+        constraints: list[Constraint],
+        start: Factors,
+        stopping: Stopping,
+        generator: np.random.Generator,
+    ) -> SolverResult:
+        """Iterate with all columns, or with more and more of them."""
+        if not self.grow:
+            return self._descend(objective, constraints, start, stopping)
+        # One column of a pair inside a bound on entries need not be inside it.
+        first = _project(objective, constraints, _columns(start, 1))
+        result = self._descend(objective, constraints, first, stopping)
+        while result.converged and result.factors.rank < start.rank:
+            before = result.factors
+            extra = min(before.rank, start.rank - before.rank)
+            wider = _project(objective, constraints, _append(before, extra, generator))
+            result = self._descend(objective, constraints, wider, stopping, result.history)
+            if _distance(result.factors, before) <= SETTLED * _norm(before):
+                break
+        return result
 
     def _descend(
         self,

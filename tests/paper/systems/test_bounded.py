@@ -11,7 +11,7 @@ from tribit.backends.objective import Objective
 from tribit.data.measurements import Measurements
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.model.constraints import EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
+from tribit.model.constraints import EntryBound, MaxNorm, Rank, TraceNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import pn, pu
@@ -170,7 +170,8 @@ def test_gradient_of_the_augmented_objective(multiplied):
         lagrangian.update(random_factors(3, seed=1, size=0.9))
         assert 0 < lagrangian.keys.size < SHAPE[0] * SHAPE[1]
         assert lagrangian.multipliers.all()
-    value, in_U, in_V = lagrangian.gradient(factors)
+    value, whole = lagrangian.gradient(factors)
+    in_U, in_V = whole.row_factors, whole.column_factors
     assert value == pytest.approx(lagrangian.value(factors))
     step = 1e-6
     for side, gradient in enumerate((in_U, in_V)):
@@ -415,9 +416,6 @@ def test_refuses_what_it_cannot_keep(constraints, message):
         minimise(objective, constraints)
 
 
-def test_refuses_intercepts_and_bad_curvature():
-    objective = Objective(Observations.from_matrix(signs()), Logistic(), pn(), intercept=True)
-    with pytest.raises(InvalidInputError, match="intercept=False"):
-        minimise(objective, [Unconstrained()])
+def test_refuses_bad_curvature():
     with pytest.raises(InvalidInputError, match="curvature must be a positive"):
         AugmentedLagrangian(0.0)
