@@ -298,7 +298,10 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         (["--rank", "99"], "--rank must be from 0 to 6"),
         (["--radius", "0"], "--radius must be a positive"),
         (["--norm", "nuclear"], "--norm must be one of max, trace"),
-        (["--norm", "trace", "--radius", "1"], "use --solver projected_gradient"),
+        (
+            ["--norm", "trace", "--radius", "1", "--solver", "newton"],
+            "use --solver augmented_lagrangian",
+        ),
         (["--alpha", "nan"], "--alpha must be a positive"),
         (["--l2", "-1"], "--l2 must be"),
         (["--l2", "much"], "--l2 must be .*; got 'much'"),
@@ -324,7 +327,7 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         ),
         (
             ["--solver", "adam"],
-            "--solver must be one of newton, lbfgs, projected_gradient; got 'adam'",
+            "--solver must be one of newton, lbfgs, augmented_lagrangian, projected_gradient; got 'adam'",
         ),
         (["--max-iter", "0"], "--max-iter must be"),
         (["--max-time", "0"], "--max-time must be"),
