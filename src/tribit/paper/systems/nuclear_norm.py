@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.measurements import Measurements, as_measurements
 from tribit.errors import InvalidInputError
@@ -164,6 +165,7 @@ class NuclearMinimum:
     converged: bool
 
 
+@single_threaded_blas()
 def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> NuclearMinimum:
     """Return ``argmin |X|_*`` subject to ``|P_Omega(X - A)|_F <= budget``.
 
