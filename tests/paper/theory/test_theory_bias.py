@@ -148,10 +148,8 @@ def test_minima_are_those_of_a_convex_solver(name, loss, options):
     ).fit(A)  # fmt: skip
     W = cvxpy.Variable((11, 11), PSD=True)
     X = W[:6, 6:]
-    if loss == "squared" or options.get("norm") == "trace":
-        ball = 0.5 * cvxpy.trace(W)
-    else:
-        ball = cvxpy.max(cvxpy.diag(W))
+    trace = loss == "squared" or options.get("norm") == "trace"
+    ball = 0.5 * cvxpy.trace(W) if trace else cvxpy.max(cvxpy.diag(W))
     inside = [] if model.radius_ is None else [ball <= model.radius_]
     if "alpha" in options:
         inside.append(cvxpy.abs(X) <= options["alpha"])
@@ -171,9 +169,13 @@ def test_the_default_radius_is_the_same_for_every_risk():
 
 
 def test_what_is_not_a_probability_is_refused():
-    with pytest.raises(InvalidInputError, match=r"likely must hold probabilities, each from 0 to 1\."):
+    with pytest.raises(
+        InvalidInputError, match=r"likely must hold probabilities, each from 0 to 1\."
+    ):
         mean_weights(pu(0.5), [0.5, 1.2])
     with pytest.raises(InvalidInputError, match="rho differs by entry"):
         limiting_probability(pu(ByEntry()), 0.5)
-    with pytest.raises(InvalidInputError, match="risk must be one of unbiased, biased, without-dislikes"):
+    with pytest.raises(
+        InvalidInputError, match="risk must be one of unbiased, biased, without-dislikes"
+    ):
         PUMatrixCompletion(rho=0.3, risk="magic").fit(np.eye(3, dtype=int))

@@ -40,7 +40,9 @@ def test_no_noise_leaves_the_error_and_noise_lets_it_fall():
         found = []
         for M in twins:
             Y = np.sign(M).astype(int) if sigma == 0 else quantise(M, Probit(sigma), random_state=0)
-            model = MaxNormLikelihood(rank=1, n_columns=1, link=Probit(sigma or 0.5), random_state=0)
+            model = MaxNormLikelihood(
+                rank=1, n_columns=1, link=Probit(sigma or 0.5), random_state=0
+            )
             found.append(np.linalg.norm(model.fit(Y).complete("decision") - M) / side)
         return max(found), np.linalg.norm(twins[0] - twins[1]) / side
 
@@ -61,5 +63,7 @@ def test_signs_bound_no_norm_from_above():
 
 @pytest.mark.parametrize("M", [np.zeros((2, 2)), np.ones(3), np.array([[1.0, np.nan]])])
 def test_what_has_no_twin_is_refused(M):
-    with pytest.raises(InvalidInputError, match=r"M must be a matrix of finite numbers, not all 0\."):
+    with pytest.raises(
+        InvalidInputError, match=r"M must be a matrix of finite numbers, not all 0\."
+    ):
         sign_twin(M)

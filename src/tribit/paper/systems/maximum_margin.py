@@ -31,8 +31,8 @@ MARGIN = Logistic(2.0)
 class Hinge(Link):
     """``l(x, y) = max(0, 1 - y x)`` with its kink rounded over ``1 - smoothing <= y x <= 1``.
 
-    There it is ``(1 - y x)^2 / (2 smoothing)``, and below ``1 - y x - smoothing / 2``: from 0 to ``smoothing / 2`` below
-    the hinge. It is a loss to minimise and no likelihood; ``f`` is that of :data:`MARGIN`.
+    There it is ``(1 - y x)^2 / (2 smoothing)``, and for smaller ``y x`` it is ``1 - y x - smoothing / 2``: below the hinge
+    by at most ``smoothing / 2``. It is a loss to minimise and no likelihood; ``f`` is that of :data:`MARGIN`.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class MaximumMarginFactorization(FactorModel):
         Number of columns of U and V. With the smaller side of the matrix they stand for every X, and a minimum that
         the search finds is as a rule that of the convex problem.
     smoothing : float, default=1.0
-        The width over which the kink is rounded; 1 is the smooth hinge of Rennie and Srebro. The objective is below that
-        of the hinge by at most ``smoothing / 2`` for each observed entry; small widths are slow.
+        The width over which the kink is rounded; 1 is the smooth hinge of Rennie and Srebro. The objective is below
+        that of the hinge by at most ``smoothing / 2`` for each observed entry; small widths are slow.
     max_iter : int, default=1000
         Most iterations of L-BFGS.
     tol : float, default=1e-5
@@ -109,8 +109,8 @@ class MaximumMarginFactorization(FactorModel):
 
     Notes
     -----
-    The problem is about signs. ``predict_proba`` is ``1 / (1 + exp(-2 x))``, an order by margins; nothing in the objective
-    calibrates it.
+    The problem is about signs. ``predict_proba`` is ``1 / (1 + exp(-2 x))``, an order by margins; nothing in the
+    objective calibrates it.
 
     Examples
     --------

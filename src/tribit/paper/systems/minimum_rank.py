@@ -112,7 +112,7 @@ class MinimumRankCompletion(FactorModel):
         most = least if self.max_rank is None else check_count("max_rank", self.max_rank, 0, least)
         norm = float(np.linalg.norm(measured.values))
         self.budget_ = max(budget if share is None else share * norm, ROUNDING * norm)
-        factors = Factors.of(*(np.zeros((size, 0)) for size in measured.shape))
+        factors = Factors.of(np.zeros((measured.shape[0], 0)), np.zeros((measured.shape[1], 0)))
         self.residuals_ = [norm]
         while self.residuals_[-1] > self.budget_ and len(self.residuals_) <= most:
             model = AlternatingLeastSquares(

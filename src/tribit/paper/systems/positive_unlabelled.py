@@ -287,7 +287,7 @@ class PUMatrixCompletion(FactorModel):
         self.l2_ = self._ridge(plain)
         objective = replace(plain, l2=self.l2_)
         factors = closed_form(objective, rank, radius, draws)
-        if objective.surplus is not None or (self.box and not inside_box(factors)):
+        if objective.uneven or (self.box and not inside_box(factors)):
             box = BOX if self.box else (-np.inf, np.inf)
             found = search_factors(objective, factors, radius, stopping, draws, box)
             set_result(self, found, seen)

@@ -80,11 +80,15 @@ class SquaredUnlabelled:
         return self._entries.matrix(self._weights[0])
 
     @cached_property
-    def surplus(self) -> Array | None:
-        """What observed entries weigh above 1, ``plus + minus``; None where that is 0."""
+    def surplus(self) -> Array:
+        """What each observed entry weighs above 1, ``plus + minus``."""
         plus, minus = self._weights
-        found = np.asarray(plus + minus)
-        return found if found.any() else None
+        return np.asarray(plus + minus)
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether an entry weighs more or less than 1, so that the minimum has no closed form."""
+        return bool(self.surplus.any())
 
     @cached_property
     def _entries(self) -> ObservedEntries:
@@ -107,11 +111,11 @@ class SquaredUnlabelled:
         squares = float(np.vdot(U.T @ U, V.T @ V))
         ridge = Ridge(self.l2).value(U, V)
         value = squares - 2.0 * float(np.vdot(U, products)) + self.size + ridge
-        return value if seen is None else value + float(np.vdot(self.surplus, seen**2))
+        return value if seen is None else value + float(np.sum(self.surplus * seen**2))
 
     def _seen(self, factors: Factors) -> Array | None:
         """Return the observed entries of X, None where all entries weigh alike."""
-        if self.surplus is None:
+        if not self.uneven:
             return None
         return self._entries.of_product(factors.row_factors, factors.column_factors)
 
@@ -142,7 +146,7 @@ def closed_form(
     Where observed entries weigh more or less than others it is where a search begins, from C over their weights.
     """
     target = objective.target
-    if objective.surplus is not None:
+    if objective.uneven:
         weights = 1.0 + objective.surplus
         data = np.divide(target.data, weights, out=np.zeros_like(weights), where=weights != 0.0)
         target = csr_array((data, target.indices, target.indptr), shape=target.shape)
