@@ -31,8 +31,8 @@ MARGIN = Logistic(2.0)
 class Hinge(Link):
     """``l(x, y) = max(0, 1 - y x)`` with its kink rounded over ``1 - smoothing <= y x <= 1``.
 
-    There it is ``(1 - y x)^2 / (2 smoothing)``, and for smaller ``y x`` it is ``1 - y x - smoothing / 2``: below the hinge
-    by at most ``smoothing / 2``. It is a loss to minimise and no likelihood; ``f`` is that of :data:`MARGIN`.
+    There it is ``(1 - y x)^2 / (2 smoothing)``, and for smaller ``y x`` it is ``1 - y x - smoothing / 2``: below the
+    hinge by at most ``smoothing / 2``. It is a loss to minimise and no likelihood; ``f`` is that of :data:`MARGIN`.
 
     Parameters
     ----------
