@@ -44,10 +44,12 @@ RATINGS = {"like_at": 0.5, "rank": 1, "max_iter": 3, "random_state": 0}
 OPTIONS = {
     "tribit": RATINGS | {"n_jobs": 1},
     "alternating-least-squares": {"rank": 1, "max_iter": 3, "random_state": 0},
+    "minimum-rank": {"max_rank": 1, "max_iter": 3, "random_state": 0},
     "nuclear-norm": {"max_iter": 3},
     "max-norm-least-squares": {"rank": 1, "max_iter": 3, "random_state": 0},
     "singular-value-thresholding": {},
     "conditional-gradient": {"max_iter": 3},
+    "maximum-margin": RATINGS,
     "trace-norm-likelihood": RATINGS,
     "max-norm-likelihood": RATINGS,
     "pu": RATINGS | {"n_jobs": 1, "rho": 0.3},

@@ -50,10 +50,12 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "alternating-least-squares": [
         {"rank": rank, "l2": l2} for rank in (3, 10) for l2 in (1.0, 4.0)
     ],
+    "minimum-rank": [{"budget_share": share} for share in (0.7, 0.8, 0.9)],
     "nuclear-norm": [{"budget_share": share} for share in (0.7, 0.8, 0.9)],
     "max-norm-least-squares": [{"radius": radius} for radius in (0.5, 1.0, 2.0)],
     "singular-value-thresholding": [{}],
     "conditional-gradient": [{"loss": "squared"}, {"loss": "likelihood"}],
+    "maximum-margin": [{"l2": l2} for l2 in (5.0, 8.0, 12.0)],
     "trace-norm-likelihood": [
         {"alpha": alpha, "rank": rank} for alpha in (1.0, 3.0) for rank in (1, 5)
     ],

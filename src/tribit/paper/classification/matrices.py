@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
@@ -134,6 +135,7 @@ def entry_features(
     return np.asarray(features / np.where(deviation > 0.0, deviation, 1.0))
 
 
+@single_threaded_blas()
 def _low_rank_at(
     mask: sp.csr_array, rank: int, i: Positions, j: Positions, draws: np.random.Generator
 ) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.errors import InvalidInputError
 from tribit.model import risks
 from tribit.model.risks import Risk
@@ -110,6 +111,7 @@ def kind_folds(
     return folds
 
 
+@single_threaded_blas()
 def validation_risks(
     candidates: Sequence[Choice],
     features_of: Callable[[float], Array],

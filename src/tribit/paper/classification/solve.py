@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.errors import InvalidInputError
 from tribit.model.risks import Risk
 from tribit.paper.classification.losses import Array, Loss, Squared
@@ -74,6 +75,7 @@ class RiskMinimum:
     converged: bool
 
 
+@single_threaded_blas()
 def minimise(
     problem: RiskProblem, *, max_iter: int, tol: float, start: Array | None = None
 ) -> RiskMinimum:

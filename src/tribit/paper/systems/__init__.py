@@ -10,6 +10,8 @@ from tribit.paper.systems.conditional_gradient import ConditionalGradientComplet
 from tribit.paper.systems.least_squares import AlternatingLeastSquares, MaxNormLeastSquares
 from tribit.paper.systems.likelihood import MaxNormLikelihood, TraceNormLikelihood
 from tribit.paper.systems.linear import Linear
+from tribit.paper.systems.maximum_margin import MaximumMarginFactorization
+from tribit.paper.systems.minimum_rank import MinimumRankCompletion
 from tribit.paper.systems.nuclear_norm import NuclearNormCompletion
 from tribit.paper.systems.positive_unlabelled import PUMatrixCompletion
 from tribit.paper.systems.singular_values import UniversalSingularValueThresholding
@@ -21,6 +23,8 @@ __all__ = [
     "Linear",
     "MaxNormLeastSquares",
     "MaxNormLikelihood",
+    "MaximumMarginFactorization",
+    "MinimumRankCompletion",
     "NuclearNormCompletion",
     "PUMatrixCompletion",
     "TraceNormLikelihood",
@@ -31,10 +35,12 @@ __all__ = [
 SYSTEMS: dict[str, type[FactorModel]] = {
     "tribit": BinaryMatrixCompletion,
     "alternating-least-squares": AlternatingLeastSquares,
+    "minimum-rank": MinimumRankCompletion,
     "nuclear-norm": NuclearNormCompletion,
     "max-norm-least-squares": MaxNormLeastSquares,
     "singular-value-thresholding": UniversalSingularValueThresholding,
     "conditional-gradient": ConditionalGradientCompletion,
+    "maximum-margin": MaximumMarginFactorization,
     "trace-norm-likelihood": TraceNormLikelihood,
     "max-norm-likelihood": MaxNormLikelihood,
     "pu": PUMatrixCompletion,

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_positive
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -135,6 +136,7 @@ class FrankWolfe:
         check_count("corrections", self.corrections, 0)
         check_count("pairs", self.pairs, 1)
 
+    @single_threaded_blas()
     def minimise(
         self, loss: SummedLoss, entries: ObservedEntries, radius: float, stopping: Stopping
     ) -> BallResult:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.measurements import Measurements, as_measurements
 from tribit.errors import InvalidInputError
@@ -124,7 +125,7 @@ class NuclearNormCompletion(FactorModel):
         """
         stopping = Stopping(self.max_iter, self.tol)
         budget = check_not_negative("budget", self.budget)
-        share = _check_share(self.budget_share, budget)
+        share = check_share(self.budget_share, budget)
         measurements = as_measurements(X)
         rows, columns = measurements.shape
         if rows * columns > DENSE_LIMIT:
@@ -164,6 +165,7 @@ class NuclearMinimum:
     converged: bool
 
 
+@single_threaded_blas()
 def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> NuclearMinimum:
     """Return ``argmin |X|_*`` subject to ``|P_Omega(X - A)|_F <= budget``.
 
@@ -235,7 +237,7 @@ def _spectral_norm(entries: ObservedEntries, values: Array) -> float:
     return float(top_singular_pairs(entries.matrix(values), 1)[1][0])
 
 
-def _check_share(share: Any, budget: float) -> float | None:
+def check_share(share: Any, budget: float) -> float | None:
     """Return the share, from 0 to 1, or say why it is none or one number too many."""
     if share is None:
         return None

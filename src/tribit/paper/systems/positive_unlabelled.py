@@ -8,24 +8,26 @@ from typing import Any, Self
 import numpy as np
 
 from tribit.backends.objective import Objective
-from tribit.checks import check_not_negative, check_positive
+from tribit.checks import check_choice, check_not_negative, check_positive
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import Link, as_link
-from tribit.model.risks import pu
+from tribit.model.spec import DEFAULT_BOUND_PROBABILITY
 from tribit.paper.systems.likelihood import FLATTEST
 from tribit.paper.systems.linear import Linear
+from tribit.paper.systems.pu_risks import PU_RISKS
 from tribit.paper.systems.squared import set_result
 from tribit.paper.systems.unlabelled import (
+    BOX,
     SquaredUnlabelled,
     checked_rank,
     closed_form,
-    in_the_box,
     inside_box,
     likes_of,
+    search_factors,
 )
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
@@ -55,7 +57,13 @@ class PUMatrixCompletion(FactorModel):
       ``C = 1 / (1 - rho)`` at the likes and 0 elsewhere, and the minimum has a closed form: the leading
       singular values of C, shrunk. With ``box=True`` also subject to ``0 <= X <= 1``: the estimator of their theorem.
 
-    Dislikes, where there are any, count as unobserved entries: the risk gives both the same weight.
+    Dislikes, where there are any, count as unobserved entries: the risk gives both the same weight. Two other risks
+    are there to be compared with it; both are biased (:func:`tribit.paper.theory.limiting_probability`):
+
+    - "biased" is the second estimator of Hsieh et al., biased matrix completion, for signs ``Y = 1[M > 1/2]`` without
+      noise: ``sum over observed likes of (1 + rho) l(x, +1) + sum over the others of (1 - rho) l(x, -1)``, over
+      ``1 - rho``.
+    - "without-dislikes" is the first modification of Hayashi et al. (2018), L': observed dislikes have the loss 0.
 
     Parameters
     ----------
@@ -64,6 +72,9 @@ class PUMatrixCompletion(FactorModel):
         likes alone do not tell it.
     loss : {"likelihood", "squared"}, default="likelihood"
         The loss of an entry.
+    risk : {"unbiased", "biased", "without-dislikes"}, default="unbiased"
+        The weights of entries, as above. With a risk other than "unbiased" the squared loss has no closed form, and the
+        solver is the same as for ``alpha``.
     link : str or Link, default="logistic"
         How an entry becomes a probability under "likelihood"; "squared" has ``f(x) = x``.
     rank : int, default=10
@@ -128,6 +139,7 @@ class PUMatrixCompletion(FactorModel):
         *,
         rho: Any = None,
         loss: str = "likelihood",
+        risk: str = "unbiased",
         link: Any = "logistic",
         rank: int = 10,
         radius: float | None = None,
@@ -144,6 +156,7 @@ class PUMatrixCompletion(FactorModel):
     ) -> None:
         self.rho = rho
         self.loss = loss
+        self.risk = risk
         self.link = link
         self.rank = rank
         self.radius = radius
@@ -164,7 +177,7 @@ class PUMatrixCompletion(FactorModel):
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1); everything else counts as unobserved.
+            Likes (+1); everything else counts as unobserved. With ``risk="without-dislikes"`` dislikes (-1) too.
         y : ignored
             Present for scikit-learn's interface.
 
@@ -172,26 +185,27 @@ class PUMatrixCompletion(FactorModel):
         -------
         self
         """
-        if not isinstance(self.loss, str) or self.loss not in LOSSES:
-            raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("risk", self.risk, PU_RISKS)
         if self.rho is None:
             raise InvalidInputError(
                 "Likes alone do not tell how many were missed: pass rho, the probability in [0, 1) that a like "
                 "is unobserved."
             )
-        if not isinstance(self.norm, str) or self.norm not in NORMS:
-            raise InvalidInputError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}.")
+        check_choice("norm", self.norm, NORMS)
         if not isinstance(self.box, bool | np.bool_):
             raise InvalidTypeError(f"box must be True or False; got {self.box!r}.")
         if self.box and self.loss != "squared":
             raise InvalidInputError(
                 "box=True keeps 0 <= X <= 1, where X are probabilities: pass loss='squared', or alpha instead of box."
             )
-        likes = likes_of(as_observations(X, like_at=self.like_at))
+        observed = as_observations(X, like_at=self.like_at)
+        likes = likes_of(observed)
+        seen = observed if self.risk == "without-dislikes" else likes
         if self.loss == "squared":
-            self._fit_squared(likes)
-        elif not self._implied():
-            set_result(self, self._bounded(likes), likes)
+            self._fit_squared(seen)
+        elif self.risk != "unbiased" or not self._implied():
+            set_result(self, self._bounded(seen), seen)
         else:
             self._fit_likelihood(likes)
         return self
@@ -230,18 +244,18 @@ class PUMatrixCompletion(FactorModel):
         inside = self.alpha is None or (self.radius is not None and self.radius <= self.alpha)
         return self.norm == "max" and inside
 
-    def _bounded(self, likes: Observations) -> SolverResult:
-        """Minimise the PU risk inside a ball and within alpha."""
-        rank = checked_rank(self.rank, likes.shape)
-        self.radius_ = self._radius(rank, likes.shape)
+    def _bounded(self, seen: Observations) -> SolverResult:
+        """Minimise the risk inside a ball and within alpha."""
+        rank = checked_rank(self.rank, seen.shape)
+        self.radius_ = self._radius(rank, seen.shape)
         ball = MaxNorm(self.radius_) if self.norm == "max" else TraceNorm(self.radius_)
         constraints: list[Constraint] = [ball]
         if self.alpha is not None:
             constraints.append(EntryBound(self.alpha))
         self.l2_ = 0.0 if self.l2 is None else check_not_negative("l2", self.l2)
         link, draws = as_link(self.link), generator(self.random_state)
-        risk = pu(self.rho)
-        objective = Objective(likes, link, risk, l2=self.l2_, dtype=self.dtype, n_jobs=self.n_jobs)
+        risk = PU_RISKS[self.risk](self.rho)
+        objective = Objective(seen, link, risk, l2=self.l2_, dtype=self.dtype, n_jobs=self.n_jobs)
         start = spectral_start(objective, constraints, rank, 0.0, draws)
         # Without alpha no entry goes beyond what the trace norm allows, but few come near.
         reach = link.level(0.99) if self.alpha is None else self.alpha
@@ -252,29 +266,33 @@ class PUMatrixCompletion(FactorModel):
         """Return the radius, by default what every X of a rank and within alpha has at most."""
         if self.radius is not None:
             return check_positive("radius", self.radius)
+        if self.alpha is None and self.norm == "max":
+            return as_link(self.link).level(DEFAULT_BOUND_PROBABILITY)
         if self.alpha is None:
             raise InvalidInputError("norm='trace' has no default radius: pass radius or alpha.")
         entries = shape[0] * shape[1] if self.norm == "trace" else 1
         return check_positive("alpha", self.alpha) * float(np.sqrt(min(rank, *shape) * entries))
 
-    def _fit_squared(self, likes: Observations) -> None:
-        """Shrink the leading singular values of C, and search from there where that leaves the box."""
+    def _fit_squared(self, seen: Observations) -> None:
+        """Shrink the leading singular values of C, and search from there where that is not the minimum."""
         if self.alpha is not None:
             raise InvalidInputError(
                 "loss='squared' has no alpha: pass box=True to keep 0 <= X <= 1, or loss='likelihood'."
             )
-        rank = checked_rank(self.rank, likes.shape)
+        rank = checked_rank(self.rank, seen.shape)
         self.radius_ = None if self.radius is None else check_positive("radius", self.radius)
         radius = np.inf if self.radius_ is None else self.radius_
         stopping, draws = self._stopping(), generator(self.random_state)
-        plain = SquaredUnlabelled.of(likes, self.rho)
+        plain = SquaredUnlabelled(seen, PU_RISKS[self.risk](self.rho))
         self.l2_ = self._ridge(plain)
         objective = replace(plain, l2=self.l2_)
         factors = closed_form(objective, rank, radius, draws)
-        if self.box and not inside_box(factors):
-            set_result(self, in_the_box(objective, factors, radius, stopping, draws), likes)
+        if objective.uneven or (self.box and not inside_box(factors)):
+            box = BOX if self.box else (-np.inf, np.inf)
+            found = search_factors(objective, factors, radius, stopping, draws, box)
+            set_result(self, found, seen)
             return
-        self._set_fitted(factors, likes)
+        self._set_fitted(factors, seen)
         self.objective_, self.n_iter_, self.converged_ = objective.value(factors), 1, True
 
     def _ridge(self, plain: SquaredUnlabelled) -> float:

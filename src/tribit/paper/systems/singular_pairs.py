@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.randomness import generator
 
 Array = NDArray[np.floating[Any]]
@@ -23,6 +24,7 @@ SPARE, RESTARTS, SETTLED = 30, 500, 1e-11
 ROUNDING = 1e-12
 
 
+@single_threaded_blas()
 def top_singular_pairs(
     G: sp.csr_array, count: int, *, exact: int | None = None, floor: float = 0.0
 ) -> tuple[Array, Array, Array]:

@@ -5,8 +5,8 @@ The risk of Hsieh, Natarajan and Dhillon (2015), "PU learning for matrix complet
     sum over observed likes of [(x - 1)^2 - rho x^2] / (1 - rho)  +  sum over the others of x^2
 
 is ``|X - C|^2`` and a constant, with ``C = 1 / (1 - rho)`` at the likes and 0 elsewhere. Over a trace-norm ball, a rank
-or with ``l2 |X|_*`` added the minimum is C with its singular values shrunk. With ``0 <= X <= 1``, as in the theorem,
-it is searched for in factor form.
+or with ``l2 |X|_*`` added the minimum is C with its singular values shrunk. With ``0 <= X <= 1``, as in the theorem, or
+with a risk in which entries have unequal weights, it is searched for in factor form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import Constraint, Ridge, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
-from tribit.model.risks import Risk, pu
+from tribit.model.risks import Risk
+from tribit.paper.systems.frank_wolfe import ObservedEntries
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.lagrangian import row_blocks
 from tribit.solvers.loop import SolverResult, Stopping
@@ -43,12 +44,16 @@ ROUNDING = 1e-12  #: of an entry
 class SquaredUnlabelled:
     """``F(U, V) = squared PU risk at U V' + l2 / 2 (|U|^2 + |V|^2)``, with no dense array.
 
+    With the weights ``plus`` and ``minus`` that an observed entry adds, the risk is
+
+        sum over all entries of x^2  +  sum over observed entries of [plus (x - 1)^2 + minus x^2].
+
     Parameters
     ----------
     observations : Observations
-        The likes.
+        The likes, and the dislikes where the risk tells them from unobserved entries.
     risk : Risk
-        The PU risk, which has ``rho``.
+        One of :data:`tribit.paper.systems.pu_risks.PU_RISKS`.
     l2 : float
         Weight of the ridge penalty.
     """
@@ -59,23 +64,36 @@ class SquaredUnlabelled:
 
     curvature = 2.0  #: of one entry
 
-    @classmethod
-    def of(cls, likes: Observations, rho: Any, l2: float = 0.0) -> SquaredUnlabelled:
-        """Return the objective of likes that are each unobserved with probability ``rho``."""
-        return cls(likes, pu(rho), l2)
-
     @property
     def shape(self) -> tuple[int, int]:
         """The shape of X."""
         return self.observations.shape
 
     @cached_property
-    def target(self) -> csr_array:
-        """The sparse matrix C."""
+    def _weights(self) -> tuple[Array, Array]:
         seen = self.observations
-        # The weights of (x - 1)^2 and x^2 sum to 1, so that both squares are (x - the first weight)^2 and a constant.
-        weights, _ = self.risk.observed_weights(seen.labels, seen.rows, seen.columns)
-        return csr_array((weights, (seen.rows, seen.columns)), shape=seen.shape)
+        return self.risk.observed_weights(seen.labels, seen.rows, seen.columns)
+
+    @cached_property
+    def target(self) -> csr_array:
+        """The sparse matrix of the weights ``plus``: C, where all entries weigh 1."""
+        return self._entries.matrix(self._weights[0])
+
+    @cached_property
+    def surplus(self) -> Array:
+        """What each observed entry weighs above 1, ``plus + minus``."""
+        plus, minus = self._weights
+        return np.asarray(plus + minus)
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether an entry weighs more or less than 1, so that the minimum has no closed form."""
+        return bool(self.surplus.any())
+
+    @cached_property
+    def _entries(self) -> ObservedEntries:
+        seen = self.observations
+        return ObservedEntries(seen.rows, seen.columns, seen.shape)
 
     @cached_property
     def size(self) -> float:
@@ -84,18 +102,33 @@ class SquaredUnlabelled:
 
     def value(self, factors: Factors) -> float:
         """Return F: the sum of all squares is ``tr(U'U V'V)``."""
+        return self._value(factors, self._seen(factors))
+
+    def _value(self, factors: Factors, seen: Array | None) -> float:
+        """Return F, given the observed entries of X where their weights are unequal."""
         U, V = factors.row_factors, factors.column_factors
         products = self.target @ V
         squares = float(np.vdot(U.T @ U, V.T @ V))
         ridge = Ridge(self.l2).value(U, V)
-        return squares - 2.0 * float(np.vdot(U, products)) + self.size + ridge
+        value = squares - 2.0 * float(np.vdot(U, products)) + self.size + ridge
+        return value if seen is None else value + float(np.sum(self.surplus * seen**2))
+
+    def _seen(self, factors: Factors) -> Array | None:
+        """Return the observed entries of X, None where all entries weigh alike."""
+        if not self.uneven:
+            return None
+        return self._entries.of_product(factors.row_factors, factors.column_factors)
 
     def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:  # noqa: ARG002
         """Return F and its gradient, laid out as the factors are."""
         U, V = factors.row_factors, factors.column_factors
         in_U = 2.0 * (U @ (V.T @ V) - self.target @ V) + self.l2 * U
         in_V = 2.0 * (V @ (U.T @ U) - self.target.T @ U) + self.l2 * V
-        return self.value(factors), Factors.of(in_U, in_V)
+        seen = self._seen(factors)
+        if seen is not None:
+            slopes = self._entries.matrix(2.0 * self.surplus * seen)
+            in_U, in_V = in_U + slopes @ V, in_V + slopes.T @ U
+        return self._value(factors, seen), Factors.of(in_U, in_V)
 
     def noise_ridge(self) -> float:
         """Return twice the largest singular value of noise with the variance of C's entries."""
@@ -108,9 +141,17 @@ class SquaredUnlabelled:
 def closed_form(
     objective: SquaredUnlabelled, rank: int, radius: float, draws: np.random.Generator
 ) -> Factors:
-    """Return ``argmin F`` over a rank and ``|X|_* <= radius``: the leading singular values of C, shrunk."""
+    """Return ``argmin F`` over a rank and ``|X|_* <= radius``: the leading singular values of C, shrunk.
+
+    Where observed entries weigh more or less than others it is where a search begins, from C over their weights.
+    """
+    target = objective.target
+    if objective.uneven:
+        weights = 1.0 + objective.surplus
+        data = np.divide(target.data, weights, out=np.zeros_like(weights), where=weights != 0.0)
+        target = csr_array((data, target.indices, target.indptr), shape=target.shape)
     with single_threaded_blas():
-        left, values, right = _leading_triplets(objective.target, rank, draws)
+        left, values, right = _leading_triplets(target, rank, draws)
     shrunk = _shrink(values, 0.5 * objective.l2, radius)
     root = np.zeros(rank)
     root[: shrunk.size] = np.sqrt(shrunk)
@@ -125,18 +166,19 @@ def inside_box(factors: Factors) -> bool:
     return all(np.min(X) >= BOX[0] - ROUNDING and np.max(X) <= BOX[1] + ROUNDING for X in tiles)
 
 
-def in_the_box(
+def search_factors(
     objective: SquaredUnlabelled,
     start: Factors,
     radius: float,
     stopping: Stopping,
     draws: np.random.Generator,
+    box: tuple[float, float] = BOX,
 ) -> SolverResult:
-    """Return ``argmin F`` over ``0 <= X <= 1`` and ``|X|_* <= radius``, from the minimum without the box."""
+    """Return ``argmin F`` over ``|X|_* <= radius`` with every entry in a box, from :func:`closed_form`."""
     ball: Constraint = TraceNorm(radius) if np.isfinite(radius) else Unconstrained()
-    solver = AugmentedLagrangian(objective.curvature, BOX)
+    solver = AugmentedLagrangian(objective.curvature, box)
     U, V = start.row_factors, start.column_factors
-    # The box asks for more columns than the minimum without it has, and a column that is 0 stays 0.
+    # The minimum may have more columns than the start, and a column that is 0 stays 0.
     size = NOISE * np.sqrt(float(np.mean(np.abs(U), axis=0).max() * np.abs(V).mean(axis=0).max()))
     noisy = [
         np.where(start.row_factors.any(axis=0), side, size * draws.standard_normal(side.shape))

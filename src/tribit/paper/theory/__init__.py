@@ -6,6 +6,7 @@ scales, not how large it is. The statements follow the section on existing metho
 (2018), *Binary matrix completion using unobserved entries*; where its print has a slip, the docstring says so.
 """
 
+from tribit.paper.theory.bias import limiting_probability, mean_weights
 from tribit.paper.theory.bound import Bound
 from tribit.paper.theory.constants import (
     LinkConstants,
@@ -27,6 +28,7 @@ from tribit.paper.theory.max_norm import (
 )
 from tribit.paper.theory.norms import nuclear_norm, relative_error, weighted_frobenius
 from tribit.paper.theory.one_bit import cai_zhou_one_bit_bound, davenport_bound, hsieh_bound
+from tribit.paper.theory.signs import sign_twin
 
 __all__ = [
     "GAUSSIAN_TAIL",
@@ -39,13 +41,16 @@ __all__ = [
     "closed_form_constants",
     "davenport_bound",
     "hsieh_bound",
+    "limiting_probability",
     "link_constants",
     "max_norm",
     "max_norm_bound",
     "max_norm_interval",
+    "mean_weights",
     "nuclear_norm",
     "numeric_constants",
     "probit_upper_bounds",
     "relative_error",
+    "sign_twin",
     "weighted_frobenius",
 ]

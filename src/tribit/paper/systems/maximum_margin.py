@@ -1,0 +1,168 @@
+"""Maximum-margin matrix factorisation: signs on the right side of a margin, with the least trace norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends.objective import Objective
+from tribit.checks import check_field, check_not_negative, check_positive
+from tribit.data.observations import as_observations
+from tribit.factor_model import FactorModel
+from tribit.model.links import Label, Link, Logistic
+from tribit.model.risks import pn
+from tribit.paper.systems.squared import check_columns, set_result
+from tribit.randomness import generator
+from tribit.solvers.lbfgs import LBFGS
+from tribit.solvers.loop import Stopping
+from tribit.solvers.start import spectral_start
+
+Array = NDArray[np.floating[Any]]
+
+#: The probability of a like, from the margin: the odds are ``exp(h(-x) - h(x))``, which is ``exp(2 x)`` where
+#: ``|x| <= 1`` and the hinge is not rounded.
+MARGIN = Logistic(2.0)
+
+
+@dataclass(frozen=True)
+class Hinge(Link):
+    """``l(x, y) = max(0, 1 - y x)`` with its kink rounded over ``1 - smoothing <= y x <= 1``.
+
+    There it is ``(1 - y x)^2 / (2 smoothing)``, and for smaller ``y x`` it is ``1 - y x - smoothing / 2``: below the
+    hinge by at most ``smoothing / 2``. It is a loss to minimise and no likelihood; ``f`` is that of :data:`MARGIN`.
+
+    Parameters
+    ----------
+    smoothing : float, default=1.0
+        The width of the rounding.
+    """
+
+    smoothing: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_field(self, "smoothing", check_positive)
+
+    def probability(self, x: Array) -> Array:  # noqa: D102
+        return MARGIN.probability(x)
+
+    def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
+        short = np.maximum(1.0 - y * x, 0.0)
+        inside = np.minimum(short, self.smoothing)
+        return np.asarray(short - inside + inside**2 / (2.0 * self.smoothing))
+
+    def first(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray(-y * np.clip((1.0 - y * x) / self.smoothing, 0.0, 1.0))
+
+    def second(self, x: Array, y: Label) -> Array:  # noqa: D102
+        short = 1.0 - y * x
+        return np.where((short > 0.0) & (short <= self.smoothing), 1.0 / self.smoothing, 0.0)
+
+
+class MaximumMarginFactorization(FactorModel):
+    """Separate likes from dislikes by a margin, with the least sum of singular values.
+
+    Minimises over X of at most the given rank
+
+        sum over observed entries of h(y_ij x_ij)  +  l2 |X|_*
+
+    with the hinge ``h(z) = max(0, 1 - z)``: Srebro, Rennie and Jaakkola (2005), "Maximum-margin matrix factorization".
+    As in Rennie and Srebro (2005), "Fast maximum margin matrix factorization for collaborative prediction", the kink
+    of h is rounded and the trace norm is the least ``(|U|^2 + |V|^2) / 2`` over ``X = U V'``, so that gradients do.
+    There are two kinds of entry and no thresholds to learn between ratings, and there are no intercepts.
+
+    Parameters
+    ----------
+    l2 : float, default=5.0
+        Weight of the trace norm, their ``1 / C``. From the largest singular value of the observed labels up, X is 0.
+    rank : int, default=10
+        Number of columns of U and V. With the smaller side of the matrix they stand for every X, and a minimum that
+        the search finds is as a rule that of the convex problem.
+    smoothing : float, default=1.0
+        The width over which the kink is rounded; 1 is the smooth hinge of Rennie and Srebro. The objective is below
+        that of the hinge by at most ``smoothing / 2`` for each observed entry; small widths are slow.
+    max_iter : int, default=1000
+        Most iterations of L-BFGS.
+    tol : float, default=1e-5
+        Stop when iterations gain at most this share of the loss of ``X = 0``.
+    like_at : float or None, default=None
+        Read a matrix as ratings: from ``like_at`` up a like, below a dislike.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws a small part of the first factors.
+
+    Attributes
+    ----------
+    row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
+        U and V.
+    objective_ : float
+        The loss plus ``l2 / 2 (|U|^2 + |V|^2)`` at the solution.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped.
+    history_ : list of Iteration
+        What was known after each iteration.
+
+    Notes
+    -----
+    The problem is about signs. ``predict_proba`` is ``1 / (1 + exp(-2 x))``, an order by margins; nothing in the
+    objective calibrates it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.systems import MaximumMarginFactorization
+    >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
+    >>> model = MaximumMarginFactorization(l2=0.5, rank=2, random_state=0).fit(A)
+    >>> model.predict([0, 3], [2, 3])
+    array([-1,  1], dtype=int8)
+    """
+
+    def __init__(
+        self,
+        l2: float = 5.0,
+        *,
+        rank: int = 10,
+        smoothing: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.l2 = l2
+        self.rank = rank
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+
+        Returns
+        -------
+        self
+        """
+        observations = as_observations(X, like_at=self.like_at)
+        rank = check_columns("rank", self.rank, min(observations.shape))
+        stopping, draws = Stopping(self.max_iter, self.tol), generator(self.random_state)
+        l2 = check_not_negative("l2", self.l2)
+        objective = Objective(observations, Hinge(self.smoothing), pn(), l2=l2)
+        start = spectral_start(objective, [], rank, 0.0, draws)
+        set_result(self, LBFGS().minimise(objective, [], start, stopping, draws), observations)
+        return self
+
+    def _link(self) -> Link:
+        return MARGIN

@@ -1,0 +1,73 @@
+"""The mean of a risk over labels and masks, and the probability at which it is least: what a risk estimates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tribit.errors import InvalidInputError
+from tribit.model.risks import Floats, Risk
+
+
+def mean_weights(risk: Risk, likely: Any) -> tuple[Floats, Floats]:
+    """Return ``(w_plus, w_minus)`` with the mean risk of an entry, ``w_plus l(x, +1) + w_minus l(x, -1)``.
+
+    An entry is unobserved with probability ``rho``, else a like with probability ``likely``, as in the paper's
+    observations of both signs. A risk is unbiased where the weights are ``likely`` and ``1 - likely``, as PU's, NU's
+    and their mixtures' are; PN's are ``1 - rho`` times as much. With ``p = likely``, the first modification of PU
+    (:func:`tribit.paper.systems.pu_risks.pu_without_dislikes`) has ``p`` and ``rho (1 - p)``, and the second estimator
+    of Hsieh et al. (:func:`~tribit.paper.systems.pu_risks.biased_pu`) ``(1 + rho) p`` and ``1 - (1 - rho) p``.
+
+    Parameters
+    ----------
+    risk : Risk
+        A risk with one ``rho`` for all entries.
+    likely : float or array
+        ``P(like)`` of entries, in [0, 1].
+
+    Returns
+    -------
+    w_plus, w_minus : array
+        Of the shape of ``likely``.
+    """
+    p = np.asarray(likely, dtype=np.float64)
+    if not np.all((p >= 0.0) & (p <= 1.0)):
+        raise InvalidInputError("likely must hold probabilities, each from 0 to 1.")
+    table = risk.table()
+    rho = float(np.asarray(risk.rho))
+    kinds = np.stack([(1.0 - rho) * p, np.full(p.shape, rho), (1.0 - rho) * (1.0 - p)], axis=-1)
+    weights = kinds @ table
+    return weights[..., 0], weights[..., 1]
+
+
+def limiting_probability(risk: Risk, likely: Any) -> Floats:
+    """Return the probability of a like at which the mean risk of an entry is least.
+
+    For a likelihood, and for squared errors of 1 and 0, that is ``w_plus / (w_plus + w_minus)`` with the weights of
+    :func:`mean_weights`. It is ``likely`` itself for every point of the simplex. PU without dislikes tends to
+    ``p / (p + rho (1 - p))``, with the logistic link an entry that is ``log(1 / rho) / scale`` too large. The second
+    estimator of Hsieh et al. tends to ``(1 + rho) p / (1 + 2 rho p)``: above p below 1/2, below p above it, and on the
+    same side of 1/2, so that its signs are right.
+
+    Parameters
+    ----------
+    risk : Risk
+        A risk with one ``rho`` for all entries.
+    likely : float or array
+        ``P(like)`` of entries, in [0, 1].
+
+    Returns
+    -------
+    array
+        Of the shape of ``likely``.
+
+    Examples
+    --------
+    >>> from tribit.model.risks import pu
+    >>> from tribit.paper.systems.pu_risks import biased_pu, pu_without_dislikes
+    >>> [float(limiting_probability(risk(0.5), 0.6).round(3)) for risk in (pu, pu_without_dislikes, biased_pu)]
+    [0.6, 0.75, 0.562]
+    """
+    plus, minus = mean_weights(risk, likely)
+    return np.asarray(plus / (plus + minus))
