@@ -87,7 +87,7 @@ def random_items() -> None:
         "PN chosen the same way": {
             "target": "all",
             "gammas": (1, 0, 0),
-            "mask_features": False,
+            "implicit_features": False,
         },
         "target='observed'": {},
     }

@@ -38,7 +38,7 @@ def older(header, number):
         "alpha",
         "l2",
         "l2_intercept",
-        "mask_features",
-        "l2_mask",
+        "implicit_features",
+        "l2_implicit",
     ):
         header["fitted"][f"{name}_"] = spec[name]

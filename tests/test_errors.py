@@ -29,7 +29,7 @@ def dashed(name, value):
         (parameter("like_at"), "like_at", "--like-at"),
         (parameter("gammas", (0, 1, 0.5)), "gammas=(0, 1, 0.5)", "--gammas 0 1 0.5"),
         (parameter("intercept", False), "intercept=False", "--intercept no"),
-        (parameter("mask_features", True), "mask_features=True", "--mask-features yes"),
+        (parameter("implicit_features", True), "implicit_features=True", "--implicit-features yes"),
         (parameter("radius", None), "radius=None", "--radius none"),
         (parameter("rank", 1), "rank=1", "--rank 1"),
         (parameter("solver", "lbfgs"), "solver='lbfgs'", "--solver lbfgs"),

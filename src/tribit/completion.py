@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data.observations import as_observations
@@ -36,7 +37,7 @@ class BinaryMatrixCompletion(FactorModel):
         g_PN L_PN(X) + g_PU L_PU(X) + g_NU L_NU(X) + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
-    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With mask features U and V are
+    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features U and V are
     themselves sums over the entries observed in a row or column (:mod:`tribit.model.features`).
 
     What is ``"auto"``, by default everything that matters, is chosen on held-out entries (:mod:`tribit.selection`);
@@ -70,10 +71,10 @@ class BinaryMatrixCompletion(FactorModel):
         Weight of the ridge penalty on U and V.
     l2_intercept : float, None or "auto", default="auto"
         Weight of the ridge penalty on row and column intercepts; None for ``l2``.
-    mask_features : bool or "auto", default="auto"
+    implicit_features : bool or "auto", default="auto"
         Whether factors are also sums over the observed entries, of any label. It needs PN alone.
-    l2_mask : float, None or "auto", default="auto"
-        Weight of the ridge penalty on what mask features bring; None for 1.7 ``l2``.
+    l2_implicit : float, None or "auto", default="auto"
+        Weight of the ridge penalty on what implicit features bring; None for 1.7 ``l2``.
     intercept : bool, default=True
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
         g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
@@ -97,7 +98,7 @@ class BinaryMatrixCompletion(FactorModel):
         from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "projected_gradient", or a solver such as ``ProjectedGradient(step=0.01)``. "auto" is "lbfgs"
-        for mask features and for rank 0 without a ball, else "newton".
+        for implicit features and for rank 0 without a ball, else "newton".
     max_iter : int or None, default=None
         Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps, projected_gradient
         2000).
@@ -145,11 +146,11 @@ class BinaryMatrixCompletion(FactorModel):
         Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
     spec_ : ModelSpec
         The model that was fitted, with every value that was chosen.
-    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, mask_features_, l2_mask_
+    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_
         Its values that may have been chosen.
     unknowns_ : Factors or None
-        What was minimised over: the factors and intercepts themselves, or with mask features the parts that they are
-        made of (:class:`tribit.model.features.MaskFeatures`). None in a model with mask features from a file of
+        What was minimised over: the factors and intercepts themselves, or with implicit features the parts that they are
+        made of (:class:`tribit.model.features.ImplicitFeatures`). None in a model with implicit features from a file of
         tribit 0.1.
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.
@@ -172,6 +173,13 @@ class BinaryMatrixCompletion(FactorModel):
     array([-1,  1], dtype=int8)
     """
 
+    mask_features, mask_features_ = (
+        RenamedAttribute("implicit_features"),
+        RenamedAttribute("implicit_features_"),
+    )
+    l2_mask, l2_mask_ = RenamedAttribute("l2_implicit"), RenamedAttribute("l2_implicit_")
+
+    @renamed_keywords(**PARAMETERS)
     def __init__(
         self,
         gammas: Any = AUTO,
@@ -184,8 +192,8 @@ class BinaryMatrixCompletion(FactorModel):
         alpha: Any = None,
         l2: Any = AUTO,
         l2_intercept: Any = AUTO,
-        mask_features: Any = AUTO,
-        l2_mask: Any = AUTO,
+        implicit_features: Any = AUTO,
+        l2_implicit: Any = AUTO,
         intercept: bool = True,
         inverse_power: float = 0.0,
         imputed: FactorModel | None = None,
@@ -213,8 +221,8 @@ class BinaryMatrixCompletion(FactorModel):
         self.alpha = alpha
         self.l2 = l2
         self.l2_intercept = l2_intercept
-        self.mask_features = mask_features
-        self.l2_mask = l2_mask
+        self.implicit_features = implicit_features
+        self.l2_implicit = l2_implicit
         self.intercept = intercept
         self.inverse_power = inverse_power
         self.imputed = imputed
@@ -232,6 +240,11 @@ class BinaryMatrixCompletion(FactorModel):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as scikit-learn's estimators do."""
+        super().set_params(**with_new_names(params, PARAMETERS))
+        return self
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the model.

@@ -217,7 +217,7 @@ def test_the_best_is_the_smallest_score_that_is_allowed():
 FAMILIES = {
     "intercepts": ModelSpec(rank=0),
     "factors": ModelSpec(),
-    "mask features": ModelSpec(mask_features=True),
+    "implicit features": ModelSpec(implicit_features=True),
     "mixture": ModelSpec(gammas=MIXTURE, radius=1.0),
 }
 
@@ -403,7 +403,7 @@ def test_a_fold_has_fewer_entries_and_its_own_rho(monkeypatch, rho):
 
 def test_each_model_has_a_solver_that_can_fit_it():
     assert isinstance(suited(ModelSpec()), Newton)
-    assert isinstance(suited(ModelSpec(mask_features=True)), LBFGS)
+    assert isinstance(suited(ModelSpec(implicit_features=True)), LBFGS)
     assert isinstance(suited(ModelSpec(rank=0)), LBFGS)
     assert isinstance(suited(ModelSpec(rank=0, radius=1.0)), Newton)
     assert isinstance(suited(ModelSpec(rank=0, gammas=MIXTURE)), Newton)
@@ -417,7 +417,7 @@ def end_of(settings, seed=0):
     """Return where a fit of these settings could have ended: anywhere."""
     rng = np.random.default_rng(seed)
     d1, d2 = A.shape
-    sizes = (d1 + d2, d1 + d2) if settings.mask_features else (d1, d2)
+    sizes = (d1 + d2, d1 + d2) if settings.implicit_features else (d1, d2)
     U, V = (rng.standard_normal((size, settings.rank)) for size in sizes)
     return Factors(U, V, 0.7, rng.standard_normal(sizes[0]), rng.standard_normal(sizes[1]))
 
@@ -465,15 +465,15 @@ def test_factors_begin_beside_the_intercepts_of_a_simpler_model():
     np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
 
 
-def test_mask_features_begin_from_plain_factors():
-    settings = ModelSpec(rank=3, mask_features=True)
+def test_implicit_features_begin_from_plain_factors():
+    settings = ModelSpec(rank=3, implicit_features=True)
     problem = problem_of(settings)
     assert isinstance(problem.objective, FeaturedObjective)
     end = end_of(ModelSpec(rank=3))
     start = start_of(problem, settings, {"factors": end})
     np.testing.assert_array_equal(problem.factors(start).row_factors, end.row_factors)
     own = end_of(settings)
-    start = start_of(problem, settings, {"factors": end, "mask features": own})
+    start = start_of(problem, settings, {"factors": end, "implicit features": own})
     np.testing.assert_array_equal(start.row_factors, own.row_factors)
 
 

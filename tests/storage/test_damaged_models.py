@@ -152,8 +152,8 @@ FIELDS = {
             "alpha": [0, [1.0]],
             "l2": [-1.0, None, "1", float("nan"), HUGE],
             "l2_intercept": [-1.0, True],
-            "mask_features": [0, "no", None],
-            "l2_mask": [float("-inf")],
+            "implicit_features": [0, "no", None],
+            "l2_implicit": [float("-inf")],
         }.items()
         for value in values
     },

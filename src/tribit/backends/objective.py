@@ -63,7 +63,7 @@ class Objective:
     """
 
     #: Whether rows share unknowns.
-    mask_features = False
+    implicit_features = False
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Objective:
         dtype: str = "float64",
         n_jobs: int | None = 1,
     ) -> Self:
-        """Return what a model minimises, in the factors of the matrix: mask features are left out."""
+        """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
         return cls(
             observations,
             spec.link,

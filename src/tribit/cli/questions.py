@@ -104,7 +104,7 @@ def recommend(
     only: Annotated[
         list[str] | None, typer.Option("--for", help="A row id; may be repeated [every row].")
     ] = None,
-    finder: Annotated[
+    ranker: Annotated[
         bool, typer.Option(help="Also ask what a row is likely to come to, not only what it likes.")
     ] = True,
     row: RowName = None,
@@ -126,7 +126,7 @@ def recommend(
         n=n,
         avoid_dislikes=avoid_dislikes,
         only=only or None,
-        finder=finder,
+        ranker=ranker,
         row=row,
         column=column,
         value=value,

@@ -76,11 +76,11 @@ class ModelSpec:
     l2_intercept: float | None = field(
         default=None, metadata={**CHOSEN, "help": "Weight of the ridge on intercepts."}
     )
-    mask_features: bool = field(
+    implicit_features: bool = field(
         default=False, metadata={**CHOSEN, "help": "Learn from which entries were observed."}
     )
-    l2_mask: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on mask features."}
+    l2_implicit: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on implicit features."}
     )
     intercept: bool = field(default=True, metadata={"help": "Fit intercepts."})
     inverse_power: float = field(
@@ -108,21 +108,21 @@ class ModelSpec:
         """What kind of model this is, in the order of the search."""
         if self.mixed:
             return "mixture"
-        if self.mask_features:
-            return "mask features"
+        if self.implicit_features:
+            return "implicit features"
         return "factors" if self.rank else "intercepts"
 
     def completed(self) -> Self:
         """Return the model that is fitted: a mixture without a bound has the default radius.
 
-        Refused are a mixture whose norm has no default radius, and mask features with a mixture or a bound.
+        Refused are a mixture whose norm has no default radius, and implicit features with a mixture or a bound.
         """
         bounded = self.radius is not None or self.alpha is not None
-        if self.mask_features and (self.mixed or bounded):
+        if self.implicit_features and (self.mixed or bounded):
             bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
             what = "weight on unobserved entries" if self.mixed else bounds
             raise InvalidInputError(
-                f"{parameter('mask_features', True)} does not go with {what}: the factors of a row then depend on "
+                f"{parameter('implicit_features', True)} does not go with {what}: the factors of a row then depend on "
                 "those of others, and no ball holds them; leave out one of the two."
             )
         if bounded or not self.mixed:
@@ -219,7 +219,7 @@ class ModelSpec:
         named = [name for name in CHOOSABLE if name.startswith("l2")]
         for name in ["radius", "alpha", *named]:
             value = getattr(self, name)
-            used = name != "l2_mask" or self.mask_features
+            used = name != "l2_implicit" or self.implicit_features
             if value is not None and used and not (name == "l2" and not self.rank):
                 words.append(f"{name} {value:.3g}")
         return f"{self.family}: " + ", ".join(words)
@@ -255,11 +255,11 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "link": lambda _, value: as_link(value),
     "gammas": lambda _, value: check_gammas(value),
     "intercept": check_switch,
-    "mask_features": check_switch,
+    "implicit_features": check_switch,
     "rank": _rank,
     "l2": check_not_negative,
     "l2_intercept": _optional(check_not_negative),
-    "l2_mask": _optional(check_not_negative),
+    "l2_implicit": _optional(check_not_negative),
     "radius": _optional(check_positive),
     "alpha": _optional(check_positive),
     "norm": lambda name, value: check_choice(name, value, NORMS),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FAMILIES = {
     "intercepts": ("P", "0.55"),
     "factors": ("o", "tab:blue"),
-    "mask features": ("s", "tab:green"),
+    "implicit features": ("s", "tab:green"),
     "mixture": ("D", "tab:orange"),
 }
 #: How much of the simplex may be shown, from the PN corner down: the least that holds every mixture.

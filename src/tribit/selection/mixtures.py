@@ -21,7 +21,7 @@ SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
 #: Mixtures are tried where the matrix has at most so many entries for each observed one: each pass visits them all.
 MOST_UNOBSERVED = 100.0
-#: Nor are they where mask features, which no mixture has, lower the score by this share.
+#: Nor are they where implicit features, which no mixture has, lower the score by this share.
 OUT_OF_REACH = 0.03
 #: The least and the most that a first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
@@ -42,7 +42,7 @@ class Mixtures(Steps):
             self._corner(best)
             if self._far_ahead(best):
                 return [
-                    "mixtures near PN were not tried, so far ahead are mask features, which they lack"
+                    "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
                 ]
             share = float(np.clip(self._imputed_share(best), *IMPUTED))
             gammas = mixture(share, seen.density, seen.n_likes / seen.n_observed)
@@ -54,8 +54,8 @@ class Mixtures(Steps):
             rank=base.rank or (RANK if "rank" in self.free else 0),
             radius=self.base.radius,
             alpha=self.base.alpha,
-            mask_features=False,
-            l2_mask=self.base.l2_mask,
+            implicit_features=False,
+            l2_implicit=self.base.l2_implicit,
         )
         if best is None:
             settings = self._first_ridges(settings, seen.density)
@@ -94,8 +94,8 @@ class Mixtures(Steps):
             gammas=gammas,
             radius=self.base.radius,
             alpha=self.base.alpha,
-            mask_features=False,
-            l2_mask=self.base.l2_mask,
+            implicit_features=False,
+            l2_implicit=self.base.l2_implicit,
             **ridges,
         )
         if "radius" in self.free:
@@ -105,9 +105,9 @@ class Mixtures(Steps):
             self._refined(self._refined(found, "l2_intercept", 3.0), "radius", 1.5)
 
     def _far_ahead(self, best: Candidate | None) -> bool:
-        """Return whether mask features have gained more than any mixture without them could."""
+        """Return whether implicit features have gained more than any mixture without them could."""
         plain = [c.score for c in self.trials.candidates if c.settings.family == "factors"]
-        if best is None or not best.settings.mask_features or not plain:
+        if best is None or not best.settings.implicit_features or not plain:
             return False
         return best.score < min(plain) * (1.0 - OUT_OF_REACH)
 

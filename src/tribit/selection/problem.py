@@ -6,7 +6,7 @@
 
 PN alone is bounded below whatever X is. A mixture is not: PU rewards an observed like by ``rho / (1 - rho)`` times
 the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and the intercepts
-are kept within it too. Mask features (:mod:`tribit.model.features`) tie rows to one another, which no ball on single
+are kept within it too. Implicit features (:mod:`tribit.model.features`) tie rows to one another, which no ball on single
 rows allows: they go with PN alone.
 """
 
@@ -63,7 +63,7 @@ class Problem:
         return self.objective.plain.risk
 
     def factors(self, unknowns: Factors) -> Factors:
-        """Return the factors of the matrix, which mask features add to the unknowns."""
+        """Return the factors of the matrix, which implicit features add to the unknowns."""
         return self.objective.factors(unknowns)
 
 

@@ -130,15 +130,15 @@ def _keeps(solver: Any, spec: ModelSpec) -> bool:
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
-        free -= {"mask_features", "l2_mask"} if base.mixed else {"radius", "alpha"}
-    if "mask_features" not in free and base.mask_features:
+        free -= {"implicit_features", "l2_implicit"} if base.mixed else {"radius", "alpha"}
+    if "implicit_features" not in free and base.implicit_features:
         free -= {"gammas", "radius", "alpha"}
     if not base.intercept:
         free -= {"l2_intercept"}
-    if "mask_features" not in free and not base.mask_features:
-        free -= {"l2_mask"}
+    if "implicit_features" not in free and not base.implicit_features:
+        free -= {"l2_implicit"}
     if "rank" not in free and not base.rank:
-        free -= {"l2", "mask_features", "l2_mask"}
+        free -= {"l2", "implicit_features", "l2_implicit"}
     return free
 
 
@@ -146,15 +146,15 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     """Take away what the solvers, of the search and the one asked for, or a fixed ball leave no room for."""
     radius = base.link.level(0.99) if base.radius is None else base.radius
     alpha = radius if "alpha" in free else base.alpha
-    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, mask_features=False)
+    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, implicit_features=False)
     asked = suited(mixture) if solver is None else solver
     if not (_keeps(suited(mixture), mixture) and _keeps(asked, mixture)):
         free -= {"gammas", "radius"}
-    featured = ModelSpec(mask_features=True, intercept=base.intercept)
+    featured = ModelSpec(implicit_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.
     able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
     if not able or base.radius is not None or base.alpha is not None:
-        free -= {"mask_features", "l2_mask"}
+        free -= {"implicit_features", "l2_implicit"}
     least = getattr(solver, "least_rank", 0) if base.intercept else 1
     return Freedom(free, least if "rank" in free else 0)
 

@@ -27,7 +27,7 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
     for family in families:
         if (end := ends.get(family)) is None:
             continue
-        if family != "mask features":
+        if family != "implicit features":
             end = problem.objective.unknowns(end)
         end = _awake(end, unit)
         wide = end if end.rank == settings.rank else _widened(end, problem.start)

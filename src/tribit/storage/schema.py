@@ -96,7 +96,7 @@ FITTED = {
     "intercept_": NUMBER,
     "names_": NAMES.or_none(),
 }
-#: What a fit used, in formats without a spec.
+#: Values that a fit used, in formats without a spec and under their names in tribit 0.1.
 CHOSEN = {
     "gammas_": GAMMAS,
     "rank_": COUNT,
@@ -114,7 +114,7 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
-#: What mask features are made of: as many rows as the matrix has rows and columns. None of it is in files of
+#: What implicit features are made of: as many rows as the matrix has rows and columns. None of it is in files of
 #: formats 2 and 3, nor in what is written of a model from such a file.
 PARTS = {
     "row_parts_": Tensor(FLOATS, ("parts", "rank")),
@@ -165,7 +165,7 @@ def check_tensors(
     """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree."""
     history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
     needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
-    if spec.mask_features and PARTS.keys() & described.keys():
+    if spec.implicit_features and PARTS.keys() & described.keys():
         needed |= PARTS
     _check_names(described, needed, {**needed, **IDS})
     sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}

@@ -212,7 +212,7 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     ----------
     model : BinaryMatrixCompletion
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
-        nothing was observed. The one intercept ``b``, and what mask features add to the factors, are taken as known.
+        nothing was observed. The one intercept ``b``, and what implicit features add to the factors, are taken as known.
     X : Observations, sparse matrix or array
         The entries it was fitted on. Matched by id where both have ids.
 

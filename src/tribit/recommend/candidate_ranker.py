@@ -1,4 +1,4 @@
-"""LikeFinder: the rates at which unobserved entries become likes and dislikes."""
+"""CandidateRanker: the rates at which unobserved entries become likes and dislikes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tribit._moved import renamed_classes
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.axis import Positions
@@ -28,7 +29,8 @@ from tribit.recommend.rates import log_linear
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
 
-__all__ = ["LikeFinder"]
+__all__ = ["CandidateRanker"]
+__getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker")
 
 Array = NDArray[np.float64]
 #: Most columns: two tables of columns x columns are kept, 0.8 GB each at this number.
@@ -43,7 +45,7 @@ FLOOR = 0.1
 RIDGE = 1.0
 
 
-class LikeFinder(MatrixEstimator):
+class CandidateRanker(MatrixEstimator):
     """The rates at which unobserved entries become likes and dislikes.
 
     Two regressions of every column on all others, of the likes and of the mask (Steck 2019, "Embarrassingly shallow
@@ -83,8 +85,8 @@ class LikeFinder(MatrixEstimator):
     --------
     >>> import numpy as np
     >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
-    >>> finder = LikeFinder(random_state=0).fit(A)
-    >>> int(finder.recommend(2, 1, exclude_seen=A).columns[0, 0])
+    >>> ranker = CandidateRanker(random_state=0).fit(A)
+    >>> int(ranker.recommend(2, 1, exclude_seen=A).columns[0, 0])
     1
     """
 
@@ -100,7 +102,7 @@ class LikeFinder(MatrixEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the finder.
+        """Fit the ranker.
 
         Parameters
         ----------
@@ -165,7 +167,7 @@ class LikeFinder(MatrixEstimator):
         """Return the ``n`` best columns for each row: the rate of likes less ``avoid_dislikes`` times that of dislikes.
 
         A model of the signs tells likes from dislikes better: see
-        :meth:`tribit.factor_model.FactorModel.recommend`, which takes this finder and the same arguments.
+        :meth:`tribit.factor_model.FactorModel.recommend`, which takes this ranker and the same arguments.
         """
         from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
 
@@ -258,9 +260,9 @@ def _some_rows(shape: tuple[int, int], draws: np.random.Generator) -> Positions:
 def _check(observations: Observations) -> None:
     if observations.shape[1] > COLUMN_LIMIT:
         raise InvalidInputError(
-            f"X has {observations.shape[1]} columns and LikeFinder, which keeps tables of columns x columns, takes "
+            f"X has {observations.shape[1]} columns and CandidateRanker, which keeps tables of columns x columns, takes "
             f"{COLUMN_LIMIT} at most; drop rare columns, or "
-            f"{either('use a model of the likes as finder', 'pass --no-finder')}."
+            f"{either('use a model of the likes as ranker', 'pass --no-ranker')}."
         )
     if not observations.n_likes:
         raise InvalidInputError("X has no like, so there is nothing to learn what is liked from.")
