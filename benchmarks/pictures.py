@@ -94,7 +94,9 @@ def the_lists() -> None:
         for name, x, y in re.findall(r"([A-Za-z ]+) (\.\d+) / (\.\d+)", goal.peers)
     ]
     with page("lists.png", 3.6, 1) as (axis,):
-        axis.plot(dislikes, ndcg, "o-", color=BLUE, label="tribit: CandidateRanker and default model")
+        axis.plot(
+            dislikes, ndcg, "o-", color=BLUE, label="tribit: CandidateRanker and default model"
+        )
         for weight, x, y in zip(WEIGHTS, dislikes, ndcg, strict=True):
             axis.annotate(f"{weight:g}", (x, y), (0, 6), textcoords="offset points", ha="right")
         axis.plot(

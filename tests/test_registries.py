@@ -13,7 +13,7 @@ from tribit.model.constraints import NORMS, Constraint, MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic
-from tribit.selection import settle
+from tribit.selection import resolve
 from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Step, run
@@ -70,7 +70,7 @@ class Descent:
             move = replace(gradient, intercept=0.0)
             parts = move.row_factors, move.column_factors, move.row_intercepts
             decrease = self.step * sum(float(np.vdot(part, part)) for part in parts)
-            after = objective.settle_intercepts(factors.plus(-self.step, move))
+            after = objective.normalise_intercepts(factors.plus(-self.step, move))
             return Step(factors, value, decrease, after)
 
         return run(advance, start, objective.value, stopping, objective.size)
@@ -97,7 +97,7 @@ def no_search(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("the refusal comes before any search")
 
-    monkeypatch.setattr(settle, "choose", refuse)
+    monkeypatch.setattr(resolve, "choose", refuse)
 
 
 def make(**settings):
@@ -146,7 +146,10 @@ def test_a_search_over_radii_is_made_in_a_new_ball_that_newton_keeps_and_in_no_o
         ),
         ({"radius": 2.0, "solver": "careful"}, r"Descent keeps no \|X\|_max <= radius = 2: leave"),
         ({"solver": "lbfgs", "gammas": MIXTURE, "radius": "auto"}, "keeps no constraint"),
-        ({"solver": "newton", "implicit_features": True, "l2_implicit": "auto"}, "cannot move these"),
+        (
+            {"solver": "newton", "implicit_features": True, "l2_implicit": "auto"},
+            "cannot move these",
+        ),
         ({"solver": AugmentedLagrangian(), "l2": "auto"}, "has no place for intercepts"),
     ],
 )
@@ -166,7 +169,9 @@ def test_a_new_solver_fits_with_and_without_a_search(name, tmp_path):
     assert slow.objective_ == pytest.approx(fast.objective_, rel=1e-2)
     slow.save(tmp_path / "model")
     assert load(tmp_path / "model").solver == name
-    chosen = make(solver=name, implicit_features="auto", l2="auto", gammas="auto", radius="auto").fit(A)
+    chosen = make(
+        solver=name, implicit_features="auto", l2="auto", gammas="auto", radius="auto"
+    ).fit(A)
     families = set(chosen.search_.families())
     # One that declares nothing is given balls, and no rows that share unknowns; the other says that it keeps no ball.
     assert ("implicit features" in families, "mixture" in families) == (

@@ -122,7 +122,9 @@ def with_new_names(given: Mapping[str, Any], names: Mapping[str, str]) -> Any:
     """Return keywords under their new names, with a warning for each old one."""
     for old in (name for name in names if name in given):
         if names[old] in given:
-            raise TypeError(f"{old} is {names[old]} since tribit 0.2; both were given: leave out {old}.")
+            raise TypeError(
+                f"{old} is {names[old]} since tribit 0.2; both were given: leave out {old}."
+            )
         _warn(old, names[old], FutureWarning, stacklevel=4)
     return {names.get(name, name): value for name, value in given.items()}
 

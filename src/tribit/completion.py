@@ -262,8 +262,8 @@ class BinaryMatrixCompletion(FactorModel):
         """
         # Here, not above: whoever loads a model or predicts needs no search.
         from tribit.selection.problem import make_problem  # noqa: PLC0415
-        from tribit.selection.settle import begun, calibrated, settled  # noqa: PLC0415
-        from tribit.selection.trials import suited  # noqa: PLC0415
+        from tribit.selection.resolve import calibrated, resolve, warm_start  # noqa: PLC0415
+        from tribit.selection.trials import default_solver  # noqa: PLC0415
 
         observations = as_observations(X, like_at=self.like_at)
         check_options(self)
@@ -271,8 +271,8 @@ class BinaryMatrixCompletion(FactorModel):
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas():
-            spec, search = settled(self, observations, asked, draws)
-            solver = suited(spec) if asked is None else asked
+            spec, search = resolve(self, observations, asked, draws)
+            solver = default_solver(spec) if asked is None else asked
             problem = make_problem(
                 observations, spec, dtype=self.dtype, n_jobs=self.n_jobs, generator=draws
             )
@@ -283,7 +283,7 @@ class BinaryMatrixCompletion(FactorModel):
                 stopping = Stopping(
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
-                start = begun(problem, spec, search)
+                start = warm_start(problem, spec, search)
                 result = solver.minimise(
                     problem.objective, problem.constraints, start, stopping, draws
                 )

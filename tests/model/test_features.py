@@ -292,7 +292,7 @@ def test_float64_is_the_same_objective_and_float32_is_near_it():
 
 def test_parts_are_left_as_they_are_between_steps():
     parts = random_parts()
-    assert featured().settle_intercepts(parts) is parts
+    assert featured().normalise_intercepts(parts) is parts
 
 
 # In the estimator

@@ -315,7 +315,9 @@ def test_ids_on_one_side_only_are_refused():
 
 
 def test_a_ranker_must_be_a_fitted_model_that_knows_every_row_and_column():
-    with pytest.raises(InvalidTypeError, match="ranker is of type str; pass a fitted CandidateRanker"):
+    with pytest.raises(
+        InvalidTypeError, match="ranker is of type str; pass a fitted CandidateRanker"
+    ):
         fitted().recommend([0], ranker="popular")
     with pytest.raises(NotFittedError):
         fitted().recommend([0], ranker=BinaryMatrixCompletion())

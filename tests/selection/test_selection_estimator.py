@@ -28,7 +28,7 @@ from tribit.model.calibrators import Isotonic, Platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
-from tribit.selection import settle, trials
+from tribit.selection import resolve, trials
 from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
 from tribit.solvers.loop import INTERRUPTED
@@ -183,7 +183,9 @@ def test_without_intercepts_factors_are_chosen():
     assert "intercepts" not in model.search_.families()
 
 
-@pytest.mark.parametrize("parameters", [{"rank": 0}, {"gammas": MIXTURE}, {"implicit_features": True}])
+@pytest.mark.parametrize(
+    "parameters", [{"rank": 0}, {"gammas": MIXTURE}, {"implicit_features": True}]
+)
 def test_what_nobody_reads_is_no_reason_for_a_search(parameters):
     # l2 and implicit features of rank 0, implicit features of a mixture, l2_implicit, radius and gammas of implicit features.
     rest = {"l2_intercept": 1.0}
@@ -316,13 +318,13 @@ def test_the_keyboard_during_a_search_keeps_the_best_so_far(monkeypatch):
             result = super().minimise(*arguments)
             return replace(result, stop_reason=INTERRUPTED) if calls > 3 else result
 
-    original = trials.suited
+    original = trials.default_solver
 
-    def suited(settings):
+    def default_solver(settings):
         solver = original(settings)
         return Interrupted() if isinstance(solver, Newton) else solver
 
-    monkeypatch.setattr(trials, "suited", suited)
+    monkeypatch.setattr(trials, "default_solver", default_solver)
     model = make().fit(A)
     assert model.search_.stop_reason == INTERRUPTED
     assert model.stop_reason_ == INTERRUPTED
@@ -643,15 +645,15 @@ def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
         labels[:rare] = -1
         search = replace(model.search_, held_out=(x, labels, np.ones(520)))
         if made:
-            assert settle.calibrated(make(calibration="platt"), search) is not None
+            assert resolve.calibrated(make(calibration="platt"), search) is not None
             continue
-        assert settle.calibrated(make(), search) is None
+        assert resolve.calibrated(make(), search) is None
         with pytest.warns(TribitWarning, match="was left out, as too little was held out for it"):
-            assert settle.calibrated(make(calibration="platt"), search) is None
+            assert resolve.calibrated(make(calibration="platt"), search) is None
 
 
 def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
-    monkeypatch.setattr(settle.time, "perf_counter", lambda: 12.0)
-    assert settle._left(5.0, began=10.0) == 3.0
-    assert 0.0 < settle._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
-    assert settle._left(None, began=1.0) is None
+    monkeypatch.setattr(resolve.time, "perf_counter", lambda: 12.0)
+    assert resolve._left(5.0, began=10.0) == 3.0
+    assert 0.0 < resolve._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
+    assert resolve._left(None, began=1.0) is None

@@ -527,7 +527,15 @@ def test_the_table_has_a_row_for_each_candidate(search):
     for row, candidate in zip(table, search.candidates, strict=True):
         settings = candidate.settings
         assert (row["g_pn"], row["g_pu"], row["g_nu"]) == settings.gammas
-        for name in ("rank", "radius", "alpha", "l2", "l2_intercept", "implicit_features", "l2_implicit"):
+        for name in (
+            "rank",
+            "radius",
+            "alpha",
+            "l2",
+            "l2_intercept",
+            "implicit_features",
+            "l2_implicit",
+        ):
             assert row[name] == getattr(settings, name)
         assert row["family"] == settings.family
         assert row["score"] == candidate.score

@@ -545,7 +545,13 @@ def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):
 # What was minimised over
 
 
-FEATURED = {"implicit_features": True, "rank": 2, "l2": 1.0, "l2_implicit": 2.0, "gammas": (1, 0, 0)}
+FEATURED = {
+    "implicit_features": True,
+    "rank": 2,
+    "l2": 1.0,
+    "l2_implicit": 2.0,
+    "gammas": (1, 0, 0),
+}
 
 
 def featured():

@@ -44,7 +44,9 @@ class FeaturedObjective:
     #: Whether rows share unknowns.
     implicit_features = True
 
-    def __init__(self, objective: Objective, features: ImplicitFeatures, l2_implicit: float) -> None:
+    def __init__(
+        self, objective: Objective, features: ImplicitFeatures, l2_implicit: float
+    ) -> None:
         self.objective, self.features = objective, features
         self.ridge = Ridge(l2_implicit)
         self.size, self.shape = objective.size, objective.shape
@@ -78,7 +80,7 @@ class FeaturedObjective:
         total = self.features.pull_back(gradient).plus(1.0, self._weighted(parts))
         return risk + self._penalty(parts), total
 
-    def settle_intercepts(self, parts: Factors) -> Factors:
+    def normalise_intercepts(self, parts: Factors) -> Factors:
         """Return the parts as they are: their intercepts have no mean that could move without changing X."""
         return parts
 

@@ -148,7 +148,7 @@ class Objective:
             seen.n_likes * like + seen.n_dislikes * dislike
         )
 
-    def settle_intercepts(self, factors: Factors) -> Factors:
+    def normalise_intercepts(self, factors: Factors) -> Factors:
         """Bring intercepts where they belong after a move: inside their bound, or centred on 0."""
         if not self.intercept:
             return factors

@@ -72,11 +72,11 @@ def tell(kind: str, message: str) -> None:
         typer.echo(f"{kind}: {printable(message)}", err=True)
 
 
-def spoken(told: BaseException | str, command: Any) -> str:
+def as_typed(shown: BaseException | str, command: Any) -> str:
     """Return an error, a warning or a message with the parameters that it mentions as options of a command."""
-    message = told.args[0] if isinstance(told, BaseException) and told.args else told
+    message = shown.args[0] if isinstance(shown, BaseException) and shown.args else shown
     if not isinstance(message, Message):
-        return str(told)
+        return str(shown)
     options = {each.name: each for each in command.get_params(typer.Context(command))}
 
     def written(name: str, value: str) -> str | None:
@@ -87,7 +87,7 @@ def spoken(told: BaseException | str, command: Any) -> str:
             return next(iter(option.secondary_opts if value == "no" else option.opts), None)
         return f"{option.opts[0]} {value}".rstrip()
 
-    return message.told(written)
+    return message.for_command_line(written)
 
 
 def ended_by(error: BaseException, command: Any) -> int:
@@ -96,7 +96,7 @@ def ended_by(error: BaseException, command: Any) -> int:
         tell("Interrupted", str(error))
         return INTERRUPTED
     if isinstance(error, TribitError):
-        message = spoken(error, command)
+        message = as_typed(error, command)
     elif isinstance(error, UsageError):
         message = _usage(error)
     elif isinstance(error, MemoryError):

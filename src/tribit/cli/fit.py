@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
-from tribit.cli.endings import StoppedError, keyboard_interrupts, spoken
+from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
 from tribit.cli.model_options import FitCommand
 from tribit.cli.values import number_or_word
 from tribit.quoting import quoted
@@ -125,7 +125,7 @@ def _chosen(model: Any, command: Any) -> dict[str, str]:
 
     if model.search_ is None:
         return {}
-    ended = spoken(model.search_.stop_reason, command)
+    ended = as_typed(model.search_.stop_reason, command)
     if model.search_.best is None:
         return {"chosen": f"nothing: {ended}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())

@@ -47,7 +47,7 @@ def choose(
     n_candidates: int | None,
     max_time: float | None,
     draws: np.random.Generator,
-    told: Callable[[Candidate], Any] | None = None,
+    callback: Callable[[Candidate], Any] | None = None,
 ) -> Search:
     """Choose the free settings; those of ``base`` are kept otherwise."""
     began = time.perf_counter()
@@ -62,7 +62,7 @@ def choose(
         scoring=scoring,
         most=n_candidates,
         deadline=deadline,
-        told=told,
+        callback=callback,
         eligible=lambda settings: freedom.allows(settings, base),
     )
     stages = Stages(trials, base, freedom.names)

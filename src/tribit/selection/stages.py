@@ -165,7 +165,9 @@ class Stages(Steps):
 
     def _with_mask(self, settings: ModelSpec, factors: float, features: float) -> ModelSpec:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)
-        l2_implicit = settings.l2 * features if "l2_implicit" in self.free else self.base.l2_implicit
+        l2_implicit = (
+            settings.l2 * features if "l2_implicit" in self.free else self.base.l2_implicit
+        )
         return replace(settings, implicit_features=True, l2=l2, l2_implicit=l2_implicit)
 
     def _largest_ridge(self, settings: ModelSpec) -> float:

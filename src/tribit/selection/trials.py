@@ -105,9 +105,9 @@ class Trials:
         most: int | None,
         deadline: float | None,
         eligible: Callable[[ModelSpec], bool] = lambda _: True,
-        told: Callable[[Candidate], Any] | None = None,
+        callback: Callable[[Candidate], Any] | None = None,
     ) -> None:
-        self.folds, self.options, self.told = folds, options, told
+        self.folds, self.options, self.callback = folds, options, callback
         self.eligible = eligible
         self.scoring, self.most, self.deadline = scoring, most, deadline
         self.candidates: list[Candidate] = []
@@ -198,8 +198,8 @@ class Trials:
             np.concatenate([fold.held_out.labels for fold in self.folds]),
             np.concatenate([fold.weights for fold in self.folds]),
         )
-        if self.told is not None:
-            self.told(candidate)
+        if self.callback is not None:
+            self.callback(candidate)
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
@@ -248,7 +248,7 @@ def fit_from(
     problem = _problem(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
-    result = suited(settings).minimise(
+    result = default_solver(settings).minimise(
         problem.objective, problem.constraints, start, stopping, draws
     )
     ends[settings.family] = result.factors
@@ -263,7 +263,7 @@ def _problem(
     )
 
 
-def suited(settings: ModelSpec) -> Solver:
+def default_solver(settings: ModelSpec) -> Solver:
     """Return the solver for such a model: Newton's method, or L-BFGS where rows share unknowns or there are none."""
     solvers = (Newton(), LBFGS()) if settings.rank else (LBFGS(), Newton())
     constraints = settings.constraints()

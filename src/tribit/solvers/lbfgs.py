@@ -33,7 +33,7 @@ CURVED = 1e-10
 WINDOW = 10
 
 
-class Smooth(Protocol):
+class Preconditioned(Protocol):
     """A function of factors, such as :class:`tribit.backends.objective.Objective`."""
 
     size: float
@@ -97,7 +97,7 @@ class LBFGS:
 class _Memory:
     """The last steps, what they did to the gradient, and the step they suggest."""
 
-    def __init__(self, objective: Smooth, start: Factors, room: int) -> None:
+    def __init__(self, objective: Preconditioned, start: Factors, room: int) -> None:
         self.objective = objective
         self.inverse = 1.0 / np.maximum(_flat(objective.scales(start)), 1e-12)
         self.pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=room)

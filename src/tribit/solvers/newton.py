@@ -105,7 +105,7 @@ class Newton:
                 origin, moved, gain, value = first_half(factors)
             else:
                 further = _beyond(factors, before, reach, norm)
-                origin, moved, gain, value = first_half(objective.settle_intercepts(further))
+                origin, moved, gain, value = first_half(objective.normalise_intercepts(further))
                 if value <= lowest:
                     reach = min(reach * REACH_GROWTH, REACH_LIMIT)
                 else:
@@ -113,7 +113,9 @@ class Newton:
                     origin, moved, gain, value = first_half(factors)
             before, lowest = factors, value
             flipped, more, _ = move(columns, moved.transposed, value=False)
-            return Step(origin, value, gain + more, objective.settle_intercepts(flipped.transposed))
+            return Step(
+                origin, value, gain + more, objective.normalise_intercepts(flipped.transposed)
+            )
 
         with single_threaded_blas():
             return run(sweep, start, objective.value, stopping, objective.size)

@@ -170,7 +170,7 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
     U, V = factors.row_factors, factors.column_factors
     for constraint in constraints:
         U, V = constraint.project_knowing(U, V, objective.backend.largest)
-    return objective.settle_intercepts(replace(factors, row_factors=U, column_factors=V))
+    return objective.normalise_intercepts(replace(factors, row_factors=U, column_factors=V))
 
 
 def _squared_distance(a: Factors, b: Factors) -> float:

@@ -54,7 +54,7 @@ KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not 
 #: Parameters that are whole numbers; all other numbers are floats.
 COUNTS = ("rank", "max_iter", "n_candidates")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
-#: What damage looks like before it is told in one sentence.
+#: Errors of a damaged file, each of which becomes one sentence.
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 #: Characters of a reason that an error tells.
 LONGEST_REASON = 300
@@ -310,8 +310,8 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 def _reason(error: BaseException) -> str:
     """Return what is wrong on one line, and not all of what is very long."""
-    told = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
-    line = " ".join(told.rstrip(".").split())
+    text = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
+    line = " ".join(text.rstrip(".").split())
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 

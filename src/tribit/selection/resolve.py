@@ -24,14 +24,14 @@ from tribit.selection.problem import Problem
 from tribit.selection.record import Search
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
-from tribit.selection.trials import ENOUGH_RARE, Options, suited
+from tribit.selection.trials import ENOUGH_RARE, Options, default_solver
 from tribit.solvers.refusals import check_kept, refusal_of
 
-#: What is not chosen, and not told either.
+#: What is not chosen, and not reported either.
 DEFAULTS = ModelSpec()
 
 
-def settled(
+def resolve(
     estimator: Any, observations: Observations, solver: Any, draws: np.random.Generator
 ) -> tuple[ModelSpec, Search | None]:
     """Return the settings of a fit, and the search for those that were "auto" (None where none was).
@@ -64,7 +64,7 @@ def settled(
         base = replace(base, radius=base.alpha)
         free -= {"radius"}
     whole = base.completed()
-    check_kept(suited(whole) if solver is None else solver, whole, whole.constraints())
+    check_kept(default_solver(whole) if solver is None else solver, whole, whole.constraints())
     free = _that_matter(base, free - {"rho"})
     if estimator.imputed is not None and (free or calibrates(estimator)):
         left = [name for name in CHOOSABLE if name in free] or ["calibration=None"]
@@ -75,7 +75,7 @@ def settled(
     if not free and not calibrates(estimator):
         return base, None
     options = options_of(estimator)
-    if not _keeps(suited(whole), whole):
+    if not _keeps(default_solver(whole), whole):
         sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
         search = Search(
             (),
@@ -93,7 +93,7 @@ def settled(
     if isinstance(base.rho, str):
         base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
     weights = _weights(base.rho, observations) if estimator.target == "all" else None
-    with candidates_bar(shown=bool(estimator.verbose)) as told:
+    with candidates_bar(shown=bool(estimator.verbose)) as callback:
         search = choose(
             observations,
             base,
@@ -105,7 +105,7 @@ def settled(
             n_candidates=estimator.n_candidates,
             max_time=_left(estimator.max_time, began),
             draws=draws,
-            told=told,
+            callback=callback,
         )
     return (base if search.best is None else search.best.settings), search
 
@@ -146,9 +146,11 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     """Take away what the solvers, of the search and the one asked for, or a fixed ball leave no room for."""
     radius = base.link.level(0.99) if base.radius is None else base.radius
     alpha = radius if "alpha" in free else base.alpha
-    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, implicit_features=False)
-    asked = suited(mixture) if solver is None else solver
-    if not (_keeps(suited(mixture), mixture) and _keeps(asked, mixture)):
+    mixture = replace(
+        base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, implicit_features=False
+    )
+    asked = default_solver(mixture) if solver is None else solver
+    if not (_keeps(default_solver(mixture), mixture) and _keeps(asked, mixture)):
         free -= {"gammas", "radius"}
     featured = ModelSpec(implicit_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.
@@ -211,7 +213,7 @@ def _one_sided(labels: NDArray[np.int8]) -> bool:
     return min(likes, labels.size - likes) < ENOUGH_RARE
 
 
-def begun(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
+def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
     """Return where the last fit begins: where the search ended with such a model, else the problem's own start."""
     if search is None or not search.ends:
         return problem.start
