@@ -37,11 +37,11 @@ class BinaryMatrixCompletion(FactorModel):
         g_PN L_PN(X) + g_PU L_PU(X) + g_NU L_NU(X) + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
-    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features U and V are
-    themselves sums over the entries observed in a row or column (:mod:`tribit.model.features`).
+    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features, as in SVD++
+    (Koren 2008), U and V also have sums over the entries observed in a row or column (:mod:`tribit.model.features`).
 
-    What is ``"auto"``, by default everything that matters, is chosen on held-out entries (:mod:`tribit.selection`);
-    ``print(model.search_)`` says what was chosen and why.
+    A parameter that is ``"auto"``, by default each that matters, is chosen on held-out entries
+    (:mod:`tribit.selection`); ``print(model.search_)`` says what was chosen and why.
 
     Parameters
     ----------
@@ -72,9 +72,10 @@ class BinaryMatrixCompletion(FactorModel):
     l2_intercept : float, None or "auto", default="auto"
         Weight of the ridge penalty on row and column intercepts; None for ``l2``.
     implicit_features : bool or "auto", default="auto"
-        Whether factors are also sums over the observed entries, of any label. It needs PN alone.
+        Whether to add implicit-feedback features, as in SVD++ (Koren 2008, "Factorization meets the neighborhood"):
+        factors then have sums over the entries observed in a row or column, of any label. It needs PN alone.
     l2_implicit : float, None or "auto", default="auto"
-        Weight of the ridge penalty on what implicit features bring; None for 1.7 ``l2``.
+        Weight of the ridge penalty on the parts of implicit features; None for 1.7 ``l2``.
     intercept : bool, default=True
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
         g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
@@ -149,9 +150,9 @@ class BinaryMatrixCompletion(FactorModel):
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_
         Its values that may have been chosen.
     unknowns_ : Factors or None
-        What was minimised over: the factors and intercepts themselves, or with implicit features the parts that they are
-        made of (:class:`tribit.model.features.ImplicitFeatures`). None in a model with implicit features from a file of
-        tribit 0.1.
+        The unknowns of the minimisation: the factors and intercepts themselves, or with implicit features the parts
+        that they are made of (:class:`tribit.model.features.ImplicitFeatures`). None in a model with implicit features
+        from a file of tribit 0.1.
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.
     rho_ : float or Missingness

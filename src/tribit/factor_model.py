@@ -148,11 +148,11 @@ class FactorModel(MatrixEstimator):
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
-        Without a ranker, by the probability of a like. With a :class:`~tribit.recommend.CandidateRanker`, by the likes less
-        ``avoid_dislikes`` times the dislikes to be expected, ``q (p - avoid_dislikes (1 - p))``: q says how likely the
-        row is to come to a column, and p, on which model and ranker are asked alike, that it will like it there. What
-        is not worth showing by that comes last, by p alone. With another model as ranker, by
-        ``log P_ranker + avoid_dislikes log P(like)``.
+        Without a ranker, by the probability of a like. With a :class:`~tribit.recommend.CandidateRanker`, by the
+        expected likes less ``avoid_dislikes`` times the expected dislikes, ``q (p - avoid_dislikes (1 - p))``: q is the
+        exposure, the rate at which the row will observe the column, and p, in which model and ranker have equal weight,
+        the probability of a like there. Columns of which that is negative come last, by p alone. With another model as
+        ranker, by ``log P_ranker + avoid_dislikes log P(like)``.
 
         Parameters
         ----------
@@ -175,8 +175,8 @@ class FactorModel(MatrixEstimator):
         Returns
         -------
         Recommendations
-            Rows, columns and scores (as above; log-probabilities where there is no ``CandidateRanker``). Equal ones come in
-            the order of the columns.
+            Rows, columns and scores (as above; log-probabilities where there is no ``CandidateRanker``). Equal ones
+            come in the order of the columns.
         """
         from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
 

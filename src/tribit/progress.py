@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 if TYPE_CHECKING:
     from tribit.solvers.loop import Callback, Iteration
 
-#: The most candidates a search is likely to try: what its bar is full at.
+#: Number of candidates at which the bar of a search is full: few searches try more.
 CANDIDATES = 30
 
 

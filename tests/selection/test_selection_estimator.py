@@ -187,7 +187,8 @@ def test_without_intercepts_factors_are_chosen():
     "parameters", [{"rank": 0}, {"gammas": MIXTURE}, {"implicit_features": True}]
 )
 def test_what_nobody_reads_is_no_reason_for_a_search(parameters):
-    # l2 and implicit features of rank 0, implicit features of a mixture, l2_implicit, radius and gammas of implicit features.
+    # l2 and implicit features of rank 0, implicit features of a mixture; l2_implicit, radius and gammas of implicit
+    # features.
     rest = {"l2_intercept": 1.0}
     if parameters != {"rank": 0}:
         rest |= {"rank": 2, "l2": 2.0}

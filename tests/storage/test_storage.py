@@ -597,6 +597,7 @@ def test_a_file_of_0_1_with_implicit_features_is_read_and_written_without_parts(
     rewrite(path, without_parts)
     again = load(path)
     assert again.unknowns_ is None
+    assert (again.implicit_features, again.l2_implicit_) == (True, 2.0)
     np.testing.assert_array_equal(again.complete(), model.complete())
     again.save(tmp_path / "again")
     assert load(tmp_path / "again").unknowns_ is None

@@ -19,7 +19,7 @@ from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
 
-#: What implicit features bring is shrunk by so many times the ridge of the factors, where no weight is given.
+#: Default ``l2_implicit`` as a multiple of ``l2``: the sums over many entries need more shrinkage than the factors.
 IMPLICIT_SHARE = 1.7
 
 
@@ -38,7 +38,7 @@ class FeaturedObjective:
     features : ImplicitFeatures
         How parts combine.
     l2_implicit : float
-        Weight of the ridge on what the features bring.
+        Weight of the ridge on the parts of the features.
     """
 
     #: Whether rows share unknowns.
@@ -61,7 +61,7 @@ class FeaturedObjective:
         return self.features.combine(unknowns)
 
     def unknowns(self, factors: Factors) -> Factors:
-        """Return parts that give these factors of the matrix: the features count for nothing yet."""
+        """Return parts that combine to these factors of the matrix, with the parts of the features at 0."""
         return self.features.begin(factors)
 
     def in_float64(self) -> FeaturedObjective:

@@ -12,7 +12,7 @@ A *bounded* form knows upper bounds of the curvature: of the dense term, the sam
 correction. They make quadratic models that are nowhere below the risk and that need no pass of their own.
 
 Where a model imputes every entry (:func:`tribit.model.risks.doubly_robust`) the dense term is
-``(pu + nu) [f0 l(x, +1) + (1 - f0) l(x, -1)]``, and ``expected = 2 f0 - 1`` comes with the tile.
+``(pu + nu) [f0 l(x, +1) + (1 - f0) l(x, -1)]``, and the expected label ``expected = 2 f0 - 1`` comes with the tile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Weight: TypeAlias = float | Array
 
 
 class Form(Protocol):
-    """What a backend asks of a link under given weights; see the module's formulae."""
+    """Interface of a link under given weights, as a backend uses it; see the module's formulae."""
 
     scale: float
     unit: float

@@ -149,7 +149,7 @@ class Objective:
         )
 
     def normalise_intercepts(self, factors: Factors) -> Factors:
-        """Bring intercepts where they belong after a move: inside their bound, or centred on 0."""
+        """Return the factors with intercepts clipped to their bound, or centred on 0 where they have none."""
         if not self.intercept:
             return factors
         if np.isfinite(self.intercept_bound):

@@ -56,7 +56,7 @@ class _TiledSide:
         self.shape = shape = layout.shape
         self.tiles, self.offsets = layout.tiles, layout.offsets
         self.cells, self.local_rows = layout.cells, layout.local_rows
-        #: what is imputed to every entry, where the risk has such a thing
+        #: expected labels of every entry, where the risk imputes them
         self.expected_labels: ExpectedLabels | None = None
         order = layout.order
         a, b = weights

@@ -1,4 +1,4 @@
-"""What every command shares: the application, its console, options of tables of entries."""
+"""Parts that every command shares: the application, its console, options of tables of entries."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tribit.errors import Message, TribitError
 from tribit.quoting import printable, quoted
 
 INTERRUPTED = 130  #: the exit code of a command that Ctrl-C ended, as shells have it
-#: What typer raises where the words of a command cannot be used; it exports only some of its kinds.
+#: Base of the errors that typer raises for wrong arguments, of which it exports only some subclasses.
 UsageError = typer.BadParameter.__mro__[1]
 
 
@@ -120,7 +120,7 @@ def _usage(error: BaseException) -> str:
 
 def _refusal(error: OSError) -> str:
     reason = error.strerror or str(error)
-    # An error of a file names it; tribit's own writers have told theirs.
+    # An error of a file names it; tribit's own writers have reported theirs.
     if _is_stuck(sys.stdout) or (error.errno == errno.ENOSPC and error.filename is None):
         return f"Standard output could not be written ({reason}); make room, or send it elsewhere."
     where = "" if error.filename is None else f" ({quoted(error.filename)})"

@@ -15,7 +15,7 @@ from tribit.cli.model_options import FitCommand
 from tribit.cli.values import number_or_word
 from tribit.quoting import quoted
 
-#: What the command keeps to itself; all else is for the library.
+#: Arguments that the command does not pass to the library.
 OWN = ("context", "file", "out", "link_scale", "keep_partial", "quiet")
 
 
@@ -81,7 +81,7 @@ def fit(
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
     from tribit.workflows import fit_file  # noqa: PLC0415
 
-    writable(out)  # told before the fit, not after it
+    writable(out)  # an unwritable path is refused before the fit
     check_different(file, out)
     began = time.perf_counter()
     link: Any = type(as_link(parameters["link"]))

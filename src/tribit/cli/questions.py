@@ -1,4 +1,4 @@
-"""What a fitted model is asked: ``tribit predict``, ``tribit evaluate``, ``tribit recommend``."""
+"""Commands that use a fitted model: ``tribit predict``, ``tribit evaluate``, ``tribit recommend``."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def recommend(
         list[str] | None, typer.Option("--for", help="A row id; may be repeated [every row].")
     ] = None,
     ranker: Annotated[
-        bool, typer.Option(help="Also ask what a row is likely to come to, not only what it likes.")
+        bool, typer.Option(help="Rank by exposure too: which columns a row will observe.")
     ] = True,
     row: RowName = None,
     column: ColumnName = None,

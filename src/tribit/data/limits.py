@@ -18,7 +18,7 @@ LARGEST = 2**32
 #: Times its own size that a file may unpack to. Tables of ratings reach 3 to 10 with gzip, and very repetitive ones 20
 #: to 50; gzip cannot do more than 1,032, which is what files made to fill a memory reach.
 RATIO = 200
-#: What any file may unpack to, because the ratio of a small one says little: the ids of a tiny table may well repeat.
+#: Bytes that any file may unpack to: the ratio of a small file says little, as the ids of a tiny table may well repeat.
 FLOOR = 2**25
 #: Bytes that a line counts for at least where no limit is given: so much its record takes in memory, however short.
 RECORD = 40

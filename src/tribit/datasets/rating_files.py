@@ -62,7 +62,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What to call the file in a message."""
+        """Name of the file in messages."""
         name = printable(self.path.name)
         return name if self.member is None else f"{printable(self.member)} in {name}"
 

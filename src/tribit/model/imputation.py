@@ -1,4 +1,4 @@
-"""What a fitted model says about every entry, for risks that impute it (:func:`tribit.doubly_robust`)."""
+"""Probabilities of a fitted model at every entry, for risks that impute them (:func:`tribit.doubly_robust`)."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class Imputation:
         return np.asarray(self.link.probability(self.factors.at(rows, columns)))
 
     def expected_labels(self, dtype: np.dtype[Any]) -> tuple[ExpectedLabels, ExpectedLabels]:
-        """Return ``2 f0 - 1`` by tiles, for the matrix and for its transpose."""
+        """Return the expected labels ``2 f0 - 1`` by tiles, for the matrix and for its transpose."""
         P, Q = (np.ascontiguousarray(part, dtype=dtype) for part in self.factors.augmented())
         return ExpectedLabels(P, Q, self.link), ExpectedLabels(Q, P, self.link)
 
 
 @dataclass(frozen=True, eq=False)
 class ExpectedLabels:
-    """``2 f0 - 1`` in tiles of one orientation: 1 for a sure like, -1 for a sure dislike."""
+    """Expected labels ``2 f0 - 1`` in tiles of one orientation: 1 for a sure like, -1 for a sure dislike."""
 
     P: Floats
     Q: Floats

@@ -33,10 +33,10 @@ from tribit.model.links import LINKS, Link, Logistic, as_link
 from tribit.model.risks import Missingness, Risk, check_gammas, check_rho
 from tribit.quoting import quoted
 
-#: What stands for a value that is to be chosen from the data.
+#: Value of a parameter that is to be chosen from the data.
 AUTO = "auto"
-#: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
-#: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
+#: Default bound of a mixture, as a probability: neither the low-rank part of an entry nor an intercept may move the
+#: probability of a like beyond it, from even odds. Three to one is cautious; tune it.
 DEFAULT_BOUND_PROBABILITY = 0.75
 #: Marks the fields whose values may be chosen from the data.
 CHOSEN = {"choosable": True}
@@ -55,7 +55,7 @@ class ModelSpec:
         default=(1.0, 0.0, 0.0),
         metadata={**CHOSEN, "help": "Weights of the PN, PU and NU risks, summing to 1 [auto]."},
     )
-    #: Not compared: it is the same for every candidate, and a model of it may hold arrays, which have no one truth.
+    #: Not compared: it is the same for every candidate, and comparing the arrays of a propensity model gives no bool.
     rho: Any = field(
         default=None,
         compare=False,
@@ -77,7 +77,11 @@ class ModelSpec:
         default=None, metadata={**CHOSEN, "help": "Weight of the ridge on intercepts."}
     )
     implicit_features: bool = field(
-        default=False, metadata={**CHOSEN, "help": "Learn from which entries were observed."}
+        default=False,
+        metadata={
+            **CHOSEN,
+            "help": "Learn from which entries were observed (SVD++).",
+        },
     )
     l2_implicit: float | None = field(
         default=None, metadata={**CHOSEN, "help": "Weight of the ridge on implicit features."}
@@ -105,7 +109,7 @@ class ModelSpec:
 
     @property
     def family(self) -> str:
-        """What kind of model this is, in the order of the search."""
+        """Family of the model: intercepts, factors, implicit features or mixture, in the order of the search."""
         if self.mixed:
             return "mixture"
         if self.implicit_features:
@@ -250,7 +254,7 @@ def _rho(_: str, value: Any) -> Any:
     return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
 
 
-#: What each field must be; ``imputed`` is for whoever has the observations.
+#: Check of each field; ``imputed`` is checked together with the observations.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "link": lambda _, value: as_link(value),
     "gammas": lambda _, value: check_gammas(value),

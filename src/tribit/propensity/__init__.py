@@ -48,7 +48,7 @@ __all__ = [
     "row_column",
 ]
 
-#: What ``rho`` may be called.
+#: Names of the propensity models that ``rho`` takes.
 NAMES = ("constant", "row-column", "low-rank")
 
 

@@ -34,7 +34,7 @@ from tribit.randomness import RandomState, fold_numbers, generator
 Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
 
-#: By default so many parts: a model sees four fifths of the mask, at five times the cost.
+#: Default number of parts: each model is fitted on four fifths of the mask, at five times the cost.
 FOLDS = 5
 
 
@@ -61,7 +61,7 @@ class CrossFittedPropensity(MaskModel):
 
     @property
     def name(self) -> str:
-        """What ``rho`` may call it."""
+        """Name of the model, as ``rho`` takes it."""
         return self.models[0].name
 
     @property

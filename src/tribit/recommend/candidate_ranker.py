@@ -35,11 +35,12 @@ __getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker")
 Array = NDArray[np.float64]
 #: Most columns: two tables of columns x columns are kept, 0.8 GB each at this number.
 COLUMN_LIMIT = 10_000
-#: Cells from which l2 and the coefficients are learned; of a larger matrix as many of its rows as make that.
+#: Most cells from which l2 and the coefficients are estimated; of a larger matrix rows are sampled, to bound the time.
 CELLS = 2**26
-#: At least so many unobserved cells stand for all, if there are as many; else as many as there are observed ones.
+#: Least number of unobserved cells that are sampled, if the matrix has as many: enough for five coefficients to three
+#: digits. More are sampled where more are observed.
 AT_RISK = 2**17
-#: A score this share of the average or less is as good as none: the average of a column's scores is its density.
+#: Floor of the scores before their logarithm, as a share of the average, which is the density of the matrix.
 FLOOR = 0.1
 #: Ridge on coefficients of standardised features: it only matters where there are a handful of likes.
 RIDGE = 1.0
@@ -176,7 +177,7 @@ class CandidateRanker(MatrixEstimator):
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """What is known of every cell with the cell itself left out."""
+    """Features of every cell, computed as if the cell itself were unobserved."""
 
     liked: sp.csr_array
     seen: sp.csr_array
@@ -228,7 +229,7 @@ def _coefficients(
     centre, scale = x.mean(axis=0), x.std(axis=0)
     scale[scale < 1e-6] = 1.0  # what is the same everywhere, but for rounding, has no effect
     x = np.column_stack([np.ones(len(x)), (x - centre) / scale])
-    # A full matrix has nothing to find; its rates are shares of all entries, and finite.
+    # A full matrix has no candidates; its rates are shares of all entries, and finite.
     at_risk = x[kind == 0] if n_unobserved else x
     found = []
     for label in (1, -1):
@@ -260,8 +261,8 @@ def _some_rows(shape: tuple[int, int], draws: np.random.Generator) -> Positions:
 def _check(observations: Observations) -> None:
     if observations.shape[1] > COLUMN_LIMIT:
         raise InvalidInputError(
-            f"X has {observations.shape[1]} columns and CandidateRanker, which keeps tables of columns x columns, takes "
-            f"{COLUMN_LIMIT} at most; drop rare columns, or "
+            f"X has {observations.shape[1]} columns and CandidateRanker, which keeps tables of columns x columns, "
+            f"takes {COLUMN_LIMIT} at most; drop rare columns, or "
             f"{either('use a model of the likes as ranker', 'pass --no-ranker')}."
         )
     if not observations.n_likes:

@@ -1,7 +1,7 @@
 """Lists: the columns to show to each row, best first.
 
-:mod:`tribit.recommend.scores` says in which order. Without a ranker it is that of P(like) alone, which knows what a row
-would think of a column and not whether it would ever look at it.
+:mod:`tribit.recommend.scores` says in which order. Without a ranker it is that of P(like) alone, which
+estimates preference and leaves out exposure: whether the row will observe the column.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What orders the columns of a list: a model that judges, a ranker, or both.
+"""Scores that order the columns of a list: those of a model of the labels, of a ranker, or of both.
 
     x_ij                                            a model alone
     log P_ranker(i, j) + w log P(like)_ij           a model and another model as ranker
@@ -9,8 +9,8 @@ where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w
 ``q v`` is the likes less w times the dislikes to be expected, so that the best n are the best list of length n for one
 who gives up w likes to avoid a dislike; w is the multiplier of a bound on dislikes (as in Neyman and Pearson 1933, "On
 the problem of the most efficient tests of statistical hypotheses"). Where v < 0 a column is not worth its place, and by
-q v the ones to fill up the list would be those that nobody comes to: there p alone decides, as it does for all columns
-when w is large.
+q v the columns of least exposure would fill up the list: there p alone decides, as it does for all columns when w is
+large.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tribit.factor_model import FactorModel
 __all__ = ["Ranker", "Score", "check_ready", "is_ranker", "log_likely", "model_score"]
 
 Array = NDArray[np.floating[Any]]
-#: What says how good each column is for some rows: an array of shape (n_rows, n_columns).
+#: Function from rows to the scores of every column: an array of shape (n_rows, n_columns).
 Score: TypeAlias = Callable[[Positions], Array]
 
 
@@ -93,7 +93,7 @@ def model_score(
 
     def score(places: Positions) -> Array:
         found = log_likely(ranker, find(rows[places]))
-        # At 0 the judge has no say, be its log-probability ever so low.
+        # At 0 the model of the labels does not count, however low its log-probability.
         return found + weight * log_likely(model, judge(places)) if weight else found
 
     return score

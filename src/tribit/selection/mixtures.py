@@ -16,16 +16,16 @@ from tribit.selection.record import Candidate
 from tribit.selection.rule import imputed_share, mixture
 from tribit.selection.steps import NEAR, RANK, Steps
 
-#: Probabilities that a ball of the first mixtures lets an entry reach, and of a smaller one should the first be best.
+#: Probabilities that balls let an entry reach: the balls of the first mixtures, and a smaller one if the first is best.
 SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
-#: Mixtures are tried where the matrix has at most so many entries for each observed one: each pass visits them all.
+#: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MOST_UNOBSERVED = 100.0
-#: Nor are they where implicit features, which no mixture has, lower the score by this share.
+#: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 OUT_OF_REACH = 0.03
-#: The least and the most that a first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
+#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
-#: The ridge of intercepts under PU alone, as a multiple of what the number of entries asks for.
+#: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_RIDGE = 4.0
 
 

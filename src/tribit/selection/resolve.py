@@ -1,4 +1,4 @@
-"""From an estimator's parameters, some of them "auto", to the settings of its fit."""
+"""Resolution of "auto": from the parameters of an estimator to the settings of its fit, by a search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tribit.selection.starts import start_of
 from tribit.selection.trials import ENOUGH_RARE, Options, default_solver
 from tribit.solvers.refusals import check_kept, refusal_of
 
-#: What is not chosen, and not reported either.
+#: Values of the parameters that are not chosen from the data.
 DEFAULTS = ModelSpec()
 
 
@@ -214,7 +214,7 @@ def _one_sided(labels: NDArray[np.int8]) -> bool:
 
 
 def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
-    """Return where the last fit begins: where the search ended with such a model, else the problem's own start."""
+    """Return the initial factors of the last fit: a warm start from the search, else the problem's own."""
     if search is None or not search.ends:
         return problem.start
     return start_of(problem, settings, search.ends)

@@ -18,7 +18,7 @@ from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.solvers.loop import INTERRUPTED
 
-#: Fewer entries than this, or than the second number of either label, are not split.
+#: Least number of entries, in all and of each label, for a search: fewer held-out ones could not rank candidates.
 LEAST, LEAST_OF_EACH = 100, 20
 
 

@@ -1,7 +1,7 @@
-"""Trying settings: fits on parts of the observed entries, judged on the rest.
+"""Cross-validation of settings: fits on parts of the observed entries, scored on the held-out rest.
 
-Folds are of entries, not of rows. Within a fold each fit begins where the last of its kind ended: along a path of
-penalties that saves most of the work, and it tells nothing of the entries that were held out.
+Folds are of entries, not of rows. Within a fold each fit has a warm start from the last fit of its family: that saves
+most of the work along a path of penalties, and uses no held-out entry.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from tribit.selection.starts import start_of
 from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
-#: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
-#: held out in turn as it takes to judge on ENOUGH.
+#: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
+#: in turn, the number of parts, and the most folds: more would cost more than the smaller noise is worth.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
-#: So many entries of the rarer label are held out, as far as there are so many.
+#: Least number of held-out entries of the rarer label, where the data has as many: the score says little of a label
+#: with fewer.
 ENOUGH_RARE = 20
-#: A richer family must be ahead by so many standard errors of the difference.
+#: Standard errors of the difference by which a richer family must win: on little data the smallest score is often luck.
 CLEARLY = 0.5
-#: ... and by this share of the score: of two models that are nearly the same the simpler is chosen.
+#: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
 LEAST_GAIN = 5e-4
-#: A difference between candidates shows long before the last digits of their fits.
+#: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 
@@ -49,12 +50,12 @@ class Options:
 
 @dataclass
 class Fold:
-    """Entries to fit on, entries to judge on with their weights, and where the last fit of each kind ended."""
+    """Training entries, held-out entries with their weights, and the last factors of each family for warm starts."""
 
     train: Observations
     held_out: Observations
     weights: Array
-    share: float  #: of the observed entries that are fitted on
+    share: float  #: training entries as a share of the observed ones
     seed: int
     ends: dict[str, Factors] = field(default_factory=dict)
 
@@ -244,7 +245,7 @@ def fit_from(
     max_time: float | None = None,
     interruptible: bool = True,
 ) -> tuple[Factors, SolverResult]:
-    """Fit from where a fit of the same kind, or of a simpler one, ended; keep where this one ends."""
+    """Fit from a warm start of the same family or of a simpler one; keep the result for the next."""
     problem = _problem(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)

@@ -34,7 +34,8 @@ class Solver(Protocol):
 
     A solver may also have a method ``refusal(model, constraints)``, which returns in one sentence why it cannot keep a
     problem, None where it can (:func:`tribit.solvers.refusals.refusal_of`), and ``least_rank``, the least rank that a
-    search may choose for it. One that has neither is given any problem, but for implicit features that nobody asked for.
+    search may choose for it. One that has neither is given any problem, except implicit features that the user did not
+    ask for.
     """
 
     max_iter: int

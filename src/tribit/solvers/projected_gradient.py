@@ -22,13 +22,13 @@ from tribit.solvers.refusals import check_kept, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
 
-#: The rank has grown enough when X changes by less than this share of its norm.
+#: Relative change of X below which the rank stops growing.
 SETTLED = 0.01
-HALVINGS = 120
+HALVINGS = 120  #: most steps of a backtracking line search
 #: A move whose square is below this share of the factors' is rounding.
 STILL = 1e-24
 TINY = 1e-300  #: a curvature of 0 is that of an unknown which nothing depends on
-#: A step is accepted when it gains this share of what the gradient promises.
+#: Armijo constant of the backtracking line search.
 ENOUGH = 0.1
 
 
@@ -103,7 +103,7 @@ class ProjectedGradient:
         def promised(factors: Factors, gradient: Factors) -> float:
             """Return the first-order decrease of a step that is as long in each unknown as its curvature asks for.
 
-            One unknown of large curvature makes every step short; what the others could gain is told by this one.
+            One unknown of large curvature makes every step short; this one measures what the others could gain.
             """
             if not exact:
                 return 0.0

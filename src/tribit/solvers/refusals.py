@@ -36,6 +36,6 @@ def shared_unknowns(name: str, model: Any) -> str | None:
     if not getattr(model, "implicit_features", False):
         return None
     return (
-        f"{parameter('implicit_features', True)} makes rows share unknowns, and the {name} solver cannot move these: use "
-        f"{parameter('solver', 'lbfgs')}."
+        f"{parameter('implicit_features', True)} makes rows share unknowns, and the {name} solver cannot move these: "
+        f"use {parameter('solver', 'lbfgs')}."
     )

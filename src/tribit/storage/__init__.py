@@ -56,7 +56,7 @@ COUNTS = ("rank", "max_iter", "n_candidates")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 #: Errors of a damaged file, each of which becomes one sentence.
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
-#: Characters of a reason that an error tells.
+#: Most characters of a reason in an error message.
 LONGEST_REASON = 300
 Tensors = dict[str, NDArray[Any]]
 

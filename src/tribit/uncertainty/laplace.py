@@ -65,7 +65,7 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What a fitted model says of an entry, and how sure it is; made by :func:`laplace`.
+    """Gaussian approximation of the posterior of a fitted model's entries; made by :func:`laplace`.
 
     Parameters
     ----------
@@ -212,7 +212,8 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     ----------
     model : BinaryMatrixCompletion
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
-        nothing was observed. The one intercept ``b``, and what implicit features add to the factors, are taken as known.
+        nothing was observed. The one intercept ``b``, and the sums that implicit features add to the factors, are taken
+        as known.
     X : Observations, sparse matrix or array
         The entries it was fitted on. Matched by id where both have ids.
 

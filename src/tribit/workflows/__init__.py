@@ -196,7 +196,7 @@ def recommend_file(
         A saved model.
     seen : str or path-like
         A table of observed entries, such as the one the model was fitted on: they are left out of the lists, and tell
-        a :class:`tribit.recommend.CandidateRanker` what rows come to.
+        a :class:`tribit.recommend.CandidateRanker` which entries rows observe.
     out : str or path-like
         The table to write: row id, column id, ``place`` (from 1) and ``score``.
     n : int, default=10
