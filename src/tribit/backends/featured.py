@@ -19,7 +19,7 @@ from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
 
-#: Default ``l2_implicit`` as a multiple of ``l2``: the sums over many entries need more shrinkage than the factors.
+#: Default ``l2_implicit`` as a multiple of ``l2``.
 IMPLICIT_SHARE = 1.7
 
 

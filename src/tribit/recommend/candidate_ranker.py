@@ -1,4 +1,4 @@
-"""CandidateRanker: the rates at which unobserved entries become likes and dislikes."""
+"""Candidate ranking by the rates at which unobserved entries become likes and dislikes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ Array = NDArray[np.float64]
 COLUMN_LIMIT = 10_000
 #: Most cells from which l2 and the coefficients are estimated; of a larger matrix rows are sampled, to bound the time.
 CELLS = 2**26
-#: Least number of unobserved cells that are sampled, if the matrix has as many: enough for five coefficients to three
-#: digits. More are sampled where more are observed.
+#: Least number of unobserved cells that are sampled, if the matrix has as many; more where more entries are observed.
 AT_RISK = 2**17
 #: Floor of the scores before their logarithm, as a share of the average, which is the density of the matrix.
 FLOOR = 0.1
@@ -47,7 +46,7 @@ RIDGE = 1.0
 
 
 class CandidateRanker(MatrixEstimator):
-    """The rates at which unobserved entries become likes and dislikes.
+    """Rates at which unobserved entries become likes and dislikes: exposure and preference together.
 
     Two regressions of every column on all others, of the likes and of the mask (Steck 2019, "Embarrassingly shallow
     autoencoders for sparse data"; see :mod:`tribit.recommend.column_regression`), give each entry two scores as if it
@@ -56,8 +55,8 @@ class CandidateRanker(MatrixEstimator):
         log rate_ij = t_0 + t_1 log s_ij(likes) + t_2 log s_ij(mask) + t_3 log(1 + n_j) + t_4 log(1 + n_i)
 
     once for likes and once for dislikes, is fitted by maximum likelihood: observed likes (or dislikes) are the events
-    and unobserved entries are what was at risk and did not come. Dislikes so count three times, as entries of the mask,
-    as what is not liked, and as events of their own. Nothing is left to set: ``l2`` has the least error on held-out
+    and unobserved entries are the risk set without events. Dislikes so count three times, as entries of the mask, as
+    entries that are not liked, and as events of their own. No parameter has to be tuned: ``l2`` has the least error on held-out
     entries, which the closed form gives for all of them at once.
 
     Parameters

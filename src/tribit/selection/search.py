@@ -18,7 +18,7 @@ from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.solvers.loop import INTERRUPTED
 
-#: Least number of entries, in all and of each label, for a search: fewer held-out ones could not rank candidates.
+#: Least number of entries, in all and of each label, for a search; with fewer none are held out.
 LEAST, LEAST_OF_EACH = 100, 20
 
 

@@ -27,7 +27,7 @@ from tribit.selection.trials import Trials
 INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 #: Ridge weights of factors, as shares of the weight at which they vanish.
 SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
-#: Largest rank that is tried, to bound the time of a search.
+#: Largest rank that is tried.
 MOST_COLUMNS = 80
 #: A column is in use when its singular value is above this share of the largest.
 IN_USE = 0.02

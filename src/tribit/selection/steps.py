@@ -13,7 +13,7 @@ from tribit.selection.trials import Trials
 
 #: Rank of the first factors that are tried.
 RANK = 10
-#: Share of the score that a step must gain for a line search over a setting to go on: less is noise of the folds.
+#: Share of the score that a step must gain for a line search over a setting to go on.
 WORTH = 5e-4
 #: Share of the best score within which a family is refined further.
 NEAR = 0.01

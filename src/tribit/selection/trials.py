@@ -27,7 +27,7 @@ from tribit.solvers import LBFGS, Newton, Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
-#: in turn, the number of parts, and the most folds: more would cost more than the smaller noise is worth.
+#: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
 #: Least number of held-out entries of the rarer label, where the data has as many: the score says little of a label
 #: with fewer.

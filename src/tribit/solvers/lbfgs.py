@@ -29,7 +29,7 @@ ENOUGH = 1e-4
 HALVINGS = 30
 #: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
 CURVED = 1e-10
-#: Iterations whose total gain is compared with ``tol``: the gain of a single one varies widely.
+#: Iterations whose total gain is compared with ``tol``: the gain of a single one says little.
 WINDOW = 10
 
 
