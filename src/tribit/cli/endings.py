@@ -1,4 +1,4 @@
-"""How a command ends that cannot go on: one sentence on standard error, and an exit code."""
+"""Endings of a command that cannot go on: one sentence on standard error, and an exit code."""
 
 from __future__ import annotations
 

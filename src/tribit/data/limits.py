@@ -1,4 +1,4 @@
-"""How much of a file is read: bytes when unpacked, and characters of a line.
+"""Limits of reading: bytes of a file when unpacked, and characters of a line.
 
 A small file can unpack to more than any memory holds. What is read of one is limited by its own size, so that a table
 someone sent can be refused in a sentence; whoever knows the table raises the limit (``max_size``, ``--max-size``).

@@ -45,7 +45,7 @@ class Scale(NamedTuple):
 
 
 class RatingFormat(NamedTuple):
-    """How a file holds its ratings; without a header its columns are user, item, rating, timestamp."""
+    """Format of a file of ratings; without a header its columns are user, item, rating, timestamp."""
 
     file: str
     delimiter: str

@@ -1,4 +1,4 @@
-"""How well observed entries are predicted: their signs, probabilities and order.
+"""Measures of predictions at observed entries: of signs, probabilities and order.
 
 A measure is a function of a curve (a link, or anything else with ``probability`` and ``loss``), the scores ``x``, the
 labels and, optionally, their weights. :data:`METRICS` lists those that :func:`evaluate` and ``tribit evaluate`` report.

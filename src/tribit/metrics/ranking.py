@@ -1,4 +1,4 @@
-"""How good lists are: held-out likes found, and dislikes shown.
+"""Measures of lists: held-out likes found, and dislikes shown.
 
 Each row is shown the ``n`` best of all columns that it has no training entry in. Held-out likes are relevant;
 everything else, the many columns of which nothing is known included, is not. Rows with a held-out like count:

@@ -1,4 +1,4 @@
-"""A mask of low rank, each observed entry judged by a model that did not see it.
+"""Cross-fitted propensities: each observed entry has that of a model that was not fitted on it.
 
     q_ij = K / (K - 1) q^(k)_ij     where (i, j) is observed, in the k-th of K random parts of the observed entries
     q_ij = mean over k of the same  elsewhere

@@ -56,8 +56,8 @@ class CandidateRanker(MatrixEstimator):
 
     once for likes and once for dislikes, is fitted by maximum likelihood: observed likes (or dislikes) are the events
     and unobserved entries are the risk set without events. Dislikes so count three times, as entries of the mask, as
-    entries that are not liked, and as events of their own. No parameter has to be tuned: ``l2`` has the least error on held-out
-    entries, which the closed form gives for all of them at once.
+    entries that are not liked, and as events of their own. No parameter has to be tuned: ``l2`` has the least error on
+    held-out entries, which the closed form gives for all of them at once.
 
     Parameters
     ----------

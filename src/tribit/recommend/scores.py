@@ -80,7 +80,7 @@ def model_score(
     if is_ranker(model):
         if ranker is not None:
             raise InvalidTypeError(
-                "A ranker that recommends takes no second ranker: call recommend of the model that judges."
+                "A ranker that recommends takes no second ranker: call recommend of the model of the labels."
             )
         return _rates_alone(model, weight)
     judge = _entries(model)  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ class Problem:
 
     @property
     def risk(self) -> Risk:
-        """How much each kind of entry counts."""
+        """The risk: weights of each kind of entry."""
         return self.objective.plain.risk
 
     def factors(self, unknowns: Factors) -> Factors:

@@ -42,7 +42,7 @@ TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 @dataclass(frozen=True)
 class Options:
-    """How the arithmetic is done, the same for every candidate."""
+    """Options of the arithmetic, the same for every candidate."""
 
     dtype: str = "float32"
     n_jobs: int | None = None
@@ -162,7 +162,7 @@ class Trials:
         return next((c for c in self.candidates if c.settings == settings), None)
 
     def score(self, settings: ModelSpec) -> Candidate:
-        """Fit the settings on every fold and judge them; what was tried already is not tried again."""
+        """Fit the settings on every fold and score them on its held-out entries, unless they were scored before."""
         if (known := self.known(settings)) is not None:
             return known
         if self.most is not None and len(self.candidates) >= self.most:
@@ -181,7 +181,7 @@ class Trials:
                 interruptible=not interrupted,
             )
             interrupted |= result.stop_reason == INTERRUPTED
-            # The first candidate is judged as it is: there is nothing else to choose.
+            # The first candidate is scored even if cut short: there is nothing else to choose.
             if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
                 raise SearchEndedError(result.stop_reason)
             x = factors.at(fold.held_out.rows, fold.held_out.columns)

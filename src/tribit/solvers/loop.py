@@ -65,7 +65,7 @@ class SolverResult:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop.
+    """Stopping rule of a solver.
 
     A solver stops when both the first-order decrease of an iteration and what further iterations would gain
     (:func:`left_to_gain`) are at most ``tol`` times the size of the objective (the larger of its absolute value now and
@@ -90,7 +90,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Step:
-    """Where an iteration began, the objective there, its first-order decrease, and where it leads."""
+    """An iteration: the factors before it, the objective there, its first-order decrease, and the factors after it."""
 
     origin: Factors
     objective: float

@@ -1,4 +1,4 @@
-"""How sure a fitted model is of an entry: a normal approximation around the row and column solutions.
+"""Laplace approximation of a fitted model: a normal posterior of each entry, around the row and column solutions.
 
 With the columns fixed, row ``i`` has a normal posterior around its solution (Laplace's approximation; MacKay 1992, "A
 practical Bayesian framework for backpropagation networks"), and so has each column with the rows fixed. Taking the two

@@ -1,4 +1,4 @@
-"""From a user's file to an answer: what the command line runs, one function for each command."""
+"""Functions behind the command line, one for each command: from a user's file to an answer."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def recommend_file(
 
 @dataclass(frozen=True)
 class Prediction:
-    """How many pairs were written, and how many were left out because an id is unknown."""
+    """Numbers of pairs that were written, and that were left out because an id is unknown."""
 
     n_pairs: int
     n_skipped: int
@@ -260,7 +260,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Lists:
-    """How many rows have lists, the columns listed, the entries seen, and the records left out."""
+    """Numbers of rows with lists, of columns listed, of entries seen, and of records left out."""
 
     n_rows: int
     n_pairs: int
