@@ -62,8 +62,8 @@ def platt(
 
     Examples
     --------
-    >>> bold = [-4.0, -4.0, -4.0, 4.0, 4.0, 4.0] * 10
-    >>> fitted = platt(bold, [-1, -1, 1, 1, 1, -1] * 10)
+    >>> overconfident = [-4.0, -4.0, -4.0, 4.0, 4.0, 4.0] * 10
+    >>> fitted = platt(overconfident, [-1, -1, 1, 1, 1, -1] * 10)
     >>> round(fitted.slope, 2)
     0.19
     """

@@ -23,7 +23,7 @@ from tribit.solvers.refusals import check_kept, shared_unknowns
 Array = NDArray[np.floating[Any]]
 
 #: Relative change of X below which the rank stops growing.
-SETTLED = 0.01
+RANK_TOLERANCE = 0.01
 HALVINGS = 120  #: most steps of a backtracking line search
 #: A move whose square is below this share of the factors' is rounding.
 STILL = 1e-24
@@ -79,7 +79,7 @@ class ProjectedGradient:
                 extra = min(before.rank, start.rank - before.rank)
                 wider = _project(objective, constraints, _append(before, extra, generator))
                 result = self._descend(objective, constraints, wider, stopping, result.history)
-                if _distance(result.factors, before) <= SETTLED * _norm(before):
+                if _distance(result.factors, before) <= RANK_TOLERANCE * _norm(before):
                     break
             return result
 
