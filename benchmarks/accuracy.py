@@ -3,7 +3,7 @@
 Everything is chosen on training entries by ``BinaryMatrixCompletion()``; test parts are read only to be printed. Splits
 of MovieLens-100k: sort by (user, item), permute with ``numpy.random.default_rng(seed)``; the first 5,000 entries are
 the test part, the next 5,000 the validation part (not used here), the rest is for training. The code and the few
-constants of the search were settled on the splits 10 to 14 and on draws 100 and 101 of experiment 2.
+constants of the search were chosen on the splits 10 to 14 and on draws 100 and 101 of experiment 2.
 """
 
 import time
@@ -87,7 +87,7 @@ def random_items() -> None:
         "PN chosen the same way": {
             "target": "all",
             "gammas": (1, 0, 0),
-            "mask_features": False,
+            "implicit_features": False,
         },
         "target='observed'": {},
     }

@@ -20,7 +20,7 @@ from benchmarks.measure import print_table
 from tribit import BinaryMatrixCompletion, Observations
 from tribit.datasets import movielens100k
 from tribit.metrics.ranking import ranking_report
-from tribit.recommend import LikeFinder
+from tribit.recommend import CandidateRanker
 
 SEEDS = range(5)
 LENGTH = 10
@@ -54,11 +54,11 @@ def measure(seeds: Iterable[int], weights: Sequence[float]) -> tuple[np.ndarray,
         held_out = together(split.validation, split.test)
         began = time.perf_counter()
         judge = BinaryMatrixCompletion(random_state=0, n_jobs=1).fit(split.train)
-        finder = LikeFinder(random_state=0).fit(split.train)
+        ranker = CandidateRanker(random_state=0).fit(split.train)
         spent += time.perf_counter() - began
         reports = [
             ranking_report(
-                judge, split.train, held_out, LENGTH, avoid_dislikes=weight, finder=finder
+                judge, split.train, held_out, LENGTH, avoid_dislikes=weight, ranker=ranker
             )
             for weight in weights
         ]

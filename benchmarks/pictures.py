@@ -63,7 +63,7 @@ def the_mask(found: dict[str, tuple[Search, float]]) -> None:
         left.set_ylabel("likes, %")
         left.set_title("Coat: people look at what they like")
         names = list(found)
-        for shift, family, colour in ((-0.2, "mask features", GREEN), (0.2, "mixture", ORANGE)):
+        for shift, family, colour in ((-0.2, "implicit features", GREEN), (0.2, "mixture", ORANGE)):
             for place, name in enumerate(names):
                 best = found[name][0].families()
                 if family not in best:
@@ -94,7 +94,9 @@ def the_lists() -> None:
         for name, x, y in re.findall(r"([A-Za-z ]+) (\.\d+) / (\.\d+)", goal.peers)
     ]
     with page("lists.png", 3.6, 1) as (axis,):
-        axis.plot(dislikes, ndcg, "o-", color=BLUE, label="tribit: LikeFinder and default model")
+        axis.plot(
+            dislikes, ndcg, "o-", color=BLUE, label="tribit: CandidateRanker and default model"
+        )
         for weight, x, y in zip(WEIGHTS, dislikes, ndcg, strict=True):
             axis.annotate(f"{weight:g}", (x, y), (0, 6), textcoords="offset points", ha="right")
         axis.plot(

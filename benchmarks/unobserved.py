@@ -29,7 +29,7 @@ from tribit.selection import Search
 
 SEED = 0
 FOLDS = 5
-FAMILIES = ("intercepts", "factors", "mask features", "mixture")
+FAMILIES = ("intercepts", "factors", "implicit features", "mixture")
 Mask = Propensity | CrossFittedPropensity
 
 
@@ -158,16 +158,16 @@ def fits(train: Observations) -> dict[str, BinaryMatrixCompletion]:
         return model.fit(train)
 
     pn = (1.0, 0.0, 0.0)
-    plain = fit(pn, mask_features=False)
+    plain = fit(pn, implicit_features=False)
     # The doubly robust risk sums over all cells, 1 / density times as many as PN: so must its ridge.
     ridge = {"l2": plain.l2_ / train.density, "l2_intercept": plain.l2_intercept_ / train.density}
     ways: dict[str, Callable[[], BinaryMatrixCompletion]] = {
         "PN": lambda: plain,
-        "PN, inverse_power=0.5": lambda: fit(pn, mask_features=False, inverse_power=0.5),
-        "PN, inverse_power=1": lambda: fit(pn, mask_features=False, inverse_power=1.0),
-        "mask features": lambda: fit(pn),
-        "mask features, inverse_power=0.5": lambda: fit(pn, inverse_power=0.5),
-        "mask features, inverse_power=1": lambda: fit(pn, inverse_power=1.0),
+        "PN, inverse_power=0.5": lambda: fit(pn, implicit_features=False, inverse_power=0.5),
+        "PN, inverse_power=1": lambda: fit(pn, implicit_features=False, inverse_power=1.0),
+        "implicit features": lambda: fit(pn),
+        "implicit features, inverse_power=0.5": lambda: fit(pn, inverse_power=0.5),
+        "implicit features, inverse_power=1": lambda: fit(pn, inverse_power=1.0),
         "mixture (.99, .007, .003)": lambda: fit((0.99, 0.007, 0.003)),
         "mixture (.9, .07, .03)": lambda: fit((0.9, 0.07, 0.03)),
         "doubly robust, imputed=PN": lambda: fit(

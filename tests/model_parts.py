@@ -27,6 +27,10 @@ def put_together(description, header, tensors):
     return len(text).to_bytes(8, "little") + text + b"".join(tensors[name] for name in description)
 
 
+#: Parameters whose names formats before 5 write in another way.
+OLD_NAMES = {"implicit_features": "mask_features", "l2_implicit": "l2_mask"}
+
+
 def older(header, number):
     """Make a header that of a format before 5, with the values of the spec among what the fit found."""
     spec = header.pop("spec")
@@ -38,7 +42,9 @@ def older(header, number):
         "alpha",
         "l2",
         "l2_intercept",
-        "mask_features",
-        "l2_mask",
+        "implicit_features",
+        "l2_implicit",
     ):
-        header["fitted"][f"{name}_"] = spec[name]
+        header["fitted"][f"{OLD_NAMES.get(name, name)}_"] = spec[name]
+    for name, old in OLD_NAMES.items():
+        header["parameters"][old] = header["parameters"].pop(name)

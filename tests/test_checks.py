@@ -22,7 +22,7 @@ from tribit.model.calibrators import Platt
 from tribit.model.constraints import EntryBound, MaxNorm, Ridge, TraceNorm
 from tribit.paper.systems import SYSTEMS
 from tribit.propensity import low_rank, row_column
-from tribit.recommend import LikeFinder
+from tribit.recommend import CandidateRanker
 from tribit.solvers import ProjectedGradient
 from tribit.solvers.bounded import AugmentedLagrangian
 
@@ -33,7 +33,7 @@ draws = np.random.default_rng(5)
 A = draws.choice([-1, 0, 1], size=(24, 17), p=[0.25, 0.4, 0.35])
 PLAIN = {"gammas": (1.0, 0.0, 0.0), "rank": 2, "l2": 2.0, "l2_intercept": 1.0, "radius": None}
 BALL = {**PLAIN, "gammas": (0.5, 0.25, 0.25), "radius": 1.0}
-MASK = {**PLAIN, "mask_features": True, "l2_mask": 3.0}
+MASK = {**PLAIN, "implicit_features": True, "l2_implicit": 3.0}
 GRADIENT = {**BALL, "intercept": False, "solver": "projected_gradient"}
 
 #: Parameters of the estimator, a whole value of each, and the others it is fitted with.
@@ -47,11 +47,11 @@ PARAMETERS = [
     ("alpha", 1, {**PLAIN, "gammas": (0.5, 0.25, 0.25), "radius": "auto"}),
     ("l2", 1, {**PLAIN, "l2_intercept": 0.5}),
     ("l2", 1, {**MASK, "l2_intercept": 0.5}),
-    ("l2", 1, {**MASK, "l2_mask": None}),
+    ("l2", 1, {**MASK, "l2_implicit": None}),
     ("l2", 1, GRADIENT),
     ("l2_intercept", 2, {**PLAIN, "l2": 0.5}),
     ("l2_intercept", 2, MASK),
-    ("l2_mask", 2, {**MASK, "l2": 0.5, "l2_intercept": 0.25}),
+    ("l2_implicit", 2, {**MASK, "l2": 0.5, "l2_intercept": 0.25}),
     ("inverse_power", 1, {**PLAIN, "rho": "row-column"}),
     ("tol", 1, PLAIN),
     ("max_time", 100, PLAIN),
@@ -109,7 +109,7 @@ def test_the_type_of_a_count_changes_no_bit(name, value, others):
 
 
 def test_every_numeric_parameter_of_the_estimator_is_among_those():
-    numeric = {"gammas", "rho", "rank", "radius", "alpha", "l2", "l2_intercept", "l2_mask"}
+    numeric = {"gammas", "rho", "rank", "radius", "alpha", "l2", "l2_intercept", "l2_implicit"}
     for name, parameter in inspect.signature(BinaryMatrixCompletion).parameters.items():
         if any(kind in str(parameter.annotation) for kind in ("int", "float")):
             numeric.add(name)
@@ -178,8 +178,8 @@ def test_models_of_the_mask_do_not_depend_on_the_type_of_l2(fit, kind, seen):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_the_finder_does_not_depend_on_the_type_of_l2(seen):
-    found = [LikeFinder(l2=l2, random_state=0).fit(seen).log_rates([0, 1]) for l2 in (8.0, 8)]
+def test_the_ranker_does_not_depend_on_the_type_of_l2(seen):
+    found = [CandidateRanker(l2=l2, random_state=0).fit(seen).log_rates([0, 1]) for l2 in (8.0, 8)]
     np.testing.assert_array_equal(found[0], found[1])
 
 

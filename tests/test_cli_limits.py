@@ -14,7 +14,7 @@ from tribit.cli.values import size
 from tribit.workflows import fit_file, predict_file, recommend_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}
-FIXED = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "mask_features": False}
+FIXED = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_nothing_to_write_is_told_and_nothing_is_written(run, model, tmp_path):
         assert_refused(run("evaluate", model, table, "--skip-unknown"), match)
     everything = ["=1+1", *(f"i{item}" for item in range(5))]
     table.write_text("user,item,rating\n" + "".join(f"u0,{item},5\n" for item in everything))
-    only = ["--for", "u0", "--no-finder"]
+    only = ["--for", "u0", "--no-ranker"]
     assert_refused(run("recommend", model, table, "-o", out, *only), "have seen every column")
     assert not out.exists()
 

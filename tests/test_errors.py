@@ -29,7 +29,7 @@ def dashed(name, value):
         (parameter("like_at"), "like_at", "--like-at"),
         (parameter("gammas", (0, 1, 0.5)), "gammas=(0, 1, 0.5)", "--gammas 0 1 0.5"),
         (parameter("intercept", False), "intercept=False", "--intercept no"),
-        (parameter("mask_features", True), "mask_features=True", "--mask-features yes"),
+        (parameter("implicit_features", True), "implicit_features=True", "--implicit-features yes"),
         (parameter("radius", None), "radius=None", "--radius none"),
         (parameter("rank", 1), "rank=1", "--rank 1"),
         (parameter("solver", "lbfgs"), "solver='lbfgs'", "--solver lbfgs"),
@@ -41,8 +41,11 @@ def dashed(name, value):
 def test_a_mention_has_two_forms(text, python, command_line):
     message = Message(f"First {text}, then {text}.")
     assert message == f"First {python}, then {python}."
-    assert message.told(dashed) == f"First {command_line}, then {command_line}."
-    assert Message(f"So: {marked(message)}").told(dashed) == f"So: {message.told(dashed)}"
+    assert message.for_command_line(dashed) == f"First {command_line}, then {command_line}."
+    assert (
+        Message(f"So: {marked(message)}").for_command_line(dashed)
+        == f"So: {message.for_command_line(dashed)}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,7 @@ def test_an_error_of_a_check_names_the_parameter(check):
         check("max_time")
     assert caught.value.parameter == "max_time"
     assert str(caught.value).startswith("max_time")
-    assert caught.value.args[0].told(dashed).startswith("--max-time")
+    assert caught.value.args[0].for_command_line(dashed).startswith("--max-time")
 
 
 def test_an_error_of_something_else_names_none():
@@ -85,7 +88,7 @@ def test_errors_survive_a_copy_and_another_process(kind, again):
     assert type(copied) is kind
     assert str(copied) == str(error) == "rank must be less than rank=3."
     assert copied.parameter == "rank"
-    assert copied.args[0].told(dashed) == "--rank must be less than --rank 3."
+    assert copied.args[0].for_command_line(dashed) == "--rank must be less than --rank 3."
 
 
 def test_filters_see_the_words_of_python():
@@ -101,4 +104,4 @@ def test_the_words_of_a_user_are_no_mention():
     mention = parameter("rank")
     for text in (quoted(mention), printable(mention)):
         assert "\\ue000" in text
-        assert Message(text) == Message(text).told(dashed) == text
+        assert Message(text) == Message(text).for_command_line(dashed) == text

@@ -11,9 +11,9 @@ from tribit.checks import check_positive
 from tribit.data.observations import Observations
 from tribit.model.constraints import NORMS, Constraint, MaxNorm
 from tribit.model.factors import Factors
-from tribit.model.features import MaskFeatures
+from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic
-from tribit.selection import settle
+from tribit.selection import resolve
 from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Step, run
@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2)) @ RNG.standard_normal((2, 25))
 A = np.where(RNG.random(X.shape) < 0.5, np.sign(X + 0.5 * RNG.standard_normal(X.shape)), 0)
 A = A.astype(int)
-FIXED = {"rank": 2, "l2": 0.5, "l2_intercept": 1.0, "mask_features": False, "random_state": 0}
+FIXED = {"rank": 2, "l2": 0.5, "l2_intercept": 1.0, "implicit_features": False, "random_state": 0}
 MIXTURE = (0.6, 0.2, 0.2)
 
 
@@ -70,7 +70,7 @@ class Descent:
             move = replace(gradient, intercept=0.0)
             parts = move.row_factors, move.column_factors, move.row_intercepts
             decrease = self.step * sum(float(np.vdot(part, part)) for part in parts)
-            after = objective.settle_intercepts(factors.plus(-self.step, move))
+            after = objective.normalise_intercepts(factors.plus(-self.step, move))
             return Step(factors, value, decrease, after)
 
         return run(advance, start, objective.value, stopping, objective.size)
@@ -97,7 +97,7 @@ def no_search(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("the refusal comes before any search")
 
-    monkeypatch.setattr(settle, "choose", refuse)
+    monkeypatch.setattr(resolve, "choose", refuse)
 
 
 def make(**settings):
@@ -146,7 +146,10 @@ def test_a_search_over_radii_is_made_in_a_new_ball_that_newton_keeps_and_in_no_o
         ),
         ({"radius": 2.0, "solver": "careful"}, r"Descent keeps no \|X\|_max <= radius = 2: leave"),
         ({"solver": "lbfgs", "gammas": MIXTURE, "radius": "auto"}, "keeps no constraint"),
-        ({"solver": "newton", "mask_features": True, "l2_mask": "auto"}, "cannot move these"),
+        (
+            {"solver": "newton", "implicit_features": True, "l2_implicit": "auto"},
+            "cannot move these",
+        ),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_one_sentence_before_any_search(settings, words):
@@ -165,10 +168,12 @@ def test_a_new_solver_fits_with_and_without_a_search(name, tmp_path):
     assert slow.objective_ == pytest.approx(fast.objective_, rel=1e-2)
     slow.save(tmp_path / "model")
     assert load(tmp_path / "model").solver == name
-    chosen = make(solver=name, mask_features="auto", l2="auto", gammas="auto", radius="auto").fit(A)
+    chosen = make(
+        solver=name, implicit_features="auto", l2="auto", gammas="auto", radius="auto"
+    ).fit(A)
     families = set(chosen.search_.families())
     # One that declares nothing is given balls, and no rows that share unknowns; the other says that it keeps no ball.
-    assert ("mask features" in families, "mixture" in families) == (
+    assert ("implicit features" in families, "mixture" in families) == (
         (False, True) if name == "descent" else (True, False)
     )
 
@@ -177,7 +182,7 @@ def test_a_new_solver_fits_with_and_without_a_search(name, tmp_path):
 def test_rows_that_share_unknowns_are_refused_by_solvers_of_rows(solver):
     seen = Observations.from_matrix(A)
     plain = Objective(seen, Logistic(), pn(), l2=1.0)
-    objective = FeaturedObjective(plain, MaskFeatures.of(seen), 1.0)
+    objective = FeaturedObjective(plain, ImplicitFeatures.of(seen), 1.0)
     start = objective.unknowns(Factors.of(*(np.zeros((size, 2)) for size in A.shape)))
     with pytest.raises(InvalidInputError, match="solver cannot move these: use solver='lbfgs'"):
         solver.minimise(objective, [], start, Stopping(3, 1e-3), RNG)

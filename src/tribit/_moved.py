@@ -1,4 +1,4 @@
-"""Modules that moved in 0.2: their old names import the new ones, with a warning, until 0.3."""
+"""Names that changed in 0.2: modules, classes, keywords and attributes keep the old ones, with a warning, until 0.3."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import importlib.abc
 import importlib.machinery
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
 
 #: Old name of a module or package, and the new one; what is inside a package has moved with it.
 MOVED = {
@@ -26,6 +28,7 @@ MOVED = {
     "features": "model.features",
     "files": "data.files",
     "finders": "recommend",
+    "finders.like_finder": "recommend.candidate_ranker",
     "frames": "data.frames",
     "ids": "data.axis",
     "imputation": "model.imputation",
@@ -54,6 +57,11 @@ MOVED = {
     "uncertainty.calibrators": "model.calibrators",
     "uncertainty.fitting": "model.calibrator_fits",
 }
+#: Old name of a parameter of the estimator, and the new one; model files before format 5 have the old names.
+PARAMETERS = {"mask_features": "implicit_features", "l2_mask": "l2_implicit"}
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -70,11 +78,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Return the module under its new name."""
         new = _new_name(spec.name)
         assert new is not None
-        warnings.warn(
-            f"{spec.name} is {new} since tribit 0.2; the old name goes with 0.3.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        _warn(spec.name, new, DeprecationWarning)
         module = importlib.import_module(new)
         # The import system gives a module the spec that found it; this one keeps its own.
         self.spec = module.__spec__
@@ -85,6 +89,75 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__spec__ = self.spec
         assert self.spec is not None
         module.__loader__ = self.spec.loader
+
+
+def renamed_classes(module: str, **names: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose classes had other names, by the old ones."""
+
+    def found(old: str) -> Any:
+        if old not in names:
+            raise AttributeError(f"module {module!r} has no attribute {old!r}")
+        _warn(f"{module}.{old}", names[old], DeprecationWarning)
+        return getattr(sys.modules[module], names[old])
+
+    return found
+
+
+def renamed_keywords(
+    **names: str,
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Return the decorator of a function whose keywords had other names, by the old ones."""
+
+    def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(function)
+        def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return function(*args, **with_new_names(kwargs, names))
+
+        return called
+
+    return decorated
+
+
+def with_new_names(given: Mapping[str, Any], names: Mapping[str, str]) -> Any:
+    """Return keywords under their new names, with a warning for each old one."""
+    for old in (name for name in names if name in given):
+        if names[old] in given:
+            raise TypeError(
+                f"{old} is {names[old]} since tribit 0.2; both were given: leave out {old}."
+            )
+        _warn(old, names[old], FutureWarning, stacklevel=4)
+    return {names.get(name, name): value for name, value in given.items()}
+
+
+class RenamedAttribute:
+    """An attribute under its old name."""
+
+    def __init__(self, new: str) -> None:
+        self.new = new
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.old = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        """Return the attribute of the new name."""
+        if instance is None:
+            return self
+        value = getattr(instance, self.new)
+        _warn(self.old, self.new, FutureWarning)
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        """Set the attribute of the new name."""
+        _warn(self.old, self.new, FutureWarning)
+        setattr(instance, self.new, value)
+
+
+def _warn(old: str, new: str, category: type[Warning], stacklevel: int = 3) -> None:
+    warnings.warn(
+        f"{old} is {new} since tribit 0.2; the old name goes with 0.3.",
+        category,
+        stacklevel=stacklevel,
+    )
 
 
 def install() -> None:

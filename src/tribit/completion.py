@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data.observations import as_observations
@@ -42,11 +43,11 @@ class BinaryMatrixCompletion(FactorModel):
         g_PN L_PN(X) + g_PU L_PU(X) + g_NU L_NU(X) + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
-    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With mask features U and V are
-    themselves sums over the entries observed in a row or column (:mod:`tribit.model.features`).
+    ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features, as in SVD++
+    (Koren 2008), U and V also have sums over the entries observed in a row or column (:mod:`tribit.model.features`).
 
-    What is ``"auto"``, by default everything that matters, is chosen on held-out entries (:mod:`tribit.selection`);
-    ``print(model.search_)`` says what was chosen and why.
+    A parameter that is ``"auto"``, by default each that matters, is chosen on held-out entries
+    (:mod:`tribit.selection`); ``print(model.search_)`` says what was chosen and why.
 
     Parameters
     ----------
@@ -76,10 +77,11 @@ class BinaryMatrixCompletion(FactorModel):
         Weight of the ridge penalty on U and V.
     l2_intercept : float, None or "auto", default="auto"
         Weight of the ridge penalty on row and column intercepts; None for ``l2``.
-    mask_features : bool or "auto", default="auto"
-        Whether factors are also sums over the observed entries, of any label. It needs PN alone.
-    l2_mask : float, None or "auto", default="auto"
-        Weight of the ridge penalty on what mask features bring; None for 1.7 ``l2``.
+    implicit_features : bool or "auto", default="auto"
+        Whether to add implicit-feedback features, as in SVD++ (Koren 2008, "Factorization meets the neighborhood"):
+        factors then have sums over the entries observed in a row or column, of any label. It needs PN alone.
+    l2_implicit : float, None or "auto", default="auto"
+        Weight of the ridge penalty on the parts of implicit features; None for 1.7 ``l2``.
     intercept : bool, default=True
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
         g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
@@ -103,8 +105,8 @@ class BinaryMatrixCompletion(FactorModel):
         from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "augmented_lagrangian", "projected_gradient", or a solver such as
-        ``ProjectedGradient(step=0.01)``. "auto" is the first that keeps the model: "newton", "lbfgs" for mask features
-        and for rank 0 without a ball, "augmented_lagrangian" for ``norm="trace"`` and for ``alpha < radius``.
+        ``ProjectedGradient(step=0.01)``. "auto" is the first that keeps the model: "newton", "lbfgs" for implicit
+        features and for rank 0 without a ball, "augmented_lagrangian" for ``norm="trace"`` and for ``alpha < radius``.
     max_iter : int or None, default=None
         Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps,
         augmented_lagrangian 3000, projected_gradient 2000).
@@ -152,12 +154,12 @@ class BinaryMatrixCompletion(FactorModel):
         Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
     spec_ : ModelSpec
         The model that was fitted, with every value that was chosen.
-    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, mask_features_, l2_mask_
+    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_
         Its values that may have been chosen.
     unknowns_ : Factors or None
-        What was minimised over: the factors and intercepts themselves, or with mask features the parts that they are
-        made of (:class:`tribit.model.features.MaskFeatures`). None in a model with mask features from a file of
-        tribit 0.1.
+        The unknowns of the minimisation: the factors and intercepts themselves, or with implicit features the parts
+        that they are made of (:class:`tribit.model.features.ImplicitFeatures`). None in a model with implicit features
+        from a file of tribit 0.1.
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.
     rho_ : float or Missingness
@@ -179,6 +181,13 @@ class BinaryMatrixCompletion(FactorModel):
     array([-1,  1], dtype=int8)
     """
 
+    mask_features, mask_features_ = (
+        RenamedAttribute("implicit_features"),
+        RenamedAttribute("implicit_features_"),
+    )
+    l2_mask, l2_mask_ = RenamedAttribute("l2_implicit"), RenamedAttribute("l2_implicit_")
+
+    @renamed_keywords(**PARAMETERS)
     def __init__(
         self,
         gammas: Any = AUTO,
@@ -191,8 +200,8 @@ class BinaryMatrixCompletion(FactorModel):
         alpha: Any = None,
         l2: Any = AUTO,
         l2_intercept: Any = AUTO,
-        mask_features: Any = AUTO,
-        l2_mask: Any = AUTO,
+        implicit_features: Any = AUTO,
+        l2_implicit: Any = AUTO,
         intercept: bool = True,
         inverse_power: float = 0.0,
         imputed: FactorModel | None = None,
@@ -220,8 +229,8 @@ class BinaryMatrixCompletion(FactorModel):
         self.alpha = alpha
         self.l2 = l2
         self.l2_intercept = l2_intercept
-        self.mask_features = mask_features
-        self.l2_mask = l2_mask
+        self.implicit_features = implicit_features
+        self.l2_implicit = l2_implicit
         self.intercept = intercept
         self.inverse_power = inverse_power
         self.imputed = imputed
@@ -240,6 +249,11 @@ class BinaryMatrixCompletion(FactorModel):
         self.verbose = verbose
         self.callback = callback
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as scikit-learn's estimators do."""
+        super().set_params(**with_new_names(params, PARAMETERS))
+        return self
+
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the model.
 
@@ -256,8 +270,8 @@ class BinaryMatrixCompletion(FactorModel):
         """
         # Here, not above: whoever loads a model or predicts needs no search.
         from tribit.selection.problem import make_problem, warn_if_ran_off  # noqa: PLC0415
-        from tribit.selection.settle import begun, calibrated, settled  # noqa: PLC0415
-        from tribit.selection.trials import suited  # noqa: PLC0415
+        from tribit.selection.resolve import calibrated, resolve, warm_start  # noqa: PLC0415
+        from tribit.selection.trials import default_solver  # noqa: PLC0415
 
         observations = as_observations(X, like_at=self.like_at)
         check_options(self)
@@ -265,8 +279,8 @@ class BinaryMatrixCompletion(FactorModel):
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas():
-            spec, search = settled(self, observations, asked, draws)
-            solver = suited(spec) if asked is None else asked
+            spec, search = resolve(self, observations, asked, draws)
+            solver = default_solver(spec) if asked is None else asked
             problem = make_problem(
                 observations, spec, dtype=self.dtype, n_jobs=self.n_jobs, generator=draws
             )
@@ -277,7 +291,7 @@ class BinaryMatrixCompletion(FactorModel):
                 stopping = Stopping(
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
-                start = begun(problem, spec, search)
+                start = warm_start(problem, spec, search)
                 result = solver.minimise(
                     problem.objective, problem.constraints, start, stopping, draws
                 )

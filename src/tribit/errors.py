@@ -1,12 +1,12 @@
 """The errors tribit raises on purpose: one sentence that says what, where and what to do.
 
-A sentence mentions a parameter by :func:`parameter`, so that it can be told in the words of Python (``rank``,
+A sentence mentions a parameter by :func:`parameter`, so that it can be shown in the words of Python (``rank``,
 ``gammas=(0, 1, 0)``) and in those of the command line (``--rank``, ``--gammas 0 1 0``).
 
 >>> error = InvalidInputError(f"{parameter('rank')} must be at least 1; got 0.")
 >>> error.parameter, str(error)
 ('rank', 'rank must be at least 1; got 0.')
->>> error.args[0].told(lambda name, value: f"--{name}")
+>>> error.args[0].for_command_line(lambda name, value: f"--{name}")
 '--rank must be at least 1; got 0.'
 """
 
@@ -67,7 +67,7 @@ class Message(str):
         message.marked = source
         return message
 
-    def told(self, option: Callable[[str, str], str | None]) -> str:
+    def for_command_line(self, option: Callable[[str, str], str | None]) -> str:
         """Return the text in the words of the command line.
 
         Parameters
@@ -85,7 +85,7 @@ class Message(str):
         return _MENTION.sub(words, self.marked)
 
 
-class _Told:
+class _WithMessage:
     """An error or warning whose only argument is a :class:`Message`."""
 
     args: tuple[Any, ...]
@@ -100,7 +100,7 @@ class _Told:
         return (opening and opening[1]) or None
 
 
-class TribitError(_Told, Exception):
+class TribitError(_WithMessage, Exception):
     """Base of every error that tribit raises on purpose."""
 
 
@@ -112,7 +112,7 @@ class InvalidTypeError(TribitError, TypeError):
     """An object of a kind that tribit cannot use (also a ``TypeError``)."""
 
 
-class TribitWarning(_Told, UserWarning):
+class TribitWarning(_WithMessage, UserWarning):
     """Base of the warnings about what was asked for."""
 
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from tribit._moved import renamed_keywords
 from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.data.entries import Entries
 from tribit.data.observations import as_observations
@@ -20,7 +21,7 @@ from tribit.model.links import Link, as_link
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
-    from tribit.recommend.scores import Finder
+    from tribit.recommend.scores import Ranker
 
 Array = NDArray[np.floating[Any]]
 
@@ -135,6 +136,7 @@ class FactorModel(MatrixEstimator):
         likely = self._probability(X)
         return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
 
+    @renamed_keywords(finder="ranker")
     def recommend(
         self,
         rows: Any,
@@ -142,15 +144,15 @@ class FactorModel(MatrixEstimator):
         *,
         exclude_seen: Any = None,
         avoid_dislikes: float = 1.0,
-        finder: FactorModel | Finder | None = None,
+        ranker: FactorModel | Ranker | None = None,
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
-        Without a finder, by the probability of a like. With a :class:`~tribit.recommend.LikeFinder`, by the likes less
-        ``avoid_dislikes`` times the dislikes to be expected, ``q (p - avoid_dislikes (1 - p))``: q says how likely the
-        row is to come to a column, and p, on which model and finder are asked alike, that it will like it there. What
-        is not worth showing by that comes last, by p alone. With another model as finder, by
-        ``log P_finder + avoid_dislikes log P(like)``.
+        Without a ranker, by the probability of a like. With a :class:`~tribit.recommend.CandidateRanker`, by the
+        expected likes less ``avoid_dislikes`` times the expected dislikes, ``q (p - avoid_dislikes (1 - p))``: q is the
+        exposure, the rate at which the row will observe the column, and p, in which model and ranker have equal weight,
+        the probability of a like there. Columns of which that is negative come last, by p alone. With another model as
+        ranker, by ``log P_ranker + avoid_dislikes log P(like)``.
 
         Parameters
         ----------
@@ -162,19 +164,19 @@ class FactorModel(MatrixEstimator):
         exclude_seen : Observations, sparse matrix or array, optional
             Entries to leave out, such as those the model was fitted on; matched by id where the model has ids.
         avoid_dislikes : float, default=1.0
-            At least 0; more shows fewer dislikes and finds fewer likes. With a ``LikeFinder``, how many likes one
+            At least 0; more shows fewer dislikes and finds fewer likes. With a ``CandidateRanker``, how many likes one
             would give up to avoid a dislike; with another model, the weight of P(like) beside it.
-        finder : LikeFinder, Finder or FactorModel, optional
-            Fitted on the same rows and columns: ``LikeFinder().fit(X)``, anything like it
-            (:class:`tribit.recommend.Finder`), or a model of which entries are observed and liked, such as
+        ranker : CandidateRanker, Ranker or FactorModel, optional
+            Fitted on the same rows and columns: ``CandidateRanker().fit(X)``, anything like it
+            (:class:`tribit.recommend.Ranker`), or a model of which entries are observed and liked, such as
             ``BinaryMatrixCompletion((0, 1, 0), rho=0.0, radius=20)`` fitted on the likes alone
             (:func:`tribit.simulate.likes_only`).
 
         Returns
         -------
         Recommendations
-            Rows, columns and scores (as above; log-probabilities where there is no ``LikeFinder``). Equal ones come in
-            the order of the columns.
+            Rows, columns and scores (as above; log-probabilities where there is no ``CandidateRanker``). Equal ones
+            come in the order of the columns.
         """
         from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
 
@@ -184,7 +186,7 @@ class FactorModel(MatrixEstimator):
             n,
             exclude_seen=exclude_seen,
             avoid_dislikes=avoid_dislikes,
-            finder=finder,
+            ranker=ranker,
         )
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002

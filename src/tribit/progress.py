@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 if TYPE_CHECKING:
     from tribit.solvers.loop import Callback, Iteration
 
-#: The most candidates a search is likely to try: what its bar is full at.
+#: Number of candidates at which the bar of a search is full: few searches try more.
 CANDIDATES = 30
 
 
@@ -46,7 +46,7 @@ def progress(
 
 @contextmanager
 def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Yield a function to be told of each candidate of a search; None where there is no terminal."""
+    """Yield a function that is called with each candidate of a search; None where there is no terminal."""
     console = Console(stderr=True)
     if not (shown and console.is_terminal):
         yield None
@@ -63,9 +63,9 @@ def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
         task = bar.add_task("choosing", total=CANDIDATES, best="")
         lowest = float("inf")
 
-        def told(candidate: Any) -> None:
+        def callback(candidate: Any) -> None:
             nonlocal lowest
             lowest = min(lowest, candidate.score)
             bar.update(task, advance=1, best=f"{lowest:.5g}")
 
-        yield told
+        yield callback

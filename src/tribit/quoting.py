@@ -9,7 +9,7 @@ from typing import Any
 #: Longer words are cut in the middle: paths tell most at their ends.
 LONGEST = 120
 HEAD, TAIL = 80, 30
-#: Names of a list that are told; the others are counted.
+#: Names of a list that a message shows; the others are counted.
 SHOWN = 10
 
 

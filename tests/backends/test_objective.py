@@ -122,7 +122,7 @@ def test_centring_moves_means_and_leaves_x():
     factors = random_point(A.shape)
     centred = Objective(
         observations_of(A), Logistic(), RISKS["pn"], intercept=True
-    ).settle_intercepts(factors)
+    ).normalise_intercepts(factors)
     np.testing.assert_allclose(dense(centred), dense(factors), atol=1e-14)
     assert np.mean(centred.row_intercepts) == pytest.approx(0, abs=1e-15)
     assert np.mean(centred.column_intercepts) == pytest.approx(0, abs=1e-15)
@@ -133,21 +133,21 @@ def test_a_bound_clips_row_and_column_intercepts_alone():
     objective = Objective(
         observations_of(A), Logistic(), RISKS["tri"], intercept=True, intercept_bound=0.2
     )
-    settled = objective.settle_intercepts(factors)
+    normalised = objective.normalise_intercepts(factors)
     np.testing.assert_array_equal(
-        settled.row_intercepts, np.clip(factors.row_intercepts, -0.2, 0.2)
+        normalised.row_intercepts, np.clip(factors.row_intercepts, -0.2, 0.2)
     )
     np.testing.assert_array_equal(
-        settled.column_intercepts, np.clip(factors.column_intercepts, -0.2, 0.2)
+        normalised.column_intercepts, np.clip(factors.column_intercepts, -0.2, 0.2)
     )
-    assert settled.intercept == factors.intercept
-    assert settled.row_factors is factors.row_factors
+    assert normalised.intercept == factors.intercept
+    assert normalised.row_factors is factors.row_factors
 
 
 def test_without_intercepts_nothing_is_settled():
     factors = random_point(A.shape)
     objective = Objective(observations_of(A), Logistic(), RISKS["tri"])
-    assert objective.settle_intercepts(factors) is factors
+    assert objective.normalise_intercepts(factors) is factors
 
 
 # Factors

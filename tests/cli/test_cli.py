@@ -195,10 +195,10 @@ SAVED = [
     (["--l2", "0.5"], "l2", 0.5),
     (["--l2-intercept", "0.25"], "l2_intercept", 0.25),
     (["--l2-intercept", "none"], "l2_intercept", None),
-    (["--mask-features", "yes"], "mask_features", True),
-    (["--mask-features", "no"], "mask_features", False),
-    (["--l2-mask", "3"], "l2_mask", 3.0),
-    (["--l2-mask", "None"], "l2_mask", None),
+    (["--implicit-features", "yes"], "implicit_features", True),
+    (["--implicit-features", "no"], "implicit_features", False),
+    (["--l2-implicit", "3"], "l2_implicit", 3.0),
+    (["--l2-implicit", "None"], "l2_implicit", None),
     (["--no-intercept"], "intercept", False),
     (["--inverse-power", "0.5", "--rho", "0.4"], "inverse_power", 0.5),
     (["--rho", "constant"], "rho", "constant"),
@@ -227,6 +227,23 @@ def test_an_option_reaches_the_saved_model(run, ratings, tmp_path, options, name
     default = inspect.signature(BinaryMatrixCompletion).parameters[name].default
     assert value != default
     assert getattr(load(path), name) == value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "value"),
+    [
+        (["--mask-features", "yes"], "--implicit-features", "implicit_features", True),
+        (["--l2-mask=3"], "--l2-implicit", "l2_implicit", 3.0),
+    ],
+)
+def test_an_old_option_is_the_new_one(run, ratings, tmp_path, old, new, name, value):
+    path = tmp_path / "model.tribit"
+    code, _, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", *old)
+    assert code == 0
+    assert err.startswith(f"Warning: {old[0].split('=')[0]} is {new} since tribit 0.2")
+    assert len(err.splitlines()) == 1
+    assert getattr(load(path), name) == value
+    assert old[0].split("=")[0] not in run("fit", "--help")[1]
 
 
 @pytest.mark.parametrize("name", ["row-column", "low-rank"])
@@ -306,17 +323,17 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         (["--l2", "-1"], "--l2 must be"),
         (["--l2", "much"], "--l2 must be .*; got 'much'"),
         (["--l2-intercept", "-1"], "--l2-intercept must be"),
-        (["--l2-mask", "-1"], "--l2-mask must be"),
+        (["--l2-implicit", "-1"], "--l2-implicit must be"),
         (["--radius", "wide"], "--radius must be .*; got 'wide'"),
         (["--rho", "columns"], "--rho must .* 'columns'"),
         (["--inverse-power", "-1"], "--inverse-power must"),
         (
-            ["--mask-features", "yes", "--radius", "1"],
-            "--mask-features yes does not go with a --rad",
+            ["--implicit-features", "yes", "--radius", "1"],
+            "--implicit-features yes does not go with a --rad",
         ),
         (
-            ["--mask-features", "yes", "--solver", "newton"],
-            "--mask-features yes .* cannot move these: use --solver lbfgs",
+            ["--implicit-features", "yes", "--solver", "newton"],
+            "--implicit-features yes .* cannot move these: use --solver lbfgs",
         ),
         (["--target", "some"], "--target must be one of observed, all; got 'some'"),
         (["--scoring", "r2"], "--scoring must be one of log_loss, error, auc; got 'r2'"),
@@ -420,7 +437,7 @@ def test_a_picture_that_cannot_be_written_is_told_before_the_demo(run, tmp_path,
     [
         ["fit"],
         ["fit", "ratings.csv", "-o", "m", "--row", "a", "--column", "b", "--rank", "many"],
-        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--mask-features", "maybe"],
+        ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--implicit-features", "maybe"],
         ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--rank", "2.5"],
         ["fit", "a.csv", "-o", "m", "--row", "a", "--column", "b", "--n-candidates", "few"],
         ["fit", "ratings.csv", "-o", "m", "--row", "a", "--column", "b", "--duplicates", "all"],

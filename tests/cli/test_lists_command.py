@@ -9,11 +9,11 @@ import pytest
 from tribit import BinaryMatrixCompletion, InvalidInputError
 from tribit.cli import main
 from tribit.data.tables import observations_from_file
-from tribit.recommend import LikeFinder
+from tribit.recommend import CandidateRanker
 from tribit.workflows import fit_file, recommend_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}
-FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "mask_features": False}
+FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_the_lists_are_those_of_the_library(files, tmp_path):
         3,
         exclude_seen=seen,
         avoid_dislikes=0.7,
-        finder=LikeFinder(random_state=0).fit(seen),
+        ranker=CandidateRanker(random_state=0).fit(seen),
     )
     rows, columns, scores = expected.pairs()
     written = rows_of(out)
@@ -74,10 +74,10 @@ def test_nothing_seen_is_listed_and_rows_can_be_chosen(files, tmp_path, capsys):
     assert not rated & {(line["user"], line["item"]) for line in written}
 
 
-def test_without_a_finder_the_probability_decides(files, tmp_path):
+def test_without_a_ranker_the_probability_decides(files, tmp_path):
     ratings, model_path = files
     plain, weighed = tmp_path / "plain.csv", tmp_path / "weighed.csv"
-    recommend_file(model_path, ratings, plain, n=5, finder=False)
+    recommend_file(model_path, ratings, plain, n=5, ranker=False)
     recommend_file(model_path, ratings, weighed, n=5)
     scores = [float(line["score"]) for line in rows_of(plain)]
     assert max(scores) <= 0.0  # log-probabilities

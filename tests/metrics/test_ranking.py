@@ -116,20 +116,26 @@ def test_every_kind_of_matrix_and_of_scores(kind):
 
 
 def fitted(train, seed=0, **parameters):
-    fixed = {"gammas": (1, 0, 0), "rank": 2, "l2": 0.5, "l2_intercept": 0.5, "mask_features": False}
+    fixed = {
+        "gammas": (1, 0, 0),
+        "rank": 2,
+        "l2": 0.5,
+        "l2_intercept": 0.5,
+        "implicit_features": False,
+    }
     return BinaryMatrixCompletion(n_jobs=1, random_state=seed, **fixed | parameters).fit(train)
 
 
 def test_a_model_ranks_as_it_recommends():
     train, hidden = parts()
     model = fitted(train)
-    finder = fitted(np.abs(train), gammas=(0, 1, 0), rho=0.0, radius=5.0)
+    ranker = fitted(np.abs(train), gammas=(0, 1, 0), rho=0.0, radius=5.0)
     scores = model.complete("decision")
     assert ranking_report(model, train, hidden, 4) == ranking_report(scores, train, hidden, 4)
-    mixed = np.log(finder.complete()) + 2.0 * np.log(model.complete())
-    report = ranking_report(model, train, hidden, 4, finder=finder, avoid_dislikes=2.0)
+    mixed = np.log(ranker.complete()) + 2.0 * np.log(model.complete())
+    report = ranking_report(model, train, hidden, 4, ranker=ranker, avoid_dislikes=2.0)
     assert report == ranking_report(mixed, train, hidden, 4)
-    assert report != ranking_report(model, train, hidden, 4, finder=finder, avoid_dislikes=0.0)
+    assert report != ranking_report(model, train, hidden, 4, ranker=ranker, avoid_dislikes=0.0)
 
 
 def test_ids_are_matched_by_id():
@@ -172,8 +178,8 @@ def test_bad_input_is_refused_in_one_sentence():
         with pytest.raises(InvalidInputError, match=sentence) as caught:
             ranking_report(*arguments)
         assert str(caught.value).count(". ") == 0
-    with pytest.raises(InvalidInputError, match="A finder goes with a model"):
-        ranking_report(scores, train, hidden, finder=model)
+    with pytest.raises(InvalidInputError, match="A ranker goes with a model"):
+        ranking_report(scores, train, hidden, ranker=model)
     with pytest.raises(InvalidTypeError, match="scores is of type str; pass a fitted model"):
         ranking_report("popular", train, hidden)
     with pytest.raises(NotFittedError):

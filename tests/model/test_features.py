@@ -1,4 +1,4 @@
-"""Mask features: factors that are sums over the observed entries, against plain dense arrays."""
+"""Implicit features: factors that are sums over the observed entries, against plain dense arrays."""
 
 import dataclasses
 
@@ -16,10 +16,10 @@ from reference import (
 )
 from tribit import BinaryMatrixCompletion
 from tribit.backends import sparse
-from tribit.backends.featured import MASK_SHARE, FeaturedObjective
+from tribit.backends.featured import IMPLICIT_SHARE, FeaturedObjective
 from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
-from tribit.model.features import MaskFeatures
+from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
 from tribit.model.spec import ModelSpec
@@ -31,7 +31,7 @@ SHAPE, RANK = (9, 7), 2
 A = random_matrix(SHAPE, observed=0.6)
 A[4] = 0
 A[:, 2] = 0
-L2, L2_INTERCEPT, L2_MASK = 0.7, 0.3, 1.9
+L2, L2_INTERCEPT, L2_IMPLICIT = 0.7, 0.3, 1.9
 NAMES = ("row_factors", "column_factors", "intercept", "row_intercepts", "column_intercepts")
 
 
@@ -62,7 +62,7 @@ def random_parts(seed=0, rank=RANK, size=0.5):
 
 def featured(link=None, *, labels=A, intercept=True, dtype="float64", n_jobs=1, **ridges):
     ridges = {"l2": L2, "l2_intercept": L2_INTERCEPT, **ridges}
-    l2_mask = ridges.pop("l2_mask", L2_MASK)
+    l2_implicit = ridges.pop("l2_implicit", L2_IMPLICIT)
     objective = Objective(
         observations_of(labels),
         link or Logistic(2.0),
@@ -72,7 +72,7 @@ def featured(link=None, *, labels=A, intercept=True, dtype="float64", n_jobs=1, 
         n_jobs=n_jobs,
         **ridges,
     )
-    return FeaturedObjective(objective, MaskFeatures.of(observations_of(labels)), l2_mask)
+    return FeaturedObjective(objective, ImplicitFeatures.of(observations_of(labels)), l2_implicit)
 
 
 def flat(factors):
@@ -98,10 +98,10 @@ def dense_value(link, parts, labels=A):
     total = np.sum(Reference(labels, link, pn()).entries(X))
     d1, d2 = labels.shape
     for part, size in ((parts.row_factors, d1), (parts.column_factors, d2)):
-        total += L2 / 2 * np.sum(part[:size] ** 2) + L2_MASK / 2 * np.sum(part[size:] ** 2)
+        total += L2 / 2 * np.sum(part[:size] ** 2) + L2_IMPLICIT / 2 * np.sum(part[size:] ** 2)
     for part, size in ((parts.row_intercepts, d1), (parts.column_intercepts, d2)):
         total += L2_INTERCEPT / 2 * np.sum(part[:size] ** 2)
-        total += L2_MASK / 2 * np.sum(part[size:] ** 2)
+        total += L2_IMPLICIT / 2 * np.sum(part[size:] ** 2)
     return float(total)
 
 
@@ -109,25 +109,25 @@ def dense_value(link, parts, labels=A):
 
 
 def test_the_sparse_matrices_are_those_of_the_definition():
-    features = MaskFeatures.of(observations_of(A))
+    features = ImplicitFeatures.of(observations_of(A))
     rows, columns = dense_features(A)
     np.testing.assert_allclose(features.rows.toarray(), rows, rtol=1e-14)
     np.testing.assert_allclose(features.columns.toarray(), columns, rtol=1e-14)
 
 
 def test_a_row_of_features_has_length_1_or_0_and_labels_do_not_count():
-    features = MaskFeatures.of(observations_of(A))
+    features = ImplicitFeatures.of(observations_of(A))
     lengths = np.linalg.norm(features.rows.toarray()[:, 9:], axis=1)
     np.testing.assert_allclose(lengths, (A != 0).any(axis=1), atol=1e-12)
     lengths = np.linalg.norm(features.columns.toarray()[:, 7:], axis=1)
     np.testing.assert_allclose(lengths, (A != 0).any(axis=0), atol=1e-12)
-    flipped = MaskFeatures.of(observations_of(-A))
+    flipped = ImplicitFeatures.of(observations_of(-A))
     assert (features.rows != flipped.rows).nnz == 0
 
 
 def test_combine_is_the_sum_over_what_was_observed():
     parts = random_parts()
-    factors = MaskFeatures.of(observations_of(A)).combine(parts)
+    factors = ImplicitFeatures.of(observations_of(A)).combine(parts)
     d1, d2 = SHAPE
     for i in range(d1):
         seen = np.flatnonzero(A[i])
@@ -152,7 +152,7 @@ def test_combine_is_the_sum_over_what_was_observed():
 
 def test_nothing_observed_leaves_a_row_and_a_column_their_own_part():
     parts = random_parts()
-    factors = MaskFeatures.of(observations_of(A)).combine(parts)
+    factors = ImplicitFeatures.of(observations_of(A)).combine(parts)
     np.testing.assert_array_equal(factors.row_factors[4], parts.row_factors[4])
     np.testing.assert_array_equal(factors.column_factors[2], parts.column_factors[2])
     assert factors.row_intercepts[4] == parts.row_intercepts[4]
@@ -161,7 +161,7 @@ def test_nothing_observed_leaves_a_row_and_a_column_their_own_part():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_pull_back_is_the_adjoint_of_combine(seed):
-    features = MaskFeatures.of(observations_of(A))
+    features = ImplicitFeatures.of(observations_of(A))
     parts = random_parts(seed)
     rng = np.random.default_rng(seed)
     U, V = random_factors(SHAPE, RANK, seed=seed)
@@ -171,7 +171,7 @@ def test_pull_back_is_the_adjoint_of_combine(seed):
 
 
 def test_begin_keeps_the_factors_and_lets_the_features_count_for_nothing():
-    features = MaskFeatures.of(observations_of(A))
+    features = ImplicitFeatures.of(observations_of(A))
     rng = np.random.default_rng(0)
     U, V = random_factors(SHAPE, RANK)
     factors = Factors(U, V, 0.4, rng.normal(size=9), rng.normal(size=7))
@@ -187,7 +187,7 @@ def test_begin_keeps_the_factors_and_lets_the_features_count_for_nothing():
 
 
 def test_begin_with_no_columns():
-    features = MaskFeatures.of(observations_of(A))
+    features = ImplicitFeatures.of(observations_of(A))
     parts = features.begin(Factors.of(np.zeros((9, 0)), np.zeros((7, 0)), 0.5))
     assert parts.row_factors.shape == (16, 0)
     assert features.combine(parts).intercept == 0.5
@@ -208,7 +208,7 @@ def test_the_value_is_that_of_dense_arrays(link, seed):
 
 def test_each_ridge_has_its_own_part():
     parts = random_parts()
-    none = featured(l2=0.0, l2_intercept=0.0, l2_mask=0.0).value(parts)
+    none = featured(l2=0.0, l2_intercept=0.0, l2_implicit=0.0).value(parts)
     own = np.sum(parts.row_factors[:9] ** 2) + np.sum(parts.column_factors[:7] ** 2)
     intercepts = np.sum(parts.row_intercepts[:9] ** 2) + np.sum(parts.column_intercepts[:7] ** 2)
     rest = sum(
@@ -221,9 +221,9 @@ def test_each_ridge_has_its_own_part():
         )
     )
     for ridges, square in (
-        ({"l2": 2.0, "l2_intercept": 0.0, "l2_mask": 0.0}, own),
-        ({"l2": 0.0, "l2_intercept": 2.0, "l2_mask": 0.0}, intercepts),
-        ({"l2": 0.0, "l2_intercept": 0.0, "l2_mask": 2.0}, rest),
+        ({"l2": 2.0, "l2_intercept": 0.0, "l2_implicit": 0.0}, own),
+        ({"l2": 0.0, "l2_intercept": 2.0, "l2_implicit": 0.0}, intercepts),
+        ({"l2": 0.0, "l2_intercept": 0.0, "l2_implicit": 2.0}, rest),
     ):
         assert featured(**ridges).value(parts) - none == pytest.approx(square, rel=1e-10)
 
@@ -243,7 +243,7 @@ def test_the_gradient_is_that_of_differences(link):
 
 
 def test_without_intercepts_theirs_is_no_unknown():
-    objective = featured(intercept=False, l2_intercept=0.0, l2_mask=0.0)
+    objective = featured(intercept=False, l2_intercept=0.0, l2_implicit=0.0)
     parts = random_parts()
     gradient = objective.gradient(parts)[1]
     assert gradient.intercept == 0.0
@@ -292,7 +292,7 @@ def test_float64_is_the_same_objective_and_float32_is_near_it():
 
 def test_parts_are_left_as_they_are_between_steps():
     parts = random_parts()
-    assert featured().settle_intercepts(parts) is parts
+    assert featured().normalise_intercepts(parts) is parts
 
 
 # In the estimator
@@ -304,8 +304,8 @@ def make(**parameters):
         "rank": RANK,
         "l2": L2,
         "l2_intercept": L2_INTERCEPT,
-        "l2_mask": L2_MASK,
-        "mask_features": True,
+        "l2_implicit": L2_IMPLICIT,
+        "implicit_features": True,
         "dtype": "float64",
         "tol": 1e-9,
         "n_jobs": 1,
@@ -324,7 +324,7 @@ def problem_of(**changes):
         "norm": "max",
         "alpha": None,
         "l2": L2,
-        "mask_features": True,
+        "implicit_features": True,
         "intercept": True,
     }
     spec = ModelSpec(**{**options, **changes})
@@ -342,14 +342,14 @@ def test_the_model_s_factors_are_those_of_the_matrix():
     np.testing.assert_allclose(model.complete("decision"), X, rtol=1e-10, atol=1e-12)
     i, j = np.nonzero(A)
     np.testing.assert_allclose(model.decision_function(i, j), X[i, j], rtol=1e-10, atol=1e-12)
-    assert model.mask_features_ is True
+    assert model.implicit_features_ is True
     assert model.search_ is None
     assert model.converged_
 
 
 def test_the_reported_objective_is_the_dense_one_at_the_end():
     # The parts themselves are not kept: those of a second, equal fit are taken from the solver.
-    problem = problem_of(l2_intercept=L2_INTERCEPT, l2_mask=L2_MASK)
+    problem = problem_of(l2_intercept=L2_INTERCEPT, l2_implicit=L2_IMPLICIT)
     result = LBFGS().minimise(
         problem.objective,
         problem.constraints,
@@ -365,20 +365,20 @@ def test_the_reported_objective_is_the_dense_one_at_the_end():
 
 
 def test_the_mask_s_own_ridge_is_by_default_a_multiple_of_the_factors():
-    assert problem_of().objective.ridge.l2 == pytest.approx(MASK_SHARE * L2)
-    assert problem_of(l2_mask=0.25).objective.ridge.l2 == 0.25
-    assert make(l2_mask=None).fit(A).objective_ == pytest.approx(
-        make(l2_mask=MASK_SHARE * L2).fit(A).objective_, rel=1e-12
+    assert problem_of().objective.ridge.l2 == pytest.approx(IMPLICIT_SHARE * L2)
+    assert problem_of(l2_implicit=0.25).objective.ridge.l2 == 0.25
+    assert make(l2_implicit=None).fit(A).objective_ == pytest.approx(
+        make(l2_implicit=IMPLICIT_SHARE * L2).fit(A).objective_, rel=1e-12
     )
 
 
 def test_features_that_are_shrunk_away_leave_the_plain_model():
-    plain = make(mask_features=False, solver="lbfgs").fit(A)
-    with_mask = make(l2_mask=1e7).fit(A)
+    plain = make(implicit_features=False, solver="lbfgs").fit(A)
+    with_mask = make(l2_implicit=1e7).fit(A)
     np.testing.assert_allclose(
         with_mask.complete("decision"), plain.complete("decision"), atol=1e-3
     )
-    assert make(l2_mask=0.1).fit(A).objective_ < plain.objective_ - 0.1
+    assert make(l2_implicit=0.1).fit(A).objective_ < plain.objective_ - 0.1
 
 
 def test_a_row_with_nothing_observed_is_predicted_from_what_all_rows_share():
@@ -389,7 +389,7 @@ def test_a_row_with_nothing_observed_is_predicted_from_what_all_rows_share():
     assert np.abs(model.column_intercepts_[2]) < 1e-3
 
 
-def test_without_intercepts_a_model_with_mask_features_has_none():
+def test_without_intercepts_a_model_with_implicit_features_has_none():
     model = make(intercept=False).fit(A)
     assert model.intercept_ == 0.0
     assert not model.row_intercepts_.any()

@@ -22,8 +22,8 @@ EVERY_FIELD = ModelSpec(
     alpha=np.pi,
     l2=1e300,
     l2_intercept=0.0,
-    mask_features=True,
-    l2_mask=5e-324,
+    implicit_features=True,
+    l2_implicit=5e-324,
     intercept=False,
     inverse_power=0.7,
 )

@@ -27,7 +27,7 @@ def found():
         candidate(0.61, rank=0, l2_intercept=1.0),
         candidate(0.60, l2=5.0),
         candidate(0.64, l2=1.0),
-        candidate(0.58, mask_features=True),
+        candidate(0.58, implicit_features=True),
         candidate(0.59, gammas=mixture(0.05, DENSITY, 0.6), radius=2.0),
         candidate(0.63, gammas=mixture(0.16, DENSITY, 0.6), radius=2.0),
         best=4,
@@ -62,12 +62,12 @@ def test_a_mixture_is_shown_by_the_share_that_it_imputes():
 def test_every_candidate_is_drawn_in_order(found):
     scores, _ = drawn(plots.search(found))
     lines = {line.get_label(): line for line in scores.lines if line.get_label()[0] != "_"}
-    assert list(lines) == ["intercepts", "factors", "mask features", "mixture"]
+    assert list(lines) == ["intercepts", "factors", "implicit features", "mixture"]
     at = {name: list(zip(*line.get_data(), strict=True)) for name, line in lines.items()}
     assert at == {
         "intercepts": [(1, 0.9), (2, 0.61)],
         "factors": [(3, 0.60), (4, 0.64)],
-        "mask features": [(5, 0.58)],
+        "implicit features": [(5, 0.58)],
         "mixture": [(6, 0.59), (7, 0.63)],
     }
     assert scores.get_ylabel() == "log-loss, held-out entries"

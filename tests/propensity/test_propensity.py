@@ -375,7 +375,7 @@ def test_a_fit_that_stops_early_warns():
 
 def completion(rho, A=SEEN, **options):
     fixed = {"gammas": (0.8, 0.1, 0.1), "rank": 2, "l2": 5.0, "l2_intercept": None, "radius": None}
-    fixed |= {"mask_features": False, "solver": "newton", "random_state": 0, "n_jobs": 1}
+    fixed |= {"implicit_features": False, "solver": "newton", "random_state": 0, "n_jobs": 1}
     return BinaryMatrixCompletion(rho=rho, **(fixed | options)).fit(A)
 
 

@@ -74,31 +74,31 @@ def test_the_model_alone_ranks_by_the_probability_of_a_like(link, n):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 3.0])
-def test_a_finder_and_the_weight_of_dislikes(weight):
-    model, finder = fitted(), fitted(seed=1, link="probit")
+def test_a_ranker_and_the_weight_of_dislikes(weight):
+    model, ranker = fitted(), fitted(seed=1, link="probit")
     seen = labels(seed=5)
-    lists = model.recommend(range(12), 5, finder=finder, avoid_dislikes=weight, exclude_seen=seen)
-    score = np.log(finder.complete()) + weight * np.log(model.complete())
+    lists = model.recommend(range(12), 5, ranker=ranker, avoid_dislikes=weight, exclude_seen=seen)
+    score = np.log(ranker.complete()) + weight * np.log(model.complete())
     positions, scores = by_hand(score, seen, 5)
     np.testing.assert_array_equal(lists.positions, positions)
     np.testing.assert_allclose(lists.scores, scores, rtol=1e-9)
 
 
-def test_the_weight_is_1_unless_told_and_needs_a_finder():
-    model, finder = fitted(), fitted(seed=1)
-    told = model.recommend(range(12), finder=finder, avoid_dislikes=1.0)
-    np.testing.assert_array_equal(model.recommend(range(12), finder=finder).scores, told.scores)
+def test_the_weight_is_1_unless_told_and_needs_a_ranker():
+    model, ranker = fitted(), fitted(seed=1)
+    told = model.recommend(range(12), ranker=ranker, avoid_dislikes=1.0)
+    np.testing.assert_array_equal(model.recommend(range(12), ranker=ranker).scores, told.scores)
     alone = model.recommend(range(12)), model.recommend(range(12), avoid_dislikes=0.0)
     np.testing.assert_array_equal(alone[0].scores, alone[1].scores)
 
 
 def test_more_weight_trades_what_is_found_for_what_is_liked():
     # sum(found + w liked) is maximal at each w, so found falls and liked rises with w: exactly so.
-    model, finder = fitted(), fitted(seed=1)
-    liked, found = (np.log(system.complete()) for system in (model, finder))
+    model, ranker = fitted(), fitted(seed=1)
+    liked, found = (np.log(system.complete()) for system in (model, ranker))
     sums = []
     for weight in (0, 0.2, 0.5, 1, 2, 5, 100):
-        places = model.recommend(range(12), 3, finder=finder, avoid_dislikes=weight).positions
+        places = model.recommend(range(12), 3, ranker=ranker, avoid_dislikes=weight).positions
         sums.append([np.take_along_axis(part, places, 1).sum() for part in (found, liked)])
     sums = np.array(sums)
     assert (np.diff(sums[:, 0]) <= 1e-9).all()
@@ -108,10 +108,10 @@ def test_more_weight_trades_what_is_found_for_what_is_liked():
 
 @pytest.mark.parametrize("block", [1, 9, 20, 10**6])
 def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
-    model, finder = fitted(dtype="float32"), fitted(seed=1)
+    model, ranker = fitted(dtype="float32"), fitted(seed=1)
     seen = labels(seed=5)
-    for chosen in (None, finder):
-        options = {"exclude_seen": seen, "finder": chosen}
+    for chosen in (None, ranker):
+        options = {"exclude_seen": seen, "ranker": chosen}
         whole = model.recommend(range(12), 6, **options)
         with monkeypatch.context() as patch:
             patch.setattr(recommendation, "BLOCK", block)
@@ -167,7 +167,7 @@ def test_what_a_link_clips_to_one_probability_is_told_apart():
 def test_far_entries_are_told_apart():
     model = fitted()
     model.row_intercepts_ = model.row_intercepts_ + 60.0  # every probability rounds to 1
-    lists = model.recommend(range(12), 9, finder=model)
+    lists = model.recommend(range(12), 9, ranker=model)
     np.testing.assert_array_equal(
         lists.positions, by_hand(model.complete("decision"), np.zeros(SHAPE), 9)[0]
     )
@@ -200,12 +200,12 @@ def test_ids_in_and_out():
     np.testing.assert_array_equal(single.columns, lists.columns[1:])
 
 
-def test_a_finder_is_matched_by_id():
+def test_a_ranker_is_matched_by_id():
     A = labels()
     model = fitted(observations=with_ids(A, ROWS, COLUMNS))
-    finder = fitted(seed=1, observations=with_ids(A[::-1, ::-1], ROWS[::-1], COLUMNS[::-1]))
-    lists = model.recommend(ROWS, 4, finder=finder)
-    score = np.log(finder.complete())[::-1, ::-1] + np.log(model.complete())
+    ranker = fitted(seed=1, observations=with_ids(A[::-1, ::-1], ROWS[::-1], COLUMNS[::-1]))
+    lists = model.recommend(ROWS, 4, ranker=ranker)
+    score = np.log(ranker.complete())[::-1, ::-1] + np.log(model.complete())
     np.testing.assert_array_equal(lists.positions, by_hand(score, np.zeros(SHAPE), 4)[0])
 
 
@@ -252,12 +252,12 @@ def test_every_system_recommends(name):
     if "rank" in model.get_params():
         model.set_params(rank=2)
     model.fit(labels(observed=0.8))
-    lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8), finder=model)
+    lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8), ranker=model)
     assert np.isfinite(lists.scores[lists.shown]).all()
     assert not labels(observed=0.8)[np.nonzero(lists.shown)[0], lists.positions[lists.shown]].any()
 
 
-def test_a_finder_of_observed_likes_finds_what_is_popular():
+def test_a_ranker_of_observed_likes_finds_what_is_popular():
     # Everyone likes what they see, and what is shown is popular: the judge alone cannot know that.
     rng = np.random.default_rng(0)
     often = np.linspace(0.05, 0.9, 20)
@@ -267,16 +267,16 @@ def test_a_finder_of_observed_likes_finds_what_is_popular():
         rank=2,
         l2=5.0,
         l2_intercept=5.0,
-        mask_features=False,
+        implicit_features=False,
         n_jobs=1,
         random_state=0,
     ).fit(A)
     likes = likes_only(Observations.from_matrix(A))
-    finder = BinaryMatrixCompletion(
+    ranker = BinaryMatrixCompletion(
         (0, 1, 0), rho=0.0, radius=20.0, rank=2, n_jobs=1, random_state=0
     ).fit(likes)
     alone = often[judge.recommend(range(60), 3).positions].mean()
-    assert often[judge.recommend(range(60), 3, finder=finder).positions].mean() > alone + 0.1
+    assert often[judge.recommend(range(60), 3, ranker=ranker).positions].mean() > alone + 0.1
 
 
 @pytest.mark.parametrize(
@@ -285,16 +285,16 @@ def test_a_finder_of_observed_likes_finds_what_is_popular():
         ({"n": 0}, r"n must be a whole number, at least 1; got 0\."),
         ({"n": 2.0}, r"n must be a whole number, at least 1; got 2\.0\."),
         ({"n": True}, "n must be a whole number, at least 1; got True"),
-        ({"finder": "fitted", "avoid_dislikes": -1.0}, "avoid_dislikes must be .* got -1.0"),
+        ({"ranker": "fitted", "avoid_dislikes": -1.0}, "avoid_dislikes must be .* got -1.0"),
         ({"avoid_dislikes": np.nan}, "avoid_dislikes must be"),
         ({"exclude_seen": np.eye(12)}, "exclude_seen has 12 columns and the model 9: without ids"),
         ({"exclude_seen": np.eye(9)}, "exclude_seen has 9 rows and the model 12: without ids"),
-        ({"finder": "small"}, "recommends has 9 columns and the model 8"),
+        ({"ranker": "small"}, "recommends has 9 columns and the model 8"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(options, sentence):
-    finders = {"fitted": fitted(seed=1), "small": fitted(observations=labels(shape=(12, 8)))}
-    options = {**options, **({"finder": finders[options["finder"]]} if "finder" in options else {})}
+    rankers = {"fitted": fitted(seed=1), "small": fitted(observations=labels(shape=(12, 8)))}
+    options = {**options, **({"ranker": rankers[options["ranker"]]} if "ranker" in options else {})}
     with pytest.raises(InvalidInputError, match=sentence) as caught:
         fitted().recommend([0], **options)
     assert str(caught.value).count(". ") == 0
@@ -314,18 +314,20 @@ def test_ids_on_one_side_only_are_refused():
         model.recommend(ROWS[0], exclude_seen=labels())
 
 
-def test_a_finder_must_be_a_fitted_model_that_knows_every_row_and_column():
-    with pytest.raises(InvalidTypeError, match="finder is of type str; pass a fitted LikeFinder"):
-        fitted().recommend([0], finder="popular")
+def test_a_ranker_must_be_a_fitted_model_that_knows_every_row_and_column():
+    with pytest.raises(
+        InvalidTypeError, match="ranker is of type str; pass a fitted CandidateRanker"
+    ):
+        fitted().recommend([0], ranker="popular")
     with pytest.raises(NotFittedError):
-        fitted().recommend([0], finder=BinaryMatrixCompletion())
+        fitted().recommend([0], ranker=BinaryMatrixCompletion())
     with pytest.raises(NotFittedError):
         BinaryMatrixCompletion().recommend([0])
     A = labels()
     model = fitted(observations=with_ids(A, ROWS, COLUMNS))
     other = fitted(observations=with_ids(A, ROWS, [*COLUMNS[:-1], 7]))
-    with pytest.raises(InvalidInputError, match="finder does not know the column 108 of the model"):
-        model.recommend(ROWS[0], finder=other)
+    with pytest.raises(InvalidInputError, match="ranker does not know the column 108 of the model"):
+        model.recommend(ROWS[0], ranker=other)
 
 
 def test_recommendations_are_frozen():

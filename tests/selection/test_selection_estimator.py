@@ -28,7 +28,7 @@ from tribit.model.calibrators import Isotonic, Platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
-from tribit.selection import settle, trials
+from tribit.selection import resolve, trials
 from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
 from tribit.solvers.loop import INTERRUPTED
@@ -41,7 +41,7 @@ NOTHING = {
     "radius": None,
     "l2": 2.0,
     "l2_intercept": 1.0,
-    "mask_features": False,
+    "implicit_features": False,
 }
 FITTED = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
 A = low_rank((40, 30), density=0.5)
@@ -82,11 +82,11 @@ def entries(model):
         {"l2_intercept": 0.5},
         {"l2_intercept": None},
         {"l2": 1.0, "l2_intercept": None},
-        {"mask_features": False},
-        {"mask_features": True},
-        {"mask_features": True, "l2_mask": 7.0},
-        {"mask_features": np.True_, "l2_mask": None, "l2": 1.0},
-        {"l2_mask": 7.0},
+        {"implicit_features": False},
+        {"implicit_features": True},
+        {"implicit_features": True, "l2_implicit": 7.0},
+        {"implicit_features": np.True_, "l2_implicit": None, "l2": 1.0},
+        {"l2_implicit": 7.0},
         {"alpha": 1.0, "radius": 0.9},
         {"alpha": "auto", "gammas": MIXTURE},
         {"rank": 2, "l2": 1.0, "gammas": MIXTURE},
@@ -129,9 +129,9 @@ def test_everything_is_chosen_by_default(model):
 @pytest.mark.parametrize("solver", ["newton", Newton()])
 def test_newton_is_given_what_it_can_fit(solver):
     model = make(solver=solver).fit(A)
-    assert not model.mask_features_
+    assert not model.implicit_features_
     assert model.rank_ > 0
-    assert "mask features" not in model.search_.families()
+    assert "implicit features" not in model.search_.families()
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", LBFGS(memory=5)])
@@ -140,12 +140,12 @@ def test_lbfgs_is_given_no_ball(solver):
     assert model.gammas_ == PN
     assert model.radius_ is None
     assert "mixture" not in model.search_.families()
-    assert "mask features" in model.search_.families()
+    assert "implicit features" in model.search_.families()
 
 
-def test_projected_gradient_is_given_no_mask_features():
+def test_projected_gradient_is_given_no_implicit_features():
     model = make(solver="projected_gradient").fit(A)
-    assert not model.mask_features_
+    assert not model.implicit_features_
     assert "mixture" in model.search_.families()
     grown = make(solver=ProjectedGradient(grow=True), gammas=PN).fit(A)
     assert grown.gammas_ == PN
@@ -183,9 +183,12 @@ def test_without_intercepts_factors_are_chosen():
     assert "intercepts" not in model.search_.families()
 
 
-@pytest.mark.parametrize("parameters", [{"rank": 0}, {"gammas": MIXTURE}, {"mask_features": True}])
+@pytest.mark.parametrize(
+    "parameters", [{"rank": 0}, {"gammas": MIXTURE}, {"implicit_features": True}]
+)
 def test_what_nobody_reads_is_no_reason_for_a_search(parameters):
-    # l2 and mask features of rank 0, mask features of a mixture, l2_mask, radius and gammas of mask features.
+    # l2 and implicit features of rank 0, implicit features of a mixture; l2_implicit, radius and gammas of implicit
+    # features.
     rest = {"l2_intercept": 1.0}
     if parameters != {"rank": 0}:
         rest |= {"rank": 2, "l2": 2.0}
@@ -194,7 +197,7 @@ def test_what_nobody_reads_is_no_reason_for_a_search(parameters):
     elif "rank" in parameters:
         rest |= {"gammas": PN}
     else:
-        rest |= {"l2_mask": 3.0}
+        rest |= {"l2_implicit": 3.0}
     assert make(**parameters, **rest).fit(A).search_ is None
 
 
@@ -229,7 +232,7 @@ def test_too_little_data_is_fitted_with_the_defaults():
     assert (model.gammas_, model.rank_, model.l2_) == (PN, 8, 5.0)
     assert model.calibration_ is None
     fixed = {"gammas": PN, "rank": 8, "radius": None, "l2": 5.0, "l2_intercept": None}
-    plain = make(**fixed, mask_features=False).fit(FEW)
+    plain = make(**fixed, implicit_features=False).fit(FEW)
     assert plain.search_ is None
     np.testing.assert_array_equal(model.complete(), plain.complete())
     sparse_but_wide = low_rank((30, 20), density=0.1)
@@ -274,11 +277,11 @@ def test_a_clone_chooses_again(model):
     "fixed",
     [
         {},
-        {"gammas": PN, "mask_features": False},
+        {"gammas": PN, "implicit_features": False},
         {"gammas": MIXTURE},
         {"gammas": MIXTURE, "l2": 0.5},
         {"rank": 0},
-        {"mask_features": True},
+        {"implicit_features": True},
         {"radius": 0.8, "gammas": PN},
         {"intercept": False},
     ],
@@ -316,13 +319,13 @@ def test_the_keyboard_during_a_search_keeps_the_best_so_far(monkeypatch):
             result = super().minimise(*arguments)
             return replace(result, stop_reason=INTERRUPTED) if calls > 3 else result
 
-    original = trials.suited
+    original = trials.default_solver
 
-    def suited(settings):
+    def default_solver(settings):
         solver = original(settings)
         return Interrupted() if isinstance(solver, Newton) else solver
 
-    monkeypatch.setattr(trials, "suited", suited)
+    monkeypatch.setattr(trials, "default_solver", default_solver)
     model = make().fit(A)
     assert model.search_.stop_reason == INTERRUPTED
     assert model.stop_reason_ == INTERRUPTED
@@ -461,7 +464,7 @@ def test_another_measure_decides(scoring, model):
 
 
 def test_calibration_is_fitted_to_the_held_out_entries():
-    model = make(gammas=PN, calibration="platt", mask_features=False).fit(A)
+    model = make(gammas=PN, calibration="platt", implicit_features=False).fit(A)
     x, labels, weights = model.search_.held_out
     line = platt(x, labels, weights, link=Logistic())
     assert isinstance(model.calibration_, Platt)
@@ -643,15 +646,15 @@ def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
         labels[:rare] = -1
         search = replace(model.search_, held_out=(x, labels, np.ones(520)))
         if made:
-            assert settle.calibrated(make(calibration="platt"), search) is not None
+            assert resolve.calibrated(make(calibration="platt"), search) is not None
             continue
-        assert settle.calibrated(make(), search) is None
+        assert resolve.calibrated(make(), search) is None
         with pytest.warns(TribitWarning, match="was left out, as too little was held out for it"):
-            assert settle.calibrated(make(calibration="platt"), search) is None
+            assert resolve.calibrated(make(calibration="platt"), search) is None
 
 
 def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
-    monkeypatch.setattr(settle.time, "perf_counter", lambda: 12.0)
-    assert settle._left(5.0, began=10.0) == 3.0
-    assert 0.0 < settle._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
-    assert settle._left(None, began=1.0) is None
+    monkeypatch.setattr(resolve.time, "perf_counter", lambda: 12.0)
+    assert resolve._left(5.0, began=10.0) == 3.0
+    assert 0.0 < resolve._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
+    assert resolve._left(None, began=1.0) is None

@@ -167,7 +167,7 @@ def test_a_model_of_the_mask_need_be_neither_comparable_nor_copied():
 
 def test_the_order_is_from_simple_to_rich(search):
     families = [candidate.settings.family for candidate in search.candidates]
-    order = ["intercepts", "factors", "mask features", "mixture"]
+    order = ["intercepts", "factors", "implicit features", "mixture"]
     assert list(search.families()) == order
     assert families == sorted(families, key=order.index)
     assert search.stop_reason == "every stage was done"
@@ -323,29 +323,29 @@ def test_a_matrix_of_one_strong_pattern_has_few_columns():
     assert search.families()["factors"].settings.rank < 10
 
 
-def test_mask_features_are_tried_beside_the_wider_factors(search):
-    ranks = {c.settings.rank for c in search.candidates if c.settings.mask_features}
+def test_implicit_features_are_tried_beside_the_wider_factors(search):
+    ranks = {c.settings.rank for c in search.candidates if c.settings.implicit_features}
     assert min(ranks) >= 10
 
 
 def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
     for seed in (0, 1):
         search = chosen(telling_mask(seed=seed))
-        assert search.best.settings.mask_features
+        assert search.best.settings.implicit_features
         found = search.families()
         ahead = 1.0 - mixtures.OUT_OF_REACH
-        assert found["mask features"].score < ahead * found["factors"].score
+        assert found["implicit features"].score < ahead * found["factors"].score
         # But for PU alone, which is another way to learn from what was not seen.
         tried = {c.settings.gammas for c in search.candidates if c.settings.mixed}
         assert tried <= {(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)}
-        assert "so far ahead are mask features" in search.stop_reason
+        assert "so far ahead are implicit features" in search.stop_reason
 
 
 def test_a_mask_of_noise_is_not_taken():
     for seed in (0, 1):
         search = chosen(low_rank((120, 80), density=0.5, size=3.0, seed=seed))
-        assert "mask features" in search.families()
-        assert not search.best.settings.mask_features
+        assert "implicit features" in search.families()
+        assert not search.best.settings.implicit_features
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -408,7 +408,7 @@ def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
         deadline=None,
     )
     simple = trials.score(ModelSpec(rank=2, l2=3.0))
-    rich = trials.score(ModelSpec(rank=2, l2=3.0, mask_features=True, l2_mask=1e9))
+    rich = trials.score(ModelSpec(rank=2, l2=3.0, implicit_features=True, l2_implicit=1e9))
     x, labels, weights = trials.held_out[simple]
     # Better at every entry by a hair: no error of the difference stands in its way.
     trials.held_out[rich] = (x * (1.0 + 1e-6 * np.sign(x * labels)), labels, weights)
@@ -527,7 +527,15 @@ def test_the_table_has_a_row_for_each_candidate(search):
     for row, candidate in zip(table, search.candidates, strict=True):
         settings = candidate.settings
         assert (row["g_pn"], row["g_pu"], row["g_nu"]) == settings.gammas
-        for name in ("rank", "radius", "alpha", "l2", "l2_intercept", "mask_features", "l2_mask"):
+        for name in (
+            "rank",
+            "radius",
+            "alpha",
+            "l2",
+            "l2_intercept",
+            "implicit_features",
+            "l2_implicit",
+        ):
             assert row[name] == getattr(settings, name)
         assert row["family"] == settings.family
         assert row["score"] == candidate.score
@@ -568,10 +576,10 @@ def test_the_text_says_what_was_chosen_and_why(search):
     ("settings", "text"),
     [
         (ModelSpec(rank=0, l2_intercept=3.0), "intercepts: rank 0, l2_intercept 3"),
-        (ModelSpec(l2=2.5, l2_mask=9.0), "factors: rank 10, l2 2.5"),
+        (ModelSpec(l2=2.5, l2_implicit=9.0), "factors: rank 10, l2 2.5"),
         (
-            ModelSpec(mask_features=True, l2=2.0, l2_intercept=1.0, l2_mask=9.0),
-            "mask features: rank 10, l2 2, l2_intercept 1, l2_mask 9",
+            ModelSpec(implicit_features=True, l2=2.0, l2_intercept=1.0, l2_implicit=9.0),
+            "implicit features: rank 10, l2 2, l2_intercept 1, l2_implicit 9",
         ),
         (
             ModelSpec(gammas=(0.9, 0.06, 0.04), radius=2.197, alpha=2.197, rank=4),

@@ -25,9 +25,9 @@ from tribit.selection.trials import (
     Options,
     SearchEndedError,
     Trials,
+    default_solver,
     fit_from,
     make_folds,
-    suited,
 )
 from tribit.solvers import LBFGS, Newton
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -217,7 +217,7 @@ def test_the_best_is_the_smallest_score_that_is_allowed():
 FAMILIES = {
     "intercepts": ModelSpec(rank=0),
     "factors": ModelSpec(),
-    "mask features": ModelSpec(mask_features=True),
+    "implicit features": ModelSpec(implicit_features=True),
     "mixture": ModelSpec(gammas=MIXTURE, radius=1.0),
 }
 
@@ -320,7 +320,7 @@ class Stopped:
         self.reason, self.after, self.calls, self.limits = reason, after, 0, []
 
     def __call__(self, settings):
-        self.inner = suited(settings)
+        self.inner = default_solver(settings)
         return self
 
     def minimise(self, objective, constraints, start, stopping, generator):
@@ -332,7 +332,7 @@ class Stopped:
 
 @pytest.mark.parametrize("reason", [INTERRUPTED, OUT_OF_TIME])
 def test_a_fit_that_is_cut_short_is_no_candidate(monkeypatch, reason):
-    monkeypatch.setattr(module, "suited", Stopped(reason, after=4))
+    monkeypatch.setattr(module, "default_solver", Stopped(reason, after=4))
     trials = trials_of()
     first = trials.score(INTERCEPTS)
     with pytest.raises(SearchEndedError, match=reason):
@@ -341,7 +341,7 @@ def test_a_fit_that_is_cut_short_is_no_candidate(monkeypatch, reason):
 
 
 def test_the_first_candidate_is_kept_though_interrupted_and_ends_the_search(monkeypatch):
-    monkeypatch.setattr(module, "suited", Stopped(INTERRUPTED, after=1))
+    monkeypatch.setattr(module, "default_solver", Stopped(INTERRUPTED, after=1))
     trials = trials_of()
     with pytest.raises(SearchEndedError, match=INTERRUPTED):
         trials.score(INTERCEPTS)
@@ -351,7 +351,7 @@ def test_the_first_candidate_is_kept_though_interrupted_and_ends_the_search(monk
 
 def test_fits_after_the_first_have_the_time_that_is_left(monkeypatch):
     solver = Stopped("", after=1000)
-    monkeypatch.setattr(module, "suited", solver)
+    monkeypatch.setattr(module, "default_solver", solver)
     monkeypatch.setattr(module.time, "perf_counter", lambda: 12.0)
     trials = trials_of(deadline=112.0)
     trials.score(INTERCEPTS)
@@ -362,11 +362,11 @@ def test_fits_after_the_first_have_the_time_that_is_left(monkeypatch):
 
 
 def test_a_listener_is_told_of_each_candidate():
-    told = []
-    trials = trials_of(told=told.append)
+    callback = []
+    trials = trials_of(callback=callback.append)
     trials.score(INTERCEPTS)
     trials.score(INTERCEPTS)
-    assert told == trials.candidates
+    assert callback == trials.candidates
 
 
 # The mask of a fold
@@ -402,11 +402,11 @@ def test_a_fold_has_fewer_entries_and_its_own_rho(monkeypatch, rho):
 
 
 def test_each_model_has_a_solver_that_can_fit_it():
-    assert isinstance(suited(ModelSpec()), Newton)
-    assert isinstance(suited(ModelSpec(mask_features=True)), LBFGS)
-    assert isinstance(suited(ModelSpec(rank=0)), LBFGS)
-    assert isinstance(suited(ModelSpec(rank=0, radius=1.0)), Newton)
-    assert isinstance(suited(ModelSpec(rank=0, gammas=MIXTURE)), Newton)
+    assert isinstance(default_solver(ModelSpec()), Newton)
+    assert isinstance(default_solver(ModelSpec(implicit_features=True)), LBFGS)
+    assert isinstance(default_solver(ModelSpec(rank=0)), LBFGS)
+    assert isinstance(default_solver(ModelSpec(rank=0, radius=1.0)), Newton)
+    assert isinstance(default_solver(ModelSpec(rank=0, gammas=MIXTURE)), Newton)
 
 
 def problem_of(settings, seen=SEEN):
@@ -417,7 +417,7 @@ def end_of(settings, seed=0):
     """Return where a fit of these settings could have ended: anywhere."""
     rng = np.random.default_rng(seed)
     d1, d2 = A.shape
-    sizes = (d1 + d2, d1 + d2) if settings.mask_features else (d1, d2)
+    sizes = (d1 + d2, d1 + d2) if settings.implicit_features else (d1, d2)
     U, V = (rng.standard_normal((size, settings.rank)) for size in sizes)
     return Factors(U, V, 0.7, rng.standard_normal(sizes[0]), rng.standard_normal(sizes[1]))
 
@@ -465,15 +465,15 @@ def test_factors_begin_beside_the_intercepts_of_a_simpler_model():
     np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
 
 
-def test_mask_features_begin_from_plain_factors():
-    settings = ModelSpec(rank=3, mask_features=True)
+def test_implicit_features_begin_from_plain_factors():
+    settings = ModelSpec(rank=3, implicit_features=True)
     problem = problem_of(settings)
     assert isinstance(problem.objective, FeaturedObjective)
     end = end_of(ModelSpec(rank=3))
     start = start_of(problem, settings, {"factors": end})
     np.testing.assert_array_equal(problem.factors(start).row_factors, end.row_factors)
     own = end_of(settings)
-    start = start_of(problem, settings, {"factors": end, "mask features": own})
+    start = start_of(problem, settings, {"factors": end, "implicit features": own})
     np.testing.assert_array_equal(start.row_factors, own.row_factors)
 
 

@@ -23,7 +23,7 @@ from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import NORMS, EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
-from tribit.model.features import MaskFeatures
+from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import pn, tri
 from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, loop
@@ -363,7 +363,7 @@ def test_the_same_bits_for_any_number_of_threads(dtype, mask, monkeypatch):
         objective = objective_of(labels=labels, l2=0.1, dtype=dtype, n_jobs=n_jobs)
         start = start_of(labels)
         if mask:
-            features = MaskFeatures.of(observations_of(labels))
+            features = ImplicitFeatures.of(observations_of(labels))
             objective, start = FeaturedObjective(objective, features, 1.0), features.begin(start)
         results.append(minimise(objective, start=start, max_iter=8, tol=0.0))
     for result in results[1:]:

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit import BinaryMatrixCompletion, ProjectedGradient
 from tribit.errors import UnboundedRiskWarning
-from tribit.selection.trials import suited
+from tribit.selection.trials import default_solver
 from tribit.solvers import SOLVERS, AugmentedLagrangian
 from tribit.solvers.loop import ABOVE_MINIMUM
 
@@ -35,8 +35,8 @@ def model(seed, **options):
         "rank": 9,
         "l2": 0.0,
         "l2_intercept": RIDGE,
-        "mask_features": False,
-        "l2_mask": None,
+        "implicit_features": False,
+        "l2_implicit": None,
         "calibration": None,
         "intercept": False,
         "dtype": "float64",
@@ -117,7 +117,7 @@ def test_each_model_has_the_first_solver_that_keeps_it():
         "lbfgs": {"gammas": (1, 0, 0), "radius": None, "alpha": None, "rank": 0, "intercept": True},
     }
     for name, options in kept.items():
-        assert type(suited(model(0, max_iter=1, tol=1.0, **options).spec_)) is SOLVERS[name]
+        assert type(default_solver(model(0, max_iter=1, tol=1.0, **options).spec_)) is SOLVERS[name]
 
 
 def test_no_search_with_a_solver_that_is_too_slow_for_it():
@@ -151,8 +151,8 @@ def test_labels_that_were_separated_are_said_to_be(l2):
         l2=l2,
         l2_intercept=None,
         radius=None,
-        mask_features=False,
-        l2_mask=None,
+        implicit_features=False,
+        l2_implicit=None,
         calibration=None,
         random_state=0,
     )

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from model_parts import older, put_together, taken_apart
+from model_parts import OLD_NAMES, older, put_together, taken_apart
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 
 RNG = np.random.default_rng(0)
@@ -134,8 +134,14 @@ FIELDS = {
         for value in values
     },
     **{
-        f"{where} {name} {str(value)[:20]}": (change(name + end, value), name)
-        for where, change, end in (("spec", spec, ""), ("format 4", old_fact, "_"))
+        f"{where} {name} {str(value)[:20]}": (
+            change(written(name), value),
+            written(name).rstrip("_"),
+        )
+        for where, change, written in (
+            ("spec", spec, str),
+            ("format 4", old_fact, lambda name: f"{OLD_NAMES.get(name, name)}_"),
+        )
         for name, values in {
             "gammas": [
                 "xyz",
@@ -152,8 +158,8 @@ FIELDS = {
             "alpha": [0, [1.0]],
             "l2": [-1.0, None, "1", float("nan"), HUGE],
             "l2_intercept": [-1.0, True],
-            "mask_features": [0, "no", None],
-            "l2_mask": [float("-inf")],
+            "implicit_features": [0, "no", None],
+            "l2_implicit": [float("-inf")],
         }.items()
         for value in values
     },

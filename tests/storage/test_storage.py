@@ -25,7 +25,7 @@ from tribit import (
     save,
     storage,
 )
-from tribit.model.features import MaskFeatures
+from tribit.model.features import ImplicitFeatures
 from tribit.model.links import LINKS
 from tribit.model.spec import CHOOSABLE
 from tribit.solvers import LBFGS
@@ -127,8 +127,8 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, dtype, gammas):
         {"l2": 1.0, "l2_intercept": 0.5},
         {"l2_intercept": None},
         {"rank": 0},
-        {"mask_features": True, "l2_mask": np.float32(2.0)},
-        {"mask_features": False, "l2_mask": None},
+        {"implicit_features": True, "l2_implicit": np.float32(2.0)},
+        {"implicit_features": False, "l2_implicit": None},
         {"inverse_power": 0.5, "rho": "constant"},
         {"target": "all", "rho": "constant", "scoring": "auc", "n_candidates": np.int64(7)},
         {"calibration": None},
@@ -545,7 +545,13 @@ def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):
 # What was minimised over
 
 
-FEATURED = {"mask_features": True, "rank": 2, "l2": 1.0, "l2_mask": 2.0, "gammas": (1, 0, 0)}
+FEATURED = {
+    "implicit_features": True,
+    "rank": 2,
+    "l2": 1.0,
+    "l2_implicit": 2.0,
+    "gammas": (1, 0, 0),
+}
 
 
 def featured():
@@ -564,9 +570,9 @@ def test_the_unknowns_of_a_plain_model_are_its_factors(tmp_path):
     assert same(load(tmp_path / "model").unknowns_, model._factors())
 
 
-def test_a_model_and_its_file_keep_the_parts_of_mask_features(tmp_path):
+def test_a_model_and_its_file_keep_the_parts_of_implicit_features(tmp_path):
     model = featured()
-    features = MaskFeatures.of(Observations.from_matrix(A))
+    features = ImplicitFeatures.of(Observations.from_matrix(A))
     combined = features.combine(model.unknowns_)
     np.testing.assert_allclose(combined.row_factors, model.row_factors_, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(combined.column_intercepts, model.column_intercepts_, atol=1e-12)
@@ -578,7 +584,7 @@ def test_a_model_and_its_file_keep_the_parts_of_mask_features(tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
-def test_a_file_of_0_1_with_mask_features_is_read_and_written_without_parts(tmp_path):
+def test_a_file_of_0_1_with_implicit_features_is_read_and_written_without_parts(tmp_path):
     path = tmp_path / "model"
     model = featured()
     model.save(path)
@@ -591,6 +597,7 @@ def test_a_file_of_0_1_with_mask_features_is_read_and_written_without_parts(tmp_
     rewrite(path, without_parts)
     again = load(path)
     assert again.unknowns_ is None
+    assert (again.implicit_features, again.l2_implicit_) == (True, 2.0)
     np.testing.assert_array_equal(again.complete(), model.complete())
     again.save(tmp_path / "again")
     assert load(tmp_path / "again").unknowns_ is None

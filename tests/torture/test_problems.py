@@ -42,8 +42,8 @@ def problem(seed):
         "l2_intercept": None,
         "radius": None,
         "intercept": bool(draws.random() < 0.6),
-        "mask_features": False,
-        "l2_mask": None,
+        "implicit_features": False,
+        "l2_implicit": None,
         "solver": str(draws.choice(["newton", "newton", "lbfgs", "projected_gradient"])),
         "dtype": str(draws.choice(["float32", "float64"])),
         "calibration": None,
@@ -55,7 +55,7 @@ def problem(seed):
         if settings["solver"] == "lbfgs":
             settings["solver"] = "newton"
     elif settings["solver"] == "lbfgs" and draws.random() < 0.5:
-        settings |= {"mask_features": True, "l2_mask": 2 * settings["l2"]}
+        settings |= {"implicit_features": True, "l2_implicit": 2 * settings["l2"]}
     return A, settings
 
 
@@ -94,7 +94,7 @@ def test_the_objective_is_that_of_the_plain_formula(cases):
         rows, columns = np.indices(A.shape).reshape(2, -1)
         found = model.decision_function(rows, columns).reshape(A.shape)
         np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-4 * np.abs(x).max())
-        if settings["mask_features"]:
+        if settings["implicit_features"]:
             continue  # the ridge is on parts that the model does not keep
         ridge = (
             settings["l2"] / 2 * sum(float(np.sum(np.square(F, dtype=float))) for F in (U, V, a, c))
@@ -143,7 +143,7 @@ def test_the_unit_of_x_does_not_decide_when_a_fit_has_converged(scale, solver, r
         l2=0.0,
         l2_intercept=None,
         radius=None,
-        mask_features=False,
+        implicit_features=False,
         solver=solver,
         calibration=None,
         random_state=0,
@@ -165,7 +165,7 @@ def test_one_stiff_part_does_not_hide_what_others_could_gain(l2):
         "l2": l2,
         "l2_intercept": 1.0,
         "radius": None,
-        "mask_features": False,
+        "implicit_features": False,
         "calibration": None,
         "random_state": 0,
     }

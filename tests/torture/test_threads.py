@@ -18,7 +18,13 @@ from tribit.selection import stages
 KINDS = [
     {"gammas": (1.0, 0.0, 0.0), "rank": 6, "l2": 2.0, "l2_intercept": 1.0},
     {"gammas": (0.6, 0.2, 0.2), "rank": 6, "l2": 2.0, "l2_intercept": 1.0, "radius": 2.0},
-    {"gammas": (1.0, 0.0, 0.0), "rank": 4, "l2": 3.0, "mask_features": True, "l2_mask": 5.0},
+    {
+        "gammas": (1.0, 0.0, 0.0),
+        "rank": 4,
+        "l2": 3.0,
+        "implicit_features": True,
+        "l2_implicit": 5.0,
+    },
     {},  # a search
 ]
 

@@ -173,8 +173,8 @@ def fixed_model(rank, l2):
         radius=None,
         l2=l2,
         l2_intercept=l2,
-        mask_features=False,
-        l2_mask=None,
+        implicit_features=False,
+        l2_implicit=None,
         n_jobs=1,
         random_state=0,
     )
@@ -189,7 +189,7 @@ def fitted_model(seed=0, l2=3.0):
 
 
 def test_auto_takes_the_calibrator_of_least_loss_and_calibrates():
-    model, _, held_out = fitted_model(l2=4.0)  # far too timid: a steeper line must pay
+    model, _, held_out = fitted_model(l2=4.0)  # far underconfident: a steeper line must pay
     x = model.decision_function(held_out.rows, held_out.columns)
     losses = calibration_losses(x, held_out.labels, random_state=0)
     found = calibrate(model, held_out, random_state=0)

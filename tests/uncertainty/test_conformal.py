@@ -43,8 +43,8 @@ def fixed_model(rank, l2):
         radius=None,
         l2=l2,
         l2_intercept=l2,
-        mask_features=False,
-        l2_mask=None,
+        implicit_features=False,
+        l2_implicit=None,
         n_jobs=1,
         random_state=0,
     )

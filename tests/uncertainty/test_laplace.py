@@ -33,8 +33,8 @@ def seen_entries(shape=(30, 25), seed=0, rho=0.5, alpha=4.0, link=None):
 
 def fitted(seen, **options):
     """Fit with nothing left to choose from the data."""
-    fixed = {"rho": None, "radius": None, "l2_intercept": None, "l2_mask": None}
-    fixed["mask_features"] = False
+    fixed = {"rho": None, "radius": None, "l2_intercept": None, "l2_implicit": None}
+    fixed["implicit_features"] = False
     options = (
         fixed | {"rank": 2, "l2": 1, "dtype": "float64", "n_jobs": 1, "random_state": 0} | options
     )

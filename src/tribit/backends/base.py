@@ -49,12 +49,12 @@ class Panel(Protocol):
 
     @property
     def rows(self) -> slice | Places:
-        """Which rows, as an index into P."""
+        """The rows, as an index into P."""
         ...
 
     @property
     def height(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         ...
 
     def values(self, P: Array) -> Array:
@@ -74,9 +74,9 @@ class Backend(ABC):
     ``side`` and ``other`` hold the observed entries by rows and by columns, as the backend wants them.
     """
 
-    #: Where it computes; see :func:`tribit.backends.make_backend`.
+    #: Device of the arithmetic; see :func:`tribit.backends.make_backend`.
     device: ClassVar[str] = "cpu"
-    #: How the entries are ordered.
+    #: Layout of the entries: their order.
     layout: ClassVar[type[Layout]]
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The objective of a model with mask features: a risk at the factors that its parts combine to."""
+"""The objective of a model with implicit features: a risk at the factors that its parts combine to."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
-from tribit.model.features import MaskFeatures
+from tribit.model.features import ImplicitFeatures
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
 
-#: What mask features bring is shrunk by so many times the ridge of the factors, where no weight is given.
-MASK_SHARE = 1.7
+#: Default ``l2_implicit`` as a multiple of ``l2``.
+IMPLICIT_SHARE = 1.7
 
 
 class FeaturedObjective:
     """A risk at the factors that parts combine to, with a ridge on the parts.
 
-        F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_mask / 2 (|z|^2 + |w|^2)
-                             + l2_intercept / 2 (|a_p|^2 + |c_q|^2) + l2_mask / 2 (|a_z|^2 + |c_w|^2)
+        F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_implicit / 2 (|z|^2 + |w|^2)
+                             + l2_intercept / 2 (|a_p|^2 + |c_q|^2) + l2_implicit / 2 (|a_z|^2 + |c_w|^2)
 
     where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's.
 
@@ -35,18 +35,20 @@ class FeaturedObjective:
     ----------
     objective : Objective
         The risk L; its own ridge weights are those of p, q and the intercepts.
-    features : MaskFeatures
+    features : ImplicitFeatures
         How parts combine.
-    l2_mask : float
-        Weight of the ridge on what the features bring.
+    l2_implicit : float
+        Weight of the ridge on the parts of the features.
     """
 
     #: Whether rows share unknowns.
-    mask_features = True
+    implicit_features = True
 
-    def __init__(self, objective: Objective, features: MaskFeatures, l2_mask: float) -> None:
+    def __init__(
+        self, objective: Objective, features: ImplicitFeatures, l2_implicit: float
+    ) -> None:
         self.objective, self.features = objective, features
-        self.ridge = Ridge(l2_mask)
+        self.ridge = Ridge(l2_implicit)
         self.size, self.shape = objective.size, objective.shape
 
     @property
@@ -59,7 +61,7 @@ class FeaturedObjective:
         return self.features.combine(unknowns)
 
     def unknowns(self, factors: Factors) -> Factors:
-        """Return parts that give these factors of the matrix: the features count for nothing yet."""
+        """Return parts that combine to these factors of the matrix, with the parts of the features at 0."""
         return self.features.begin(factors)
 
     def in_float64(self) -> FeaturedObjective:
@@ -78,19 +80,19 @@ class FeaturedObjective:
         total = self.features.pull_back(gradient).plus(1.0, self._weighted(parts))
         return risk + self._penalty(parts), total
 
-    def settle_intercepts(self, parts: Factors) -> Factors:
+    def normalise_intercepts(self, parts: Factors) -> Factors:
         """Return the parts as they are: their intercepts have no mean that could move without changing X."""
         return parts
 
     def scales(self, parts: Factors) -> Factors:
         """Return the curvature of F in each unknown, roughly; see :meth:`Objective.scales`."""
-        squares = MaskFeatures(self.features.rows.power(2), self.features.columns.power(2))
+        squares = ImplicitFeatures(self.features.rows.power(2), self.features.columns.power(2))
         risk = squares.pull_back(self.objective.curvatures(self.features.combine(parts)))
         ones = Factors(*(np.ones_like(part) for part in dataclasses.astuple(parts)))
         return risk.plus(1.0, self._weighted(ones))
 
     def _split(self, parts: Factors) -> tuple[list[Array], list[Array], list[Array]]:
-        """Return the parts with ridge l2, with l2_intercept and with l2_mask."""
+        """Return the parts with ridge l2, with l2_intercept and with l2_implicit."""
         d1, d2 = self.shape
         own = [parts.row_factors[:d1], parts.column_factors[:d2]]
         intercepts = [parts.row_intercepts[:d1], parts.column_intercepts[:d2]]
@@ -147,7 +149,7 @@ def objective_of(
         As in :class:`~tribit.Objective`.
     """
     plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
-    if not spec.mask_features:
+    if not spec.implicit_features:
         return plain
-    l2_mask = MASK_SHARE * spec.l2 if spec.l2_mask is None else spec.l2_mask
-    return FeaturedObjective(plain, MaskFeatures.of(observations), l2_mask)
+    l2_implicit = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+    return FeaturedObjective(plain, ImplicitFeatures.of(observations), l2_implicit)

@@ -12,7 +12,7 @@ A *bounded* form knows upper bounds of the curvature: of the dense term, the sam
 correction. They make quadratic models that are nowhere below the risk and that need no pass of their own.
 
 Where a model imputes every entry (:func:`tribit.model.risks.doubly_robust`) the dense term is
-``(pu + nu) [f0 l(x, +1) + (1 - f0) l(x, -1)]``, and ``lean = 2 f0 - 1`` comes with the tile.
+``(pu + nu) [f0 l(x, +1) + (1 - f0) l(x, -1)]``, and the expected label ``expected = 2 f0 - 1`` comes with the tile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Weight: TypeAlias = float | Array
 
 
 class Form(Protocol):
-    """What a backend asks of a link under given weights; see the module's formulae."""
+    """Interface of a link under given weights, as a backend uses it; see the module's formulae."""
 
     scale: float
     unit: float
@@ -49,7 +49,7 @@ class Form(Protocol):
         value: Array | None,
         second: Array | None,
         spare: Array,
-        lean: Array | None = None,
+        expected: Array | None = None,
     ) -> None:
         """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
         ...
@@ -79,7 +79,7 @@ class Form(Protocol):
         """Return upper bounds of the curvature ``d2 / dx2`` of the corrections."""
         ...
 
-    def slack(self, first: Array, lean: Array | None = None) -> float:
+    def slack(self, first: Array, expected: Array | None = None) -> float:
         """Return the sum over entries of ``1 - curvature / bound``, or a quick estimate, from ``first_out``."""
         ...
 
@@ -95,9 +95,9 @@ class LogisticForm:
 
     def __init__(self, link: Logistic, pu: float, nu: float, *, imputed: bool = False) -> None:
         weight = pu + nu
-        #: Where entries are imputed the tile holds ``t - lean``, and t is made again at the observed ones.
+        #: Where entries are imputed the tile holds ``t - expected``, and t is made again at the observed ones.
         self.needs_predictor = imputed
-        pu, nu = (0.0, 0.0) if imputed else (pu, nu)  # the lean is what they would add
+        pu, nu = (0.0, 0.0) if imputed else (pu, nu)  # the expected labels take their place
         self.scale = link.scale / 2.0
         self.unit = weight or 1.0  # without a dense term corrections are in units of 1
         self.slope = link.scale / 2.0
@@ -112,13 +112,13 @@ class LogisticForm:
         value: Array | None,
         second: Array | None,
         spare: Array,
-        lean: Array | None = None,
+        expected: Array | None = None,
     ) -> None:
-        """Overwrite ``z`` by ``t - lean``; value ``|z| - log(1 + |t|) - lean z``, second ``1 - t^2``."""
+        """Overwrite ``z`` by ``t - expected``; value ``|z| - log(1 + |t|) - expected z``, second ``1 - t^2``."""
         if value is not None:
             np.abs(z, out=value)
-            if lean is not None:
-                value -= np.multiply(lean, z, out=spare)
+            if expected is not None:
+                value -= np.multiply(expected, z, out=spare)
         np.tanh(z, out=z)
         if value is not None:
             np.abs(z, out=spare)
@@ -127,8 +127,8 @@ class LogisticForm:
         if second is not None:
             np.multiply(z, z, out=second)
             np.subtract(1, second, out=second)
-        if lean is not None:
-            z -= lean
+        if expected is not None:
+            z -= expected
 
     def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
         """Return the even and the odd part, ``(plus + minus) / unit`` and ``(plus - minus) / unit``."""
@@ -144,7 +144,7 @@ class LogisticForm:
     def correct_in_tile(
         self, first: Array, z: Array | None, a: Array, b: Array, second: bool
     ) -> tuple[Array, Array | None]:
-        """Return ``t + a t - b`` and ``a (1 - t^2)``: the tile holds t already, unless it leans."""
+        """Return ``t + a t - b`` and ``a (1 - t^2)``: the tile holds t already, unless labels are imputed."""
         if self.needs_predictor and z is not None:
             add, bend = self.correct(z, a, b, second)
             return first + add, bend
@@ -162,9 +162,9 @@ class LogisticForm:
         """Return ``(plus + minus) s^2 / 4``: the odd part has no curvature at all."""
         return np.maximum(plus + minus, 0.0) * self.slope**2
 
-    def slack(self, first: Array, lean: Array | None = None) -> float:
+    def slack(self, first: Array, expected: Array | None = None) -> float:
         """Return the sum of ``t^2``."""
-        t = first if lean is None else first + lean.reshape(-1)
+        t = first if expected is None else first + expected.reshape(-1)
         return float(t @ t)
 
 
@@ -186,22 +186,22 @@ class GenericForm:
         value: Array | None,
         second: Array | None,
         spare: Array,  # noqa: ARG002
-        lean: Array | None = None,
+        expected: Array | None = None,
     ) -> None:
         """Fill value, second and (last, over ``z``) first with ``nu l(x, +1) + pu l(x, -1)``."""
-        pu, nu = self._shares(lean)
+        pu, nu = self._shares(expected)
         if value is not None:
             value[...] = self._mixed(self.link.loss, z, pu, nu)
         if second is not None:
             second[...] = self._mixed(self.link.second, z, pu, nu)
         z[...] = self._first(z, pu, nu)
 
-    def _shares(self, lean: Array | None) -> tuple[Weight, Weight]:
+    def _shares(self, expected: Array | None) -> tuple[Weight, Weight]:
         """Return what dislike and like weigh: two numbers, or two for each entry of a tile."""
-        if lean is None:
+        if expected is None:
             return self.pu, self.nu
         half = 0.5 * (self.pu + self.nu)
-        return half * (1 - lean), half * (1 + lean)
+        return half * (1 - expected), half * (1 + expected)
 
     def _first(self, z: Array, pu: Weight, nu: Weight) -> Array:
         return self._mixed(self.link.first, z, pu, nu)
@@ -242,7 +242,7 @@ class GenericForm:
         """Return infinity: nothing is known."""
         return np.full(np.broadcast(plus, minus).shape, np.inf)
 
-    def slack(self, first: Array, lean: Array | None = None) -> float:  # noqa: ARG002
+    def slack(self, first: Array, expected: Array | None = None) -> float:  # noqa: ARG002
         """Return the number of entries: no bound is tight."""
         return float(first.size)
 
@@ -271,7 +271,7 @@ class ProbitForm(GenericForm):
         """Return the positive weights over ``sigma^2``; a negative one only takes curvature away."""
         return (np.maximum(plus, 0.0) + np.maximum(minus, 0.0)) * self.most
 
-    def slack(self, first: Array, lean: Array | None = None) -> float:  # noqa: ARG002
+    def slack(self, first: Array, expected: Array | None = None) -> float:  # noqa: ARG002
         """Return half the number of entries: ``l(x, +1)'' + l(x, -1)''`` is from 1 to 4 / pi, the bound 2."""
         return 0.5 * first.size
 

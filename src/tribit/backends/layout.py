@@ -1,4 +1,4 @@
-"""Where the observed entries stand, apart from what they weigh: their order and offsets, in one orientation.
+"""Layouts of the observed entries, apart from their weights: order and offsets, in one orientation.
 
 Sorting the entries takes as long as several passes over them, and every candidate of a search has the same: whoever
 fits the same observations many times shares their layouts (:func:`share_layouts`).

@@ -63,7 +63,7 @@ class Objective:
     """
 
     #: Whether rows share unknowns.
-    mask_features = False
+    implicit_features = False
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Objective:
         dtype: str = "float64",
         n_jobs: int | None = 1,
     ) -> Self:
-        """Return what a model minimises, in the factors of the matrix: mask features are left out."""
+        """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
         return cls(
             observations,
             spec.link,
@@ -148,8 +148,8 @@ class Objective:
             seen.n_likes * like + seen.n_dislikes * dislike
         )
 
-    def settle_intercepts(self, factors: Factors) -> Factors:
-        """Bring intercepts where they belong after a move: inside their bound, or centred on 0."""
+    def normalise_intercepts(self, factors: Factors) -> Factors:
+        """Return the factors with intercepts clipped to their bound, or centred on 0 where they have none."""
         if not self.intercept:
             return factors
         if np.isfinite(self.intercept_bound):

@@ -1,4 +1,4 @@
-"""The rows of one factor, the other fixed: many small quadratic problems at once, each inside its own ball.
+"""The rows of one factor, the other fixed: many small trust-region problems at once, each inside its own ball.
 
     p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 
-#: Steps for the multiplier of a ball within one call, how near to the sphere is near enough, and for how many
-#: rows. Multipliers are kept for the next call, so that they become exact as the factors settle.
+#: Steps for the multiplier of a ball (trust region) within one call, the ratio to the radius that is near enough, and
+#: the share of rows that must be. Multipliers are warm starts of the next call, and become exact as the fit converges.
 MULTIPLIER_STEPS = 4
 CLOSE, MOST = 1.15, 0.9
 
 
-#: A row's step is accepted when it gains this share of what its gradient promises (Armijo).
+#: Armijo constant of the rows' backtracking line searches, and their most halvings.
 ENOUGH = 1e-4
 HALVINGS = 12
 #: Mean curvature, as a share of its bound, above which the bound serves as the curvature.
@@ -109,8 +109,8 @@ def half_sweep(
     """Return ``P`` with every row moved to the minimiser of a quadratic model of its own objective, Q fixed.
 
     While the bound of the curvature is near its mean value the models use it: they lie above the objective, so that
-    their minimisers need no search. Otherwise they use the curvature itself, and each row halves its step until its
-    own objective falls. The value is NaN unless asked for, and ``state`` is brought up to date.
+    their minimisers need no search. Otherwise they use the curvature itself, and each row has a backtracking line
+    search on its own objective. The value is NaN unless asked for, and ``state`` is brought up to date.
     """
     exact = not (backend.bounded and state.tightness >= TIGHT)
     free, ridge = problem.free, problem.ridge
@@ -160,7 +160,7 @@ def _search(
     noise: Array,
     dtype: np.dtype[Any],
 ) -> Array:
-    """Halve each row's own step until its objective falls enough; a row that never does stays."""
+    """Backtrack each row's own step until its objective falls enough (Armijo); a row that never does stays."""
     free = gradients.shape[1]
     direction = target - here
     slope = np.minimum(np.einsum("ij,ij->i", gradients, direction[:, :free]), 0.0)

@@ -86,7 +86,7 @@ def _cut(lengths: Places) -> list[tuple[int, int]]:
     return cuts
 
 
-class _Side:
+class _SparseSide:
     """The batches of one orientation with the weights of their entries."""
 
     def __init__(self, layout: RowLayout, weights: tuple[Array, Array]) -> None:
@@ -143,8 +143,8 @@ class SparsePanel:
 class SparseBackend(Backend):
     """Sums over the observed entries, for risks that give the unobserved ones no weight."""
 
-    side: _Side
-    other: _Side
+    side: _SparseSide
+    other: _SparseSide
     bounded = False
     layout: ClassVar = RowLayout
 
@@ -159,9 +159,9 @@ class SparseBackend(Backend):
         layout: RowLayout,
         weights: tuple[Array, Array],
         bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
-    ) -> _Side:
+    ) -> _SparseSide:
         """Put the weights of the observed entries in order."""
-        return _Side(layout, weights)
+        return _SparseSide(layout, weights)
 
     @property
     def n_panels(self) -> int:

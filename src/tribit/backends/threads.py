@@ -127,7 +127,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 class _Guard:
-    """How many threads want BLAS to have one thread, and how many it had before."""
+    """Number of threads that want BLAS to have one thread, and its number of threads before."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -20,7 +20,7 @@ from tribit.backends.base import Backend, FixedFactor, Places, RowModels
 from tribit.backends.forms import Form
 from tribit.backends.layout import stable_order
 from tribit.errors import InvalidInputError
-from tribit.model.imputation import Imputation, Leans
+from tribit.model.imputation import ExpectedLabels, Imputation
 from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
@@ -47,7 +47,7 @@ class TileLayout:
         self.local_rows = (rows[order] % TILE).astype(np.uint16)
 
 
-class _Side:
+class _TiledSide:
     """The observed entries of one orientation with their weights."""
 
     def __init__(
@@ -56,8 +56,8 @@ class _Side:
         self.shape = shape = layout.shape
         self.tiles, self.offsets = layout.tiles, layout.offsets
         self.cells, self.local_rows = layout.cells, layout.local_rows
-        #: what is imputed to every entry, where the risk has such a thing
-        self.leans: Leans | None = None
+        #: expected labels of every entry, where the risk imputes them
+        self.expected_labels: ExpectedLabels | None = None
         order = layout.order
         a, b = weights
         # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
@@ -130,15 +130,19 @@ class TilePanel:
             here = slice(offsets[tile], offsets[tile + 1])
             cells = side.cells[here].astype(np.intp)
             x = flat[cells] if value or form.needs_predictor else None
-            lean = None if side.leans is None else side.leans.tile(self.rows, block)
-            form.apply(z, out if value else None, second if curvature else None, spare, lean)
+            expected = (
+                None
+                if side.expected_labels is None
+                else side.expected_labels.tile(self.rows, block)
+            )
+            form.apply(z, out if value else None, second if curvature else None, spare, expected)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
                 values += out @ backend.ones[:width]
             if not free:
                 continue
             if columns is None:
-                slack += form.slack(flat, lean)
+                slack += form.slack(flat, expected)
             a = side.a if side.one_weight else side.a[here]
             flat[cells], bend = form.correct_in_tile(flat[cells], x, a, side.b[here], curvature)
             first += z @ Q_tile[:, :free]
@@ -166,11 +170,11 @@ class TilePanel:
 class TileBackend(Backend):
     """Sums over all entries: the risk's dense term and its observed corrections, by tiles."""
 
-    side: _Side
-    other: _Side
+    side: _TiledSide
+    other: _TiledSide
 
     def __init__(
-        self, side: _Side, other: _Side, form: Form, dtype: np.dtype[Any], n_jobs: int
+        self, side: _TiledSide, other: _TiledSide, form: Form, dtype: np.dtype[Any], n_jobs: int
     ) -> None:
         if form.dense_bound == 0.0:
             raise InvalidInputError(
@@ -190,13 +194,15 @@ class TileBackend(Backend):
     @classmethod
     def arrange(
         cls, layout: TileLayout, weights: tuple[Array, Array], bounds: Array | None
-    ) -> _Side:
+    ) -> _TiledSide:
         """Put the weights of the observed entries in order."""
-        return _Side(layout, weights, bounds)
+        return _TiledSide(layout, weights, bounds)
 
     def impute(self, imputation: Imputation) -> Self:
         """Return the backend with a model's probabilities in the dense term, for a form that expects them."""
-        self.side.leans, self.other.leans = imputation.leans(self.dtype)
+        self.side.expected_labels, self.other.expected_labels = imputation.expected_labels(
+            self.dtype
+        )
         return self
 
     @property

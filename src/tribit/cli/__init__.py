@@ -13,7 +13,7 @@ from tribit import __version__
 # The registry of commands: each module registers its own with @app.command, in the order of the help.
 from tribit.cli import fit, questions, studies  # noqa: F401
 from tribit.cli.common import app
-from tribit.cli.endings import StoppedError, ended_by, orderly_signals, spoken, tell
+from tribit.cli.endings import StoppedError, as_typed, ended_by, orderly_signals, tell
 
 __all__ = ["app", "main"]
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
     command = every.commands.get(given[0], every) if given else every
 
     def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-        tell("Warning", spoken(message, command))
+        tell("Warning", as_typed(message, command))
 
     try:
         with warnings.catch_warnings(), orderly_signals():

@@ -1,7 +1,8 @@
-"""What every command shares: the application, its console, options of tables of entries."""
+"""Parts that every command shares: the application, its console, options of tables of entries."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,23 @@ from rich.console import Console
 from tribit.cli.values import size
 from tribit.quoting import printable
 
+#: Old name of an option, and the new one.
+RENAMED = {
+    "mask-features": "implicit-features",
+    "l2-mask": "l2-implicit",
+    "finder": "ranker",
+    "no-finder": "no-ranker",
+}
+
+
+def _new_name(name: str) -> str:
+    """Return the name of an option or command as it is now, with a warning for an old one."""
+    if name in RENAMED:
+        message = f"--{name} is --{RENAMED[name]} since tribit 0.2; the old name goes with 0.3."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+    return RENAMED.get(name, name)
+
+
 app = typer.Typer(
     name="tribit",
     help="Binary matrix completion from likes, dislikes and the unobserved entries.",
@@ -18,7 +36,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": _new_name,
+    },
 )
 console = Console()
 

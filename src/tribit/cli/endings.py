@@ -1,4 +1,4 @@
-"""How a command ends that cannot go on: one sentence on standard error, and an exit code."""
+"""Endings of a command that cannot go on: one sentence on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tribit.errors import Message, TribitError
 from tribit.quoting import printable, quoted
 
 INTERRUPTED = 130  #: the exit code of a command that Ctrl-C ended, as shells have it
-#: What typer raises where the words of a command cannot be used; it exports only some of its kinds.
+#: Base of the errors that typer raises for wrong arguments, of which it exports only some subclasses.
 UsageError = typer.BadParameter.__mro__[1]
 
 
@@ -72,11 +72,11 @@ def tell(kind: str, message: str) -> None:
         typer.echo(f"{kind}: {printable(message)}", err=True)
 
 
-def spoken(told: BaseException | str, command: Any) -> str:
+def as_typed(shown: BaseException | str, command: Any) -> str:
     """Return an error, a warning or a message with the parameters that it mentions as options of a command."""
-    message = told.args[0] if isinstance(told, BaseException) and told.args else told
+    message = shown.args[0] if isinstance(shown, BaseException) and shown.args else shown
     if not isinstance(message, Message):
-        return str(told)
+        return str(shown)
     options = {each.name: each for each in command.get_params(typer.Context(command))}
 
     def written(name: str, value: str) -> str | None:
@@ -87,7 +87,7 @@ def spoken(told: BaseException | str, command: Any) -> str:
             return next(iter(option.secondary_opts if value == "no" else option.opts), None)
         return f"{option.opts[0]} {value}".rstrip()
 
-    return message.told(written)
+    return message.for_command_line(written)
 
 
 def ended_by(error: BaseException, command: Any) -> int:
@@ -96,7 +96,7 @@ def ended_by(error: BaseException, command: Any) -> int:
         tell("Interrupted", str(error))
         return INTERRUPTED
     if isinstance(error, TribitError):
-        message = spoken(error, command)
+        message = as_typed(error, command)
     elif isinstance(error, UsageError):
         message = _usage(error)
     elif isinstance(error, MemoryError):
@@ -120,7 +120,7 @@ def _usage(error: BaseException) -> str:
 
 def _refusal(error: OSError) -> str:
     reason = error.strerror or str(error)
-    # An error of a file names it; tribit's own writers have told theirs.
+    # An error of a file names it; tribit's own writers have reported theirs.
     if _is_stuck(sys.stdout) or (error.errno == errno.ENOSPC and error.filename is None):
         return f"Standard output could not be written ({reason}); make room, or send it elsewhere."
     where = "" if error.filename is None else f" ({quoted(error.filename)})"

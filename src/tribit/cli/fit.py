@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
-from tribit.cli.endings import StoppedError, keyboard_interrupts, spoken
+from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
 from tribit.cli.model_options import FitCommand
 from tribit.cli.values import number_or_word
 from tribit.quoting import quoted
 
-#: What the command keeps to itself; all else is for the library.
+#: Arguments that the command does not pass to the library.
 OWN = ("context", "file", "out", "link_scale", "keep_partial", "quiet")
 
 
@@ -83,7 +83,7 @@ def fit(
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
     from tribit.workflows import fit_file  # noqa: PLC0415
 
-    writable(out)  # told before the fit, not after it
+    writable(out)  # an unwritable path is refused before the fit
     check_different(file, out)
     began = time.perf_counter()
     link: Any = type(as_link(parameters["link"]))
@@ -127,7 +127,7 @@ def _chosen(model: Any, command: Any) -> dict[str, str]:
 
     if model.search_ is None:
         return {}
-    ended = spoken(model.search_.stop_reason, command)
+    ended = as_typed(model.search_.stop_reason, command)
     if model.search_.best is None:
         return {"chosen": f"nothing: {ended}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())

@@ -1,4 +1,4 @@
-"""What a fitted model is asked: ``tribit predict``, ``tribit evaluate``, ``tribit recommend``."""
+"""Commands that use a fitted model: ``tribit predict``, ``tribit evaluate``, ``tribit recommend``."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def recommend(
     only: Annotated[
         list[str] | None, typer.Option("--for", help="A row id; may be repeated [every row].")
     ] = None,
-    finder: Annotated[
-        bool, typer.Option(help="Also ask what a row is likely to come to, not only what it likes.")
+    ranker: Annotated[
+        bool, typer.Option(help="Rank by exposure too: which columns a row will observe.")
     ] = True,
     row: RowName = None,
     column: ColumnName = None,
@@ -126,7 +126,7 @@ def recommend(
         n=n,
         avoid_dislikes=avoid_dislikes,
         only=only or None,
-        finder=finder,
+        ranker=ranker,
         row=row,
         column=column,
         value=value,

@@ -9,7 +9,7 @@ import typer
 
 from tribit.quoting import quoted
 
-#: How such a value is shown in the help.
+#: Placeholder of such a value in the help.
 VALUE = "number|auto"
 
 

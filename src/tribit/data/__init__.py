@@ -1,1 +1,1 @@
-"""What was seen: observations with their ids, data frames and files."""
+"""Data: observations with their ids, data frames and files."""

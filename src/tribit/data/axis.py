@@ -177,7 +177,7 @@ class Axes(NamedTuple):
 
     @classmethod
     def of_model(cls, model: Any) -> Axes:
-        """Return those of a fitted model or of anything else that has a shape and ids, such as a finder."""
+        """Return those of a fitted model or of anything else that has a shape and ids, such as a ranker."""
         return cls.of(model.shape_, model.row_ids_, model.column_ids_)
 
     @property

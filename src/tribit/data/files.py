@@ -1,4 +1,4 @@
-"""What file formats share: opening text, finding a column, writing all of a file or nothing."""
+"""Functions that file formats share: opening text, finding a column, writing all of a file or nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     When the block raises, ``path`` is left as it was and the temporary file is removed. A file that is replaced hands
     on its permissions and, where this user may, its owner and group. What killed writers left in the directory is
-    removed (:mod:`tribit.data.temporaries`). What cannot be written is told in one sentence.
+    removed (:mod:`tribit.data.temporaries`). A file that cannot be written is refused in one sentence.
     """
     target = writable(path)
     before = target.stat() if target.exists() else None

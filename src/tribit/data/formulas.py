@@ -10,9 +10,9 @@ import numpy as np
 
 from tribit.data.axis import AnyArray
 
-#: How a cell begins that a spreadsheet takes for a formula, in one of its languages or after trimming it.
+#: First characters of a cell that a spreadsheet takes for a formula, in one of its languages or after trimming it.
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-#: What begins with a sign and is just a number.
+#: Signed numbers, which are no formulas.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 

@@ -35,7 +35,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, ei
 Labels: TypeAlias = npt.NDArray[np.int8]
 Values: TypeAlias = npt.NDArray[np.float64]
 Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
-#: What turns given values into checked ones, and names where one is wrong.
+#: Function that checks given values, and names the place of a wrong one.
 Read: TypeAlias = Callable[[AnyArray, Where], AnyArray]
 
 

@@ -1,4 +1,4 @@
-"""How much of a file is read: bytes when unpacked, and characters of a line.
+"""Limits of reading: bytes of a file when unpacked, and characters of a line.
 
 A small file can unpack to more than any memory holds. What is read of one is limited by its own size, so that a table
 someone sent can be refused in a sentence; whoever knows the table raises the limit (``max_size``, ``--max-size``).
@@ -18,7 +18,7 @@ LARGEST = 2**32
 #: Times its own size that a file may unpack to. Tables of ratings reach 3 to 10 with gzip, and very repetitive ones 20
 #: to 50; gzip cannot do more than 1,032, which is what files made to fill a memory reach.
 RATIO = 200
-#: What any file may unpack to, because the ratio of a small one says little: the ids of a tiny table may well repeat.
+#: Bytes that any file may unpack to: the ratio of a small file says little, as the ids of a tiny table may well repeat.
 FLOOR = 2**25
 #: Bytes that a line counts for at least where no limit is given: so much its record takes in memory, however short.
 RECORD = 40

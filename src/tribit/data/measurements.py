@@ -66,7 +66,7 @@ class Measurements(Entries):
 
     @property
     def n_measured(self) -> int:
-        """How many entries were measured."""
+        """Number of measured entries."""
         return len(self)
 
     def __repr__(self) -> str:

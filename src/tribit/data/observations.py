@@ -1,4 +1,4 @@
-"""What was seen: likes (+1), dislikes (-1), and everything else unobserved."""
+"""Observations: likes (+1), dislikes (-1), and everything else unobserved."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Observations(Entries):
     ) -> Self:
         """Take one rating for each pair: a like from ``like_at`` up, a dislike below, 0 included.
 
-        The other parameters are those of :meth:`from_pairs`; duplicates are settled on the labels.
+        The other parameters are those of :meth:`from_pairs`; duplicates are resolved on the labels.
         """
         given = rows, columns, ratings, shape, row_ids, column_ids
         return cls._trusted(

@@ -29,7 +29,7 @@ Lines: TypeAlias = npt.NDArray[np.int64] | None
 
 
 class Format(NamedTuple):
-    """How tables of one format are read and written.
+    """Reader and writer of one format of tables.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Scale(NamedTuple):
 
 
 class RatingFormat(NamedTuple):
-    """How a file holds its ratings; without a header its columns are user, item, rating, timestamp."""
+    """Format of a file of ratings; without a header its columns are user, item, rating, timestamp."""
 
     file: str
     delimiter: str
@@ -62,7 +62,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What to call the file in a message."""
+        """Name of the file in messages."""
         name = printable(self.path.name)
         return name if self.member is None else f"{printable(self.member)} in {name}"
 

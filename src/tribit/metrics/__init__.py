@@ -1,4 +1,4 @@
-"""How good answers are: of entries, of lists and of probabilities, on what a model has not seen."""
+"""Held-out measures: of entries, of lists and of calibration."""
 
 from tribit.metrics.entries import Evaluation, evaluate
 

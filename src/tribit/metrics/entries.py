@@ -1,4 +1,4 @@
-"""How well observed entries are predicted: their signs, probabilities and order.
+"""Measures of predictions at observed entries: of signs, probabilities and order.
 
 A measure is a function of a curve (a link, or anything else with ``probability`` and ``loss``), the scores ``x``, the
 labels and, optionally, their weights. :data:`METRICS` lists those that :func:`evaluate` and ``tribit evaluate`` report.
@@ -108,7 +108,7 @@ class Metric(NamedTuple):
     measure: Callable[[Curve, Array, Labels, Array | None], float | None]
 
 
-#: What is reported of test entries, in this order. A measure that says nothing of one label alone is None there.
+#: Measures of test entries, in the order of the report. A measure that needs both labels is None where one is missing.
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", accuracy),
     "sign_error": Metric("sign error", sign_error),
@@ -116,14 +116,14 @@ METRICS: dict[str, Metric] = {
     "auc": Metric("AUC", auc),
 }
 
-#: What ``scoring`` of a search may be; each the smaller the better.
+#: Measures that ``scoring`` of a search takes; each the smaller the better.
 SCORINGS: dict[str, Callable[[Curve, Array, Labels, Array | None], float]] = {
     "log_loss": log_loss,
     "error": sign_error,
     "auc": misorder,
 }
 
-#: What single entries lose, where the measure is a mean of such losses.
+#: Losses of single entries, for the measures that are means of such losses.
 ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
     "log_loss": losses,
     "error": errors,

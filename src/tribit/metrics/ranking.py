@@ -1,4 +1,4 @@
-"""How good lists are: held-out likes found, and dislikes shown.
+"""Measures of lists: held-out likes found, and dislikes shown.
 
 Each row is shown the ``n`` best of all columns that it has no training entry in. Held-out likes are relevant;
 everything else, the many columns of which nothing is known included, is not. Rows with a held-out like count:
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit._moved import renamed_keywords
 from tribit.checks import check_count
 from tribit.data.axis import Axes, Positions, first_true
 from tribit.data.observations import as_observations
@@ -26,7 +27,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import evaluate
 from tribit.recommend.lists import best_columns
-from tribit.recommend.scores import Finder, Score, check_ready, is_finder, model_score
+from tribit.recommend.scores import Ranker, Score, check_ready, is_ranker, model_score
 
 __all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
 
@@ -60,21 +61,22 @@ class RankingReport:
     dislikes_per_like: float | None
 
 
+@renamed_keywords(finder="ranker")
 def ranking_report(
-    scores: FactorModel | Finder | NDArray[Any] | Callable[[Positions], Any],
+    scores: FactorModel | Ranker | NDArray[Any] | Callable[[Positions], Any],
     train: Any,
     held_out: Any,
     n: int = 10,
     *,
     avoid_dislikes: float = 1.0,
-    finder: FactorModel | Finder | None = None,
+    ranker: FactorModel | Ranker | None = None,
 ) -> RankingReport:
     """Measure the top ``n`` of everything that was not trained on.
 
     Parameters
     ----------
-    scores : FactorModel, Finder, array of shape (n_rows, n_columns) or callable
-        A fitted model or finder, which ranks as its ``recommend`` does; or the scores of another system, more is
+    scores : FactorModel, Ranker, array of shape (n_rows, n_columns) or callable
+        A fitted model or ranker, which ranks as its ``recommend`` does; or the scores of another system, more is
         better: all of them, or a function that gives those of the rows at an array of positions.
     train : Observations, sparse matrix or array
         What the scores were fitted on: never shown again.
@@ -83,8 +85,8 @@ def ranking_report(
     n : int, default=10
         Length of a list.
     avoid_dislikes : float, default=1.0
-        As in :meth:`tribit.factor_model.FactorModel.recommend`; for a model without a finder it plays no part.
-    finder : FactorModel or Finder, optional
+        As in :meth:`tribit.factor_model.FactorModel.recommend`; for a model without a ranker it plays no part.
+    ranker : FactorModel or Ranker, optional
         As there; for a model only.
 
     Returns
@@ -102,13 +104,13 @@ def ranking_report(
     n = check_count("n", n)
     like_at = getattr(scores, "like_at", None)
     seen, hidden = as_observations(train, like_at), as_observations(held_out, like_at)
-    if isinstance(scores, FactorModel) or is_finder(scores):
+    if isinstance(scores, FactorModel) or is_ranker(scores):
         check_ready(scores)
         axes = Axes.of_model(scores)
-        score = model_score(scores, finder, avoid_dislikes)
+        score = model_score(scores, ranker, avoid_dislikes)
     else:
         axes = seen.axes
-        score = _given_score(scores, seen.shape, finder)
+        score = _given_score(scores, seen.shape, ranker)
     out = axes.mask(seen, "train has")
     places = axes.places(hidden, "held_out has")
     _check_held_out(places, out)
@@ -167,9 +169,9 @@ def _labels_at(
     return np.where(keys[found] == wanted, labels[found], 0).astype(np.int8)
 
 
-def _given_score(scores: Any, shape: tuple[int, int], finder: Any) -> Score:
-    if finder is not None:
-        raise InvalidInputError("A finder goes with a model; add it to the scores yourself.")
+def _given_score(scores: Any, shape: tuple[int, int], ranker: Any) -> Score:
+    if ranker is not None:
+        raise InvalidInputError("A ranker goes with a model; add it to the scores yourself.")
     if callable(scores):
         return scores  # type: ignore[no-any-return]
     array = np.asarray(scores)

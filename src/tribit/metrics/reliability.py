@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """What was predicted and what was observed, in bins of rising probability.
+    """Reliability diagram: predicted and observed shares of likes, in bins of rising probability.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What is minimised: links, risks, constraints, factors and features, and how a score becomes a probability."""
+"""The objective and its parts: links, risks, constraints, factors, features, and calibrators of the scores."""

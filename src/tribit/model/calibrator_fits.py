@@ -19,7 +19,8 @@ from tribit.randomness import RandomState, fold_numbers
 
 Array = NDArray[np.floating[Any]]
 
-#: Newton's method for two unknowns squares its error: these are never used up.
+#: Most Newton steps and backtracking steps (never reached: Newton's method squares its error), the relative gain that
+#: ends the iteration, and the Armijo constant.
 MAX_STEPS, HALVINGS, LAST_GAIN, ENOUGH = 100, 50, 1e-12, 1e-4
 
 
@@ -61,8 +62,8 @@ def platt(
 
     Examples
     --------
-    >>> bold = [-4.0, -4.0, -4.0, 4.0, 4.0, 4.0] * 10
-    >>> fitted = platt(bold, [-1, -1, 1, 1, 1, -1] * 10)
+    >>> overconfident = [-4.0, -4.0, -4.0, 4.0, 4.0, 4.0] * 10
+    >>> fitted = platt(overconfident, [-1, -1, 1, 1, 1, -1] * 10)
     >>> round(fitted.slope, 2)
     0.19
     """
@@ -152,7 +153,7 @@ def isotonic(
     return Isotonic(places[corner], line[corner])
 
 
-#: How each kind is fitted, by its name.
+#: Fit of each kind of calibrator, by its name.
 CALIBRATORS: dict[str, Callable[..., Calibrator]] = {
     "identity": identity,
     "platt": platt,

@@ -68,7 +68,7 @@ class Platt:
     Parameters
     ----------
     slope : float
-        Above 0. Above 1 where the model is too timid, below where it is too bold.
+        Above 0. Above 1 where the model is underconfident, below 1 where it is overconfident.
     offset : float
         Added to every ``x``.
     link : Link
@@ -147,7 +147,7 @@ class Isotonic:
         return cls(arrays["places"], arrays["probabilities"])
 
 
-#: Each kind by its name.
+#: Kinds of calibrators, by name.
 _KINDS: dict[str, Any] = {kind.name: kind for kind in (Identity, Platt, Isotonic)}
 
 

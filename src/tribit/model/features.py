@@ -1,10 +1,11 @@
-"""What a row has touched says who it is: factors made of a part of their own and of what was observed there.
+"""Implicit-feedback features, as in SVD++: factors with a part of their own and a sum over the observed entries.
 
     u_i = p_i + |O_i|^-1/2 sum over observed (i, j) of z_j,     v_j = q_j + |O_j|^-1/2 sum over observed (i, j) of w_i
 
 and row and column intercepts alike, with O the entries that were observed, whatever their labels. All of it is linear
-in the unknowns ``(p, z)`` and ``(q, w)``: U = S (p over z) with ``S = [I, D O]``, so that a model with mask features is
-a :class:`~tribit.model.factors.Factors` of more rows than the matrix has, and predictions need U and V alone.
+in the unknowns ``(p, z)`` and ``(q, w)``: U = S (p over z) with ``S = [I, D O]``, so that a model with implicit
+features is a :class:`~tribit.model.factors.Factors` of more rows than the matrix has, and predictions need U and V
+alone.
 
 Koren 2008, "Factorization meets the neighborhood" (SVD++, for the rows); Paterek 2007, "Improving regularized
 singular value decomposition for collaborative filtering".
@@ -20,14 +21,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit._moved import renamed_classes
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 
 Array = NDArray[np.floating[Any]]
+__getattr__ = renamed_classes(__name__, MaskFeatures="ImplicitFeatures")
 
 
 @dataclass(frozen=True, eq=False)
-class MaskFeatures:
+class ImplicitFeatures:
     """The two sparse matrices ``[I, D O]``: from unknowns of rows and features to factors of rows.
 
     Attributes
@@ -42,7 +45,7 @@ class MaskFeatures:
     columns: sp.csr_array
 
     @classmethod
-    def of(cls, observations: Observations) -> MaskFeatures:
+    def of(cls, observations: Observations) -> ImplicitFeatures:
         """Return the features of a mask; each row of ``D O`` has length 1, or 0 where nothing was observed."""
         seen = observations
         mask = sp.csr_array(
@@ -76,7 +79,7 @@ class MaskFeatures:
         )
 
     def begin(self, factors: Factors) -> Factors:
-        """Return parts that combine to the given factors: the features count for nothing yet."""
+        """Return parts that combine to the given factors, with the parts of the features at 0."""
         d1, d2 = self.rows.shape[0], self.columns.shape[0]
         k = factors.rank
         return replace(

@@ -1,4 +1,4 @@
-"""What a fitted model says about every entry, for risks that impute it (:func:`tribit.doubly_robust`)."""
+"""Probabilities of a fitted model at every entry, for risks that impute them (:func:`tribit.doubly_robust`)."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ class Imputation:
         """Return ``f0`` at the given positions."""
         return np.asarray(self.link.probability(self.factors.at(rows, columns)))
 
-    def leans(self, dtype: np.dtype[Any]) -> tuple[Leans, Leans]:
-        """Return ``2 f0 - 1`` by tiles, for the matrix and for its transpose."""
+    def expected_labels(self, dtype: np.dtype[Any]) -> tuple[ExpectedLabels, ExpectedLabels]:
+        """Return the expected labels ``2 f0 - 1`` by tiles, for the matrix and for its transpose."""
         P, Q = (np.ascontiguousarray(part, dtype=dtype) for part in self.factors.augmented())
-        return Leans(P, Q, self.link), Leans(Q, P, self.link)
+        return ExpectedLabels(P, Q, self.link), ExpectedLabels(Q, P, self.link)
 
 
 @dataclass(frozen=True, eq=False)
-class Leans:
-    """``2 f0 - 1`` in tiles of one orientation: 1 for a sure like, -1 for a sure dislike."""
+class ExpectedLabels:
+    """Expected labels ``2 f0 - 1`` in tiles of one orientation: 1 for a sure like, -1 for a sure dislike."""
 
     P: Floats
     Q: Floats
@@ -78,7 +78,7 @@ class Leans:
 
     def tile(self, rows: slice, columns: slice) -> Floats:
         """Return a tile in the type of the factors."""
-        lean = np.asarray(self.link.probability(self.P[rows] @ self.Q[columns].T))
-        lean *= 2
-        lean -= 1
-        return lean
+        expected = np.asarray(self.link.probability(self.P[rows] @ self.Q[columns].T))
+        expected *= 2
+        expected -= 1
+        return expected

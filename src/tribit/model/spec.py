@@ -33,10 +33,10 @@ from tribit.model.links import LINKS, Link, Logistic, as_link
 from tribit.model.risks import Missingness, Risk, check_gammas, check_rho
 from tribit.quoting import quoted
 
-#: What stands for a value that is to be chosen from the data.
+#: Value of a parameter that is to be chosen from the data.
 AUTO = "auto"
-#: Where a mixture needs a bound and none is given: neither the low-rank part of an entry nor an intercept may
-#: move the probability of a like beyond this, from even odds. Three to one is cautious; tune it.
+#: Default bound of a mixture, as a probability: neither the low-rank part of an entry nor an intercept may move the
+#: probability of a like beyond it, from even odds. Three to one is cautious; tune it.
 DEFAULT_BOUND_PROBABILITY = 0.75
 #: Marks the fields whose values may be chosen from the data.
 CHOSEN = {"choosable": True}
@@ -55,7 +55,7 @@ class ModelSpec:
         default=(1.0, 0.0, 0.0),
         metadata={**CHOSEN, "help": "Weights of the PN, PU and NU risks, summing to 1 [auto]."},
     )
-    #: Not compared: it is the same for every candidate, and a model of it may hold arrays, which have no one truth.
+    #: Not compared: it is the same for every candidate, and comparing the arrays of a propensity model gives no bool.
     rho: Any = field(
         default=None,
         compare=False,
@@ -76,11 +76,15 @@ class ModelSpec:
     l2_intercept: float | None = field(
         default=None, metadata={**CHOSEN, "help": "Weight of the ridge on intercepts."}
     )
-    mask_features: bool = field(
-        default=False, metadata={**CHOSEN, "help": "Learn from which entries were observed."}
+    implicit_features: bool = field(
+        default=False,
+        metadata={
+            **CHOSEN,
+            "help": "Learn from which entries were observed (SVD++).",
+        },
     )
-    l2_mask: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on mask features."}
+    l2_implicit: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on implicit features."}
     )
     intercept: bool = field(default=True, metadata={"help": "Fit intercepts."})
     inverse_power: float = field(
@@ -105,24 +109,24 @@ class ModelSpec:
 
     @property
     def family(self) -> str:
-        """What kind of model this is, in the order of the search."""
+        """Family of the model: intercepts, factors, implicit features or mixture, in the order of the search."""
         if self.mixed:
             return "mixture"
-        if self.mask_features:
-            return "mask features"
+        if self.implicit_features:
+            return "implicit features"
         return "factors" if self.rank else "intercepts"
 
     def completed(self) -> Self:
         """Return the model that is fitted: a mixture without a bound has the default radius.
 
-        Refused are a mixture whose norm has no default radius, and mask features with a mixture or a bound.
+        Refused are a mixture whose norm has no default radius, and implicit features with a mixture or a bound.
         """
         bounded = self.radius is not None or self.alpha is not None
-        if self.mask_features and (self.mixed or bounded):
+        if self.implicit_features and (self.mixed or bounded):
             bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
             what = "weight on unobserved entries" if self.mixed else bounds
             raise InvalidInputError(
-                f"{parameter('mask_features', True)} does not go with {what}: the factors of a row then depend on "
+                f"{parameter('implicit_features', True)} does not go with {what}: the factors of a row then depend on "
                 "those of others, and no ball holds them; leave out one of the two."
             )
         if bounded or not self.mixed:
@@ -219,7 +223,7 @@ class ModelSpec:
         named = [name for name in CHOOSABLE if name.startswith("l2")]
         for name in ["radius", "alpha", *named]:
             value = getattr(self, name)
-            used = name != "l2_mask" or self.mask_features
+            used = name != "l2_implicit" or self.implicit_features
             if value is not None and used and not (name == "l2" and not self.rank):
                 words.append(f"{name} {value:.3g}")
         return f"{self.family}: " + ", ".join(words)
@@ -250,16 +254,16 @@ def _rho(_: str, value: Any) -> Any:
     return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
 
 
-#: What each field must be; ``imputed`` is for whoever has the observations.
+#: Check of each field; ``imputed`` is checked together with the observations.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "link": lambda _, value: as_link(value),
     "gammas": lambda _, value: check_gammas(value),
     "intercept": check_switch,
-    "mask_features": check_switch,
+    "implicit_features": check_switch,
     "rank": _rank,
     "l2": check_not_negative,
     "l2_intercept": _optional(check_not_negative),
-    "l2_mask": _optional(check_not_negative),
+    "l2_implicit": _optional(check_not_negative),
     "radius": _optional(check_positive),
     "alpha": _optional(check_positive),
     "norm": lambda name, value: check_choice(name, value, NORMS),

@@ -118,7 +118,7 @@ def _fitted(observations: Observations, risk: str, radius: float) -> BinaryMatri
         rank=RANK,
         radius=radius,
         l2=0.0,
-        mask_features=False,
+        implicit_features=False,
         intercept=False,
         calibration=None,
         random_state=0,

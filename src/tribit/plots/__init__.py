@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 FAMILIES = {
     "intercepts": ("P", "0.55"),
     "factors": ("o", "tab:blue"),
-    "mask features": ("s", "tab:green"),
+    "implicit features": ("s", "tab:green"),
     "mixture": ("D", "tab:orange"),
 }
-#: How much of the simplex may be shown, from the PN corner down: the least that holds every mixture.
+#: Shares of the simplex that may be shown, from the PN corner down: the least that holds every mixture is taken.
 VIEWS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 #: Inches of the picture of a search, and the share of its width that the simplex has.
 PAGE, SIDE = (8.4, 3.6), 0.235

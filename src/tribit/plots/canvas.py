@@ -1,4 +1,4 @@
-"""What the figures of the experiments share: a page, a legend, files as PNG and PDF, checks of numbers.
+"""Parts that the figures of the experiments share: a page, a legend, files as PNG and PDF, checks of numbers.
 
 They need the extra ``tribit[plot]``.
 """

@@ -1,4 +1,4 @@
-"""Why entries are missing: models of ``q_ij = P(entry (i, j) is observed)``.
+"""Propensity models: estimates of ``q_ij = P(entry (i, j) is observed)``.
 
     logit q_ij = b                                  constant
     logit q_ij = b + a_i + c_j                      row_column
@@ -10,7 +10,7 @@ fully seen, so no label and no dense array enters. A fitted :class:`Propensity` 
 stay unbiased where the mask is not uniform (Schnabel, Swaminathan, Singh, Chandak and Joachims 2016, "Recommendations
 as treatments: debiasing learning and evaluation"), as long as an entry's being observed does not depend on its label
 once ``q_ij`` is known. The last model has parameters enough to follow the draws of its own mask, so
-:func:`cross_fitted` judges each observed entry by a fit that did not see it: that is what the name "low-rank" means.
+:func:`cross_fitted` gives each observed entry the propensity of a fit without it: the name "low-rank" stands for that.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
     "row_column",
 ]
 
-#: What ``rho`` may be called.
+#: Names of the propensity models that ``rho`` takes.
 NAMES = ("constant", "row-column", "low-rank")
 
 

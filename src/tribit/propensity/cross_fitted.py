@@ -1,4 +1,4 @@
-"""A mask of low rank, each observed entry judged by a model that did not see it.
+"""Cross-fitted propensities: each observed entry has that of a model that was not fitted on it.
 
     q_ij = K / (K - 1) q^(k)_ij     where (i, j) is observed, in the k-th of K random parts of the observed entries
     q_ij = mean over k of the same  elsewhere
@@ -34,7 +34,7 @@ from tribit.randomness import RandomState, fold_numbers, generator
 Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
 
-#: By default so many parts: a model sees four fifths of the mask, at five times the cost.
+#: Default number of parts: each model is fitted on four fifths of the mask, at five times the cost.
 FOLDS = 5
 
 
@@ -61,7 +61,7 @@ class CrossFittedPropensity(MaskModel):
 
     @property
     def name(self) -> str:
-        """What ``rho`` may call it."""
+        """Name of the model, as ``rho`` takes it."""
         return self.models[0].name
 
     @property

@@ -1,4 +1,4 @@
-"""How far a model of the mask can be trusted: calibration, weights, and what they leave of the sample."""
+"""Diagnostics of propensity models: calibration, inverse-propensity weights and effective sample size."""
 
 from __future__ import annotations
 

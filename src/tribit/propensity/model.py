@@ -25,7 +25,7 @@ FLOOR_SHARE = 0.1
 
 
 class MaskModel(ABC):
-    """What every fitted model of the mask answers from its shape and ``q``."""
+    """Base of the fitted propensity models: answers that follow from the shape of the mask and ``q``."""
 
     @property
     @abstractmethod

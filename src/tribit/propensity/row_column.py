@@ -27,7 +27,7 @@ from tribit.propensity.model import Propensity, check_observations, constant, re
 Array = NDArray[np.float64]
 
 MAX_STEPS, HALVINGS = 100, 40
-#: A step that promises to lower the loss by less than this is the last: Newton's method squares what is left.
+#: First-order decrease that ends the iteration, as Newton's method squares what is left; and the Armijo constant.
 LAST_GAIN = 1e-10
 ENOUGH = 1e-4
 

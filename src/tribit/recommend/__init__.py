@@ -1,12 +1,16 @@
-"""What a row will come to and like: finders, which put columns before rows that never saw them.
+"""Candidate ranking: which unobserved entries a row will observe next (exposure), and whether it will like them.
 
-A model of signs knows what a row would think of a column and not whether it would ever look at it. A finder knows the
-second. :class:`LikeFinder` says at which rates each unobserved entry becomes a like and a dislike; pass it to
-``recommend`` beside a model, or let it recommend alone. Anything with the methods of :class:`Finder` will do as well,
-and so will a second :class:`~tribit.factor_model.FactorModel`, fitted on the likes alone.
+A model of the labels estimates the preference of a row for a column, and not its exposure: whether the row would
+observe the column at all. A ranker estimates both. :class:`CandidateRanker` has the rates at which each unobserved
+entry becomes a like and a dislike; pass it to ``recommend`` beside a model, or let it recommend alone. Any object with
+the methods of :class:`Ranker` can take its place, and so can a second :class:`~tribit.factor_model.FactorModel`, fitted
+on the likes alone.
 """
 
-from tribit.recommend.like_finder import LikeFinder
-from tribit.recommend.scores import Finder
+from tribit._moved import renamed_classes
+from tribit.recommend.candidate_ranker import CandidateRanker
+from tribit.recommend.scores import Ranker
 
-__all__ = ["Finder", "LikeFinder"]
+__all__ = ["CandidateRanker", "Ranker"]
+
+__getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker", Finder="Ranker")

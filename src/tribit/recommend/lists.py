@@ -1,7 +1,7 @@
 """Lists: the columns to show to each row, best first.
 
-:mod:`tribit.recommend.scores` says in which order. Without a finder it is that of P(like) alone, which knows what a row
-would think of a column and not whether it would ever look at it.
+:mod:`tribit.recommend.scores` says in which order. Without a ranker it is that of P(like) alone, which
+estimates preference and leaves out exposure: whether the row will observe the column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
-from tribit.recommend.scores import Finder, Score, check_ready, is_finder, log_likely, model_score
+from tribit.recommend.scores import Ranker, Score, check_ready, is_ranker, log_likely, model_score
 
 __all__ = ["Recommendations", "recommend"]
 
@@ -66,13 +66,13 @@ class Recommendations:
 
 
 def recommend(
-    model: FactorModel | Finder,
+    model: FactorModel | Ranker,
     rows: Any,
     n: int = 10,
     *,
     exclude_seen: Any = None,
     avoid_dislikes: float = 1.0,
-    finder: FactorModel | Finder | None = None,
+    ranker: FactorModel | Ranker | None = None,
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
     check_ready(model)
@@ -83,10 +83,10 @@ def recommend(
     if exclude_seen is not None:
         observations = as_observations(exclude_seen, like_at=getattr(model, "like_at", None))
         seen = axes.mask(observations, "exclude_seen has")
-    score = model_score(model, finder, avoid_dislikes)
+    score = model_score(model, ranker, avoid_dislikes)
     positions, scores = best_columns(score, places, axes.shape[1], n, seen)
     shown = positions >= 0
-    if finder is None and not is_finder(model):
+    if ranker is None and not is_ranker(model):
         # Ordered by x, which still tells apart what the link rounds or clips to one probability.
         scores[shown] = log_likely(model, scores[shown])
     return Recommendations(

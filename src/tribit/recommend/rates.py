@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 __all__ = ["log_linear"]
 
 Vector = NDArray[np.float64]
-#: Newton steps, and halvings of one; the share of the events below which a step's gain ends the search.
+#: Most Newton steps, most backtracking steps of each line search, and the gain, as a share of the events, that ends it.
 STEPS, HALVINGS, TOLERANCE = 100, 60, 1e-12
 
 
@@ -33,7 +33,7 @@ def log_linear(events: Vector, at_risk: Vector, weights: Vector, ridge: float) -
     def value(t: Vector) -> float:
         with np.errstate(
             over="ignore"
-        ):  # too long a step: the value is -inf and the step is halved
+        ):  # too long a step: the value is -inf and the line search backtracks
             rates = weights @ np.exp(at_risk @ t)
         return float(events @ t - rates - 0.5 * penalty @ t**2)
 

@@ -1,16 +1,16 @@
-"""What orders the columns of a list: a model that judges, a finder, or both.
+"""Scores that order the columns of a list: those of a model of the labels, of a ranker, or of both.
 
     x_ij                                            a model alone
-    log P_finder(i, j) + w log P(like)_ij           a model and another model as finder
-    q_ij v_ij if v_ij > 0 else v_ij                 a finder of rates, with a model or alone
+    log P_ranker(i, j) + w log P(like)_ij           a model and another model as ranker
+    q_ij v_ij if v_ij > 0 else v_ij                 a ranker of rates, with a model or alone
 
-where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w (1 - p)``. For a finder alone
+where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w (1 - p)``. For a ranker alone
 ``p = l / q``; beside a model ``logit p`` is the mean of the log-odds of the two, of which neither has seen all.
 ``q v`` is the likes less w times the dislikes to be expected, so that the best n are the best list of length n for one
 who gives up w likes to avoid a dislike; w is the multiplier of a bound on dislikes (as in Neyman and Pearson 1933, "On
 the problem of the most efficient tests of statistical hypotheses"). Where v < 0 a column is not worth its place, and by
-q v the ones to fill up the list would be those that nobody comes to: there p alone decides, as it does for all columns
-when w is large.
+q v the columns of least exposure would fill up the list: there p alone decides, as it does for all columns when w is
+large.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
 
-__all__ = ["Finder", "Score", "check_ready", "is_finder", "log_likely", "model_score"]
+__all__ = ["Ranker", "Score", "check_ready", "is_ranker", "log_likely", "model_score"]
 
 Array = NDArray[np.floating[Any]]
-#: What says how good each column is for some rows: an array of shape (n_rows, n_columns).
+#: Function from rows to the scores of every column: an array of shape (n_rows, n_columns).
 Score: TypeAlias = Callable[[Positions], Array]
 
 
 @runtime_checkable
-class Finder(Protocol):
+class Ranker(Protocol):
     """Rates at which entries become likes and dislikes, for any rows and every column.
 
     Only their ratios within a row count, so the unit of a rate is free.
@@ -56,72 +56,72 @@ class Finder(Protocol):
     def log_rates(self, rows: Positions) -> tuple[Array, Array]:
         """Return the logarithms of the rates of likes and of dislikes of the rows at these positions.
 
-        Each has the shape (n_rows, n_columns). Dislikes at ``-inf`` mean that the finder knows of none.
+        Each has the shape (n_rows, n_columns). Dislikes at ``-inf`` mean that the ranker knows of none.
         """
         ...
 
 
-def is_finder(model: Any) -> TypeGuard[Finder]:
-    """Return whether something, fitted or not, is a finder of rates."""
+def is_ranker(model: Any) -> TypeGuard[Ranker]:
+    """Return whether something, fitted or not, is a ranker of rates."""
     return callable(getattr(model, "log_rates", None))
 
 
 def check_ready(model: Any) -> None:
     """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
-    if hasattr(model, "fit"):  # a finder need not be an estimator
+    if hasattr(model, "fit"):  # a ranker need not be an estimator
         check_is_fitted(model)
 
 
 def model_score(
-    model: FactorModel | Finder, finder: FactorModel | Finder | None, avoid_dislikes: float
+    model: FactorModel | Ranker, ranker: FactorModel | Ranker | None, avoid_dislikes: float
 ) -> Score:
     """Return what orders the columns for each row, as above."""
     weight = check_not_negative("avoid_dislikes", avoid_dislikes)
-    if is_finder(model):
-        if finder is not None:
+    if is_ranker(model):
+        if ranker is not None:
             raise InvalidTypeError(
-                "A finder that recommends takes no second finder: call recommend of the model that judges."
+                "A ranker that recommends takes no second ranker: call recommend of the model of the labels."
             )
         return _rates_alone(model, weight)
     judge = _entries(model)  # type: ignore[arg-type]
-    if finder is None:
+    if ranker is None:
         return judge
-    rows, columns = _finder_places(model, finder)
-    if is_finder(finder):
-        return _judged_rates(model, finder, (rows, columns), weight)  # type: ignore[arg-type]
-    find = _entries(finder, columns)  # type: ignore[arg-type]
+    rows, columns = _ranker_places(model, ranker)
+    if is_ranker(ranker):
+        return _judged_rates(model, ranker, (rows, columns), weight)  # type: ignore[arg-type]
+    find = _entries(ranker, columns)  # type: ignore[arg-type]
 
     def score(places: Positions) -> Array:
-        found = log_likely(finder, find(rows[places]))
-        # At 0 the judge has no say, be its log-probability ever so low.
+        found = log_likely(ranker, find(rows[places]))
+        # At 0 the model of the labels does not count, however low its log-probability.
         return found + weight * log_likely(model, judge(places)) if weight else found
 
     return score
 
 
-def _rates_alone(finder: Finder, weight: float) -> Score:
+def _rates_alone(ranker: Ranker, weight: float) -> Score:
     def score(places: Positions) -> Array:
-        log_likes, log_dislikes = finder.log_rates(places)
+        log_likes, log_dislikes = ranker.log_rates(places)
         return _worth(log_likes, log_dislikes, log_likes - log_dislikes, weight)
 
     return score
 
 
 def _judged_rates(
-    model: FactorModel, finder: Finder, places: tuple[Positions, Positions], weight: float
+    model: FactorModel, ranker: Ranker, places: tuple[Positions, Positions], weight: float
 ) -> Score:
     judge = _entries(model)
-    # The finder's columns in their own order need no copy.
+    # The ranker's columns in their own order need no copy.
     rows, columns = places
-    same = bool(np.array_equal(columns, np.arange(finder.shape_[1])))
+    same = bool(np.array_equal(columns, np.arange(ranker.shape_[1])))
 
     def score(positions: Positions) -> Array:
-        log_likes, log_dislikes = finder.log_rates(rows[positions])
+        log_likes, log_dislikes = ranker.log_rates(rows[positions])
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
         x = judge(positions)
         odds = log_likely(model, x) - log_likely(model, x, -1)
-        known = log_dislikes > -np.inf  # where it knows of no dislike the finder has no opinion
+        known = log_dislikes > -np.inf  # where it knows of no dislike the ranker has no opinion
         np.add(odds, log_likes - log_dislikes, out=odds, where=known)
         odds[known] /= 2
         return _worth(log_likes, log_dislikes, odds, weight)
@@ -136,14 +136,14 @@ def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) ->
     return np.asarray(np.where(value > 0, rate * value, value))
 
 
-def _finder_places(model: Any, finder: Any) -> tuple[Positions, Positions]:
-    """Return where the finder has each row and column of the model."""
-    if not isinstance(finder, FactorModel) and not is_finder(finder):
+def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
+    """Return where the ranker has each row and column of the model."""
+    if not isinstance(ranker, FactorModel) and not is_ranker(ranker):
         raise InvalidTypeError(
-            f"finder is of type {type(finder).__name__}; pass a fitted LikeFinder or model, or None."
+            f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker or model, or None."
         )
-    check_ready(finder)
-    return Axes.of_model(model).within(Axes.of_model(finder), "finder")
+    check_ready(ranker)
+    return Axes.of_model(model).within(Axes.of_model(ranker), "ranker")
 
 
 def _entries(model: FactorModel, columns: Positions | None = None) -> Score:

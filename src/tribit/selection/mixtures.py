@@ -16,16 +16,16 @@ from tribit.selection.record import Candidate
 from tribit.selection.rule import imputed_share, mixture
 from tribit.selection.steps import NEAR, RANK, Steps
 
-#: Probabilities that a ball of the first mixtures lets an entry reach, and of a smaller one should the first be best.
+#: Probabilities that balls let an entry reach: the balls of the first mixtures, and a smaller one if the first is best.
 SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
-#: Mixtures are tried where the matrix has at most so many entries for each observed one: each pass visits them all.
+#: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MOST_UNOBSERVED = 100.0
-#: Nor are they where mask features, which no mixture has, lower the score by this share.
+#: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 OUT_OF_REACH = 0.03
-#: The least and the most that a first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
+#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
-#: The ridge of intercepts under PU alone, as a multiple of what the number of entries asks for.
+#: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_RIDGE = 4.0
 
 
@@ -42,7 +42,7 @@ class Mixtures(Steps):
             self._corner(best)
             if self._far_ahead(best):
                 return [
-                    "mixtures near PN were not tried, so far ahead are mask features, which they lack"
+                    "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
                 ]
             share = float(np.clip(self._imputed_share(best), *IMPUTED))
             gammas = mixture(share, seen.density, seen.n_likes / seen.n_observed)
@@ -54,8 +54,8 @@ class Mixtures(Steps):
             rank=base.rank or (RANK if "rank" in self.free else 0),
             radius=self.base.radius,
             alpha=self.base.alpha,
-            mask_features=False,
-            l2_mask=self.base.l2_mask,
+            implicit_features=False,
+            l2_implicit=self.base.l2_implicit,
         )
         if best is None:
             settings = self._first_ridges(settings, seen.density)
@@ -94,8 +94,8 @@ class Mixtures(Steps):
             gammas=gammas,
             radius=self.base.radius,
             alpha=self.base.alpha,
-            mask_features=False,
-            l2_mask=self.base.l2_mask,
+            implicit_features=False,
+            l2_implicit=self.base.l2_implicit,
             **ridges,
         )
         if "radius" in self.free:
@@ -105,9 +105,9 @@ class Mixtures(Steps):
             self._refined(self._refined(found, "l2_intercept", 3.0), "radius", 1.5)
 
     def _far_ahead(self, best: Candidate | None) -> bool:
-        """Return whether mask features have gained more than any mixture without them could."""
+        """Return whether implicit features have gained more than any mixture without them could."""
         plain = [c.score for c in self.trials.candidates if c.settings.family == "factors"]
-        if best is None or not best.settings.mask_features or not plain:
+        if best is None or not best.settings.implicit_features or not plain:
             return False
         return best.score < min(plain) * (1.0 - OUT_OF_REACH)
 

@@ -1,4 +1,4 @@
-"""From a user's words (gammas, radius, l2, ...) to an objective, its constraints and a first point.
+"""From the parameters of a model (gammas, radius, l2, ...) to an objective, its constraints and initial factors.
 
     min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2)
                                      +  l2_intercept / 2 (|a|^2 + |c|^2)
@@ -6,8 +6,8 @@
 
 PN alone is bounded below whatever X is. A mixture is not: PU rewards an observed like by ``rho / (1 - rho)`` times
 the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and the intercepts
-are kept within it too. Mask features (:mod:`tribit.model.features`) tie rows to one another, which no ball on single
-rows allows: they go with PN alone.
+are kept within it too. Implicit features (:mod:`tribit.model.features`) tie rows to one another, which no ball on
+single rows allows: they go with PN alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CERTAIN = 1 - 1e-9
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective, the constraints on its factors, where to start, and the values chosen on the way."""
+    """An objective, the constraints on its factors, its initial factors, and the values chosen on the way."""
 
     objective: Objective | FeaturedObjective
     constraints: list[Constraint]
@@ -57,16 +57,16 @@ class Problem:
 
     @cached_property
     def start(self) -> Factors:
-        """Where to begin, if no better place is known: made when it is first asked for."""
+        """Initial factors of a cold start, made when they are first asked for."""
         return self.begin()
 
     @property
     def risk(self) -> Risk:
-        """How much each kind of entry counts."""
+        """The risk: weights of each kind of entry."""
         return self.objective.plain.risk
 
     def factors(self, unknowns: Factors) -> Factors:
-        """Return the factors of the matrix, which mask features add to the unknowns."""
+        """Return the factors of the matrix, which implicit features add to the unknowns."""
         return self.objective.factors(unknowns)
 
 
@@ -78,7 +78,7 @@ def make_problem(
     n_jobs: Any,
     generator: np.random.Generator,
 ) -> Problem:
-    """Return the problem of a model on some observations: its objective, its constraints, and where to begin."""
+    """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
     spec = spec.completed()
     # After the checks: a model of the mask may take seconds to fit.

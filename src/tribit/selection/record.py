@@ -1,4 +1,4 @@
-"""What a search tried, what it chose, and why."""
+"""Record of a search: its candidates, its choice, and the reason for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tribit.solvers.loop import INTERRUPTED
 
 HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
 
-#: Why a search ends that has tried all it would.
+#: Reason to stop of a search that has gone through every stage.
 DONE = "every stage was done"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """ModelSpec that were tried on held-out entries.
+    """Settings with their score on held-out entries.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Search:
     seconds: float
     stop_reason: str
     density: float
-    #: Where the last fit of each family ended, on the entries of the first fold.
+    #: Factors of the last fit of each family on the first fold, for warm starts.
     ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
     #: ``x``, labels and weights of the held-out entries under the best candidate.
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
@@ -88,7 +88,7 @@ class Search:
 
     @property
     def measure(self) -> str:
-        """What the scores are, in words: of all of them less is better."""
+        """Name of the measure; the smaller the better."""
         return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
 
     def families(self) -> dict[str, Candidate]:

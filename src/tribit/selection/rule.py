@@ -1,4 +1,4 @@
-"""How much to impute: the mixture with the least variance, from predictions of held-out entries.
+"""Share to impute: the mixture with the least variance, from predictions of held-out entries.
 
 The gradient of each risk at an entry puts something in the place of a label that was not seen and corrects it where
 one was. PN, scaled by ``1 / q``, puts the model's own probability f there, PUNU(g) the constant g, and a mixture

@@ -18,7 +18,7 @@ from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.solvers.loop import INTERRUPTED
 
-#: Fewer entries than this, or than the second number of either label, are not split.
+#: Least number of entries, in all and of each label, for a search; with fewer none are held out.
 LEAST, LEAST_OF_EACH = 100, 20
 
 
@@ -47,7 +47,7 @@ def choose(
     n_candidates: int | None,
     max_time: float | None,
     draws: np.random.Generator,
-    told: Callable[[Candidate], Any] | None = None,
+    callback: Callable[[Candidate], Any] | None = None,
 ) -> Search:
     """Choose the free settings; those of ``base`` are kept otherwise."""
     began = time.perf_counter()
@@ -62,7 +62,7 @@ def choose(
         scoring=scoring,
         most=n_candidates,
         deadline=deadline,
-        told=told,
+        callback=callback,
         eligible=lambda settings: freedom.allows(settings, base),
     )
     stages = Stages(trials, base, freedom.names)

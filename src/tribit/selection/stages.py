@@ -2,7 +2,7 @@
 
 1. Intercepts alone: how strongly to shrink them.
 2. Factors: a path of ridge weights, from the one at which factors vanish downwards; then the number of columns.
-3. Mask features: how strongly to shrink what they bring, and the factors beside them.
+3. Implicit features: the ridge weights of their parts and of the factors beside them.
 4. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
 
 A path stops soon after the score has turned. The whole costs a few times a fit, not a grid of fits.
@@ -25,20 +25,20 @@ from tribit.selection.trials import Trials
 #: Ridge weights of intercepts, from none left to nearly free, as multiples of four times the link's curvature at 0
 #: (1 for the logistic link): in such units they do not depend on the scale of X.
 INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-#: Ridge weights of factors, as shares of the largest that leaves any.
+#: Ridge weights of factors, as shares of the weight at which they vanish.
 SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
-#: The most columns.
+#: Largest rank that is tried.
 MOST_COLUMNS = 80
 #: A column is in use when its singular value is above this share of the largest.
 IN_USE = 0.02
-COLUMNS_MARGIN = 3e-3  #: another number of columns must lower the score by this share
-#: Ridge weights beside fewer columns, as shares of that beside more.
+COLUMNS_MARGIN = 3e-3  #: share of the score that another rank must gain
+#: Ridge weights that are tried with a lower rank, as shares of the best at the higher one.
 SHRUNK_LESS = (0.6, 0.4, 0.27, 0.18, 0.12)
-FEWER = (5, 2, 1)  #: such numbers of columns
-#: First ridge weights beside mask features, as multiples of the best without them: of the factors and of the features.
-MASK_STARTS = ((1.0, 5.0), (1.5, 2.5))
-#: Steps in which they are refined: of the features, of the factors.
-MASK_STEP, FACTOR_STEP = 1.8, 1.4
+FEWER = (5, 2, 1)  #: the lower ranks
+#: First ridge weights of the factors and of the implicit features, as multiples of the best ``l2`` without features.
+IMPLICIT_STARTS = ((1.0, 5.0), (1.5, 2.5))
+#: Factors by which a line search changes the ridge of the features and that of the factors.
+IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
 
 
 class Stages(Steps):
@@ -56,8 +56,8 @@ class Stages(Steps):
         if "gammas" in self.free or not self.base.mixed:
             best = self._intercepts()
             best = self._factors(best)
-            # What the mask brings has room in more columns than the labels alone can fill.
-            featured = self._mask_features(self.wide or best)
+            # Implicit features can use more columns than the labels alone.
+            featured = self._implicit_features(self.wide or best)
             if featured.score < best.score:
                 best = featured
         if "gammas" in self.free or self.base.mixed:
@@ -65,7 +65,7 @@ class Stages(Steps):
 
     def _intercepts(self) -> Candidate:
         """Choose the ridge of intercepts, without factors."""
-        plain = replace(self.base, gammas=(1.0, 0.0, 0.0), rank=0, mask_features=False)
+        plain = replace(self.base, gammas=(1.0, 0.0, 0.0), rank=0, implicit_features=False)
         if "rank" in self.free or self.base.rank:
             # Factors alone are inside a ball: a model without any needs none.
             plain = replace(plain, radius=None, alpha=None)
@@ -137,18 +137,18 @@ class Stages(Steps):
         values = np.linalg.svd(left @ right.T, compute_uv=False)
         return bool(values[-1] > IN_USE * values[0])
 
-    def _mask_features(self, plain: Candidate) -> Candidate:
-        """Choose whether the mask says who a row is, and how strongly to shrink that."""
-        if "mask_features" not in self.free and not self.base.mask_features:
+    def _implicit_features(self, plain: Candidate) -> Candidate:
+        """Choose whether to use implicit features, and their ridge weight."""
+        if "implicit_features" not in self.free and not self.base.implicit_features:
             return plain
         if not plain.settings.rank:
             return plain
         if self.base.radius is not None or self.base.alpha is not None:
             return plain
-        asked = "mask_features" not in self.free
+        asked = "implicit_features" not in self.free
         tried: list[Candidate] = []
-        for start in MASK_STARTS:
-            tried.append(self.trials.score(self._with_mask(plain.settings, *start)))
+        for start in IMPLICIT_STARTS:
+            tried.append(self.trials.score(self._with_features(plain.settings, *start)))
             if tried[-1].score < plain.score:
                 break
             if tried[-1].score > plain.score * (1.0 + NEAR) and not asked:
@@ -156,17 +156,19 @@ class Stages(Steps):
         best = first = min(tried, key=lambda candidate: candidate.score)
         if first.score >= plain.score and not asked:
             return plain
-        best = self._refined(best, "l2_mask", MASK_STEP)
+        best = self._refined(best, "l2_implicit", IMPLICIT_STEP)
         best = self._refined(best, "l2", FACTOR_STEP)
         if best is first:
             return best
-        best = self._refined(best, "l2_mask", MASK_STEP**0.5)
+        best = self._refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
         return self._refined(best, "l2", FACTOR_STEP**0.5)
 
-    def _with_mask(self, settings: ModelSpec, factors: float, features: float) -> ModelSpec:
+    def _with_features(self, settings: ModelSpec, factors: float, features: float) -> ModelSpec:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)
-        l2_mask = settings.l2 * features if "l2_mask" in self.free else self.base.l2_mask
-        return replace(settings, mask_features=True, l2=l2, l2_mask=l2_mask)
+        l2_implicit = (
+            settings.l2 * features if "l2_implicit" in self.free else self.base.l2_implicit
+        )
+        return replace(settings, implicit_features=True, l2=l2, l2_implicit=l2_implicit)
 
     def _largest_ridge(self, settings: ModelSpec) -> float:
         """Return the ridge weight above which the factors vanish: the spectral norm of the gradient without them.

@@ -1,4 +1,4 @@
-"""Where a fit begins: where one like it ended, which along a path of settings saves most of the work."""
+"""Initial factors: a warm start from the last fit of the same family, which saves most of the work along a path."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import Problem
 
-#: Columns that are new in a start, as a share of what a start has.
+#: Scale of the columns that a warm start adds, relative to those of a cold start: smaller, to keep what was fitted.
 NEW_COLUMNS = 0.3
-#: Root mean square of ``U V'`` below which factors have vanished, as a share of what odds of three to one ask for.
+#: Root mean square of ``U V'`` below which factors count as 0, as a share of the ``x`` of odds of three to one.
 ASLEEP = 0.01
 
 
 def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
-    """Return where to begin: the end of the last fit of this family, else of a simpler one, else the problem's own."""
+    """Return a warm start: from the last fit of this family, else of a simpler one, else the problem's own factors."""
     if settings.mixed:
         families: tuple[str, ...] = ("mixture",)
     else:
@@ -27,7 +27,7 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
     for family in families:
         if (end := ends.get(family)) is None:
             continue
-        if family != "mask features":
+        if family != "implicit features":
             end = problem.objective.unknowns(end)
         end = _awake(end, unit)
         wide = end if end.rank == settings.rank else _widened(end, problem.start)

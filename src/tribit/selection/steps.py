@@ -11,18 +11,18 @@ from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.trials import Trials
 
-#: The first number of columns.
+#: Rank of the first factors that are tried.
 RANK = 10
-#: A value moves on while that lowers the score by this share.
+#: Share of the score that a step must gain for a line search over a setting to go on.
 WORTH = 5e-4
-#: What is within this share of the best score is looked at more closely.
+#: Share of the best score within which a family is refined further.
 NEAR = 0.01
-#: A path ends when the score is worse by this share, or the second time it is worse at all.
+#: Share of the best score by which a worse one ends a path; two worse ones in a row end it too.
 FAR = 0.005
 
 
 class Steps:
-    """What stages share: the trials, what the user fixed, and how to move."""
+    """Base of the stages: the trials, the settings that the user fixed, and line searches over one setting."""
 
     def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
         self.trials, self.base, self.free = trials, base, free

@@ -1,7 +1,7 @@
-"""Trying settings: fits on parts of the observed entries, judged on the rest.
+"""Cross-validation of settings: fits on parts of the observed entries, scored on the held-out rest.
 
-Folds are of entries, not of rows. Within a fold each fit begins where the last of its kind ended: along a path of
-penalties that saves most of the work, and it tells nothing of the entries that were held out.
+Folds are of entries, not of rows. Within a fold each fit has a warm start from the last fit of its family: that saves
+most of the work along a path of penalties, and uses no held-out entry.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ from tribit.solvers import (
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.refusals import refusal_of
 
-#: From so many entries on a tenth of them is held out once; fewer are cut into fifths, as many of which are
-#: held out in turn as it takes to judge on ENOUGH.
+#: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
+#: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
-#: So many entries of the rarer label are held out, as far as there are so many.
+#: Least number of held-out entries of the rarer label, where the data has as many: the score says little of a label
+#: with fewer.
 ENOUGH_RARE = 20
-#: A richer family must be ahead by so many standard errors of the difference.
+#: Standard errors of the difference by which a richer family must win: on little data the smallest score is often luck.
 CLEARLY = 0.5
-#: ... and by this share of the score: of two models that are nearly the same the simpler is chosen.
+#: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
 LEAST_GAIN = 5e-4
-#: A difference between candidates shows long before the last digits of their fits.
+#: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the arithmetic is done, the same for every candidate."""
+    """Options of the arithmetic, the same for every candidate."""
 
     dtype: str = "float32"
     n_jobs: int | None = None
@@ -57,12 +58,12 @@ class Options:
 
 @dataclass
 class Fold:
-    """Entries to fit on, entries to judge on with their weights, and where the last fit of each kind ended."""
+    """Training entries, held-out entries with their weights, and the last factors of each family for warm starts."""
 
     train: Observations
     held_out: Observations
     weights: Array
-    share: float  #: of the observed entries that are fitted on
+    share: float  #: training entries as a share of the observed ones
     seed: int
     ends: dict[str, Factors] = field(default_factory=dict)
 
@@ -113,9 +114,9 @@ class Trials:
         most: int | None,
         deadline: float | None,
         eligible: Callable[[ModelSpec], bool] = lambda _: True,
-        told: Callable[[Candidate], Any] | None = None,
+        callback: Callable[[Candidate], Any] | None = None,
     ) -> None:
-        self.folds, self.options, self.told = folds, options, told
+        self.folds, self.options, self.callback = folds, options, callback
         self.eligible = eligible
         self.scoring, self.most, self.deadline = scoring, most, deadline
         self.candidates: list[Candidate] = []
@@ -169,7 +170,7 @@ class Trials:
         return next((c for c in self.candidates if c.settings == settings), None)
 
     def score(self, settings: ModelSpec) -> Candidate:
-        """Fit the settings on every fold and judge them; what was tried already is not tried again."""
+        """Fit the settings on every fold and score them on its held-out entries, unless they were scored before."""
         if (known := self.known(settings)) is not None:
             return known
         if self.most is not None and len(self.candidates) >= self.most:
@@ -188,7 +189,7 @@ class Trials:
                 interruptible=not interrupted,
             )
             interrupted |= result.stop_reason == INTERRUPTED
-            # The first candidate is judged as it is: there is nothing else to choose.
+            # The first candidate is scored even if cut short: there is nothing else to choose.
             if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
                 raise SearchEndedError(result.stop_reason)
             x = factors.at(fold.held_out.rows, fold.held_out.columns)
@@ -206,8 +207,8 @@ class Trials:
             np.concatenate([fold.held_out.labels for fold in self.folds]),
             np.concatenate([fold.weights for fold in self.folds]),
         )
-        if self.told is not None:
-            self.told(candidate)
+        if self.callback is not None:
+            self.callback(candidate)
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
@@ -252,11 +253,11 @@ def fit_from(
     max_time: float | None = None,
     interruptible: bool = True,
 ) -> tuple[Factors, SolverResult]:
-    """Fit from where a fit of the same kind, or of a simpler one, ended; keep where this one ends."""
+    """Fit from a warm start of the same family or of a simpler one; keep the result for the next."""
     problem = _problem(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
-    result = suited(settings).minimise(
+    result = default_solver(settings).minimise(
         problem.objective, problem.constraints, start, stopping, draws
     )
     ends[settings.family] = result.factors
@@ -271,7 +272,7 @@ def _problem(
     )
 
 
-def suited(settings: ModelSpec) -> Solver:
+def default_solver(settings: ModelSpec) -> Solver:
     """Return the solver for such a model.
 
     Newton's method; L-BFGS where rows share unknowns or there are none; the augmented Lagrangian where a set ties rows

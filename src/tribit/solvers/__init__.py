@@ -37,7 +37,7 @@ class Solver(Protocol):
     A solver may also have a method ``refusal(model, constraints)``, which returns in one sentence why it cannot keep a
     problem, None where it can (:func:`tribit.solvers.refusals.refusal_of`), ``least_rank``, the least rank that a
     search may choose for it, and ``searchable``, whether it is fast enough for the many fits of a search. One that
-    has none of them is given any problem, but for mask features that nobody asked for.
+    has none of them is given any problem, except implicit features that the user did not ask for.
     """
 
     max_iter: int

@@ -1,4 +1,4 @@
-"""Accelerated projected gradient on both factors, each row with a step suited to its number of entries.
+"""Accelerated projected gradient on both factors, each row with a step scaled by its number of entries.
 
 Momentum with backtracking and restarts: O'Donoghue and Candes (2015), "Adaptive restart for accelerated gradient
 schemes". A step's length is shared, and each row divides it by a scale of its own, the curvature there.
@@ -19,12 +19,12 @@ Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
 Projection = Callable[[Array, Array, Array, Array], Pair]
 
-HALVINGS = 60  #: of a step before it counts as failed
+HALVINGS = 60  #: most steps of a backtracking line search
 ROUNDING = 1e-13  #: share of a value that its rounding may be
 
 
 class Smooth(Protocol):
-    """What the solver asks of an objective, such as :class:`tribit.backends.objective.Objective`."""
+    """Interface of a differentiable objective, such as :class:`tribit.backends.objective.Objective`."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -33,12 +33,12 @@ class Smooth(Protocol):
 
     @property
     def size(self) -> float:
-        """What ``tol`` is relative to."""
+        """Scale of the objective, to which ``tol`` is relative."""
         ...
 
     @property
     def observations(self) -> Any:
-        """Whatever has the ``rows`` and ``columns`` of the entries that count."""
+        """An object with the ``rows`` and ``columns`` of the entries that count."""
         ...
 
     def value(self, factors: Factors) -> float:
@@ -51,7 +51,7 @@ class Smooth(Protocol):
 
 
 class Scaled(Protocol):
-    """What a step is made from: a function of the factors, its gradients and the curvature of each row."""
+    """Interface of the function that a step minimises: its value, its gradients and the curvature of each row."""
 
     def value(self, factors: Factors) -> float:
         """Return the value."""

@@ -24,17 +24,17 @@ from tribit.solvers.refusals import check_kept
 
 Vector = NDArray[np.float64]
 
-#: A step is accepted when it gains this share of what its gradient promises (Armijo).
+#: Armijo constant of the backtracking line search, and its most halvings of a step.
 ENOUGH = 1e-4
 HALVINGS = 30
-#: Pairs whose curvature is not above this share of their lengths tell rounding errors.
+#: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
 CURVED = 1e-10
-#: What ``tol`` judges is what so many iterations gained: one alone says little here.
+#: Iterations whose total gain is compared with ``tol``: the gain of a single one says little.
 WINDOW = 10
 
 
-class Smooth(Protocol):
-    """A function of factors, such as :class:`tribit.backends.objective.Objective`."""
+class Preconditioned(Protocol):
+    """A differentiable function of factors with a diagonal preconditioner, such as :class:`tribit.Objective`."""
 
     size: float
 
@@ -97,7 +97,7 @@ class LBFGS:
 class _Memory:
     """The last steps, what they did to the gradient, and the step they suggest."""
 
-    def __init__(self, objective: Smooth, start: Factors, room: int) -> None:
+    def __init__(self, objective: Preconditioned, start: Factors, room: int) -> None:
         self.objective = objective
         self.inverse = 1.0 / np.maximum(_flat(objective.scales(start)), 1e-12)
         self.pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=room)
@@ -137,7 +137,7 @@ class _Memory:
     def _search(
         self, factors: Factors, x: Vector, direction: Vector, value: float, slope: float
     ) -> tuple[Factors, tuple[float, Vector]] | None:
-        """Return the first point on the way, halving the step, that is low enough; None where there is none."""
+        """Return the point of a backtracking line search (Armijo); None where no step is low enough."""
         step = 1.0
         noise = 1e-12 * abs(value)
         for _ in range(HALVINGS):

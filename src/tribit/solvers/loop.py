@@ -22,18 +22,18 @@ OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
-#: A solver that finds no step has converged if the step before promised at most so many times ``tol``.
+#: Multiple of ``tol`` up to which the first-order decrease of a solver that finds no further step counts as converged.
 NEARLY = 1000.0
 #: Share of the iterations over which gains are compared with those before, to see how fast they shrink: few enough to
 #: see a rate that still changes, enough of them not to mistake one slow iteration for a rate.
 WINDOW = 1 / 6
-#: A rate from so many iterations is reliable; one from fewer must leave proportionally less to gain.
+#: Number of iterations from which a convergence rate is reliable; with fewer, proportionally less may be left to gain.
 RELIABLE = 10
-#: So many iterations in a row must find that little is left: gains that fall to next to nothing at a saddle rise again.
+#: Iterations in a row that must meet ``tol``: gains that nearly vanish at a saddle rise again after it.
 CONFIRMED = 2
 #: Gains below this share of ``tol`` in a window are rounding errors, or so slow that nobody waits for the rest.
 NEGLIGIBLE = 0.05
-#: What iterations promise grows when it does by this factor in a window; less may be rounding.
+#: Factor in a window by which first-order decreases must rise to count as growing; less may be rounding.
 GROWS = 1.5
 DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
 
@@ -55,7 +55,7 @@ Callback = Callable[[Iteration], Any]
 
 @dataclass(frozen=True)
 class SolverResult:
-    """Where a solver stopped, and why."""
+    """The factors at which a solver stopped, and the reason."""
 
     factors: Factors
     objective: float
@@ -67,7 +67,7 @@ class SolverResult:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop.
+    """Stopping rule of a solver.
 
     A solver stops when both the first-order decrease of an iteration and what further iterations would gain
     (:func:`left_to_gain`) are at most ``tol`` times the size of the objective (the larger of its absolute value now and
@@ -92,7 +92,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Step:
-    """Where an iteration began, the objective there, its first-order decrease, and where it leads."""
+    """An iteration: the factors before it, the objective there, its first-order decrease, and the factors after it."""
 
     origin: Factors
     objective: float

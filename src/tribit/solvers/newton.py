@@ -2,9 +2,9 @@
 
 With V fixed the objective is a sum over the rows of U of smooth problems, convex for a log-concave link. Each row
 moves to the minimiser of a quadratic model *inside the ball*. The model's curvature is an upper bound while that
-is tight (then the objective cannot rise), else the curvature itself with a search along the way (then each
-row's own objective falls). Between sweeps the factors run on in the direction they moved, as long as that lowers the
-objective too. There is no step to tune.
+is tight (then the objective cannot rise), else the curvature itself with a backtracking line search (then each
+row's own objective falls). Between sweeps the factors are extrapolated in the direction they moved, as long as that
+lowers the objective too. There is no step to tune.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tribit.solvers.refusals import check_kept, shared_unknowns
 #: Moved factors, the promised gain, and the rows' total before the move.
 Moved = tuple[Factors, float, float]
 
-#: How far the factors run on beyond a sweep, in lengths of its move: at first, at most, and the growth after
-#: each success. A failure halves it and costs half a sweep.
+#: Extrapolation beyond a sweep, in lengths of its move: at first, at most, and its growth after each success. A failure
+#: halves it and costs half a sweep.
 REACH, REACH_LIMIT, REACH_GROWTH = 0.5, 2.0, 1.2
 
 
@@ -105,7 +105,7 @@ class Newton:
                 origin, moved, gain, value = first_half(factors)
             else:
                 further = _beyond(factors, before, reach, norm)
-                origin, moved, gain, value = first_half(objective.settle_intercepts(further))
+                origin, moved, gain, value = first_half(objective.normalise_intercepts(further))
                 if value <= lowest:
                     reach = min(reach * REACH_GROWTH, REACH_LIMIT)
                 else:
@@ -113,7 +113,9 @@ class Newton:
                     origin, moved, gain, value = first_half(factors)
             before, lowest = factors, value
             flipped, more, _ = move(columns, moved.transposed, value=False)
-            return Step(origin, value, gain + more, objective.settle_intercepts(flipped.transposed))
+            return Step(
+                origin, value, gain + more, objective.normalise_intercepts(flipped.transposed)
+            )
 
         with single_threaded_blas():
             return run(sweep, start, objective.value, stopping, objective.size)

@@ -23,13 +23,13 @@ from tribit.solvers.refusals import check_kept, refusal_of, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
 
-#: The rank has grown enough when X changes by less than this share of its norm.
-SETTLED = 0.01
-HALVINGS = 120
+#: Relative change of X below which the rank stops growing.
+RANK_TOLERANCE = 0.01
+HALVINGS = 120  #: most steps of a backtracking line search
 #: A move whose square is below this share of the factors' is rounding.
 STILL = 1e-24
 TINY = 1e-300  #: a curvature of 0 is that of an unknown which nothing depends on
-#: A step is accepted when it gains this share of what the gradient promises.
+#: Armijo constant of the backtracking line search.
 ENOUGH = 0.1
 #: Steps of the exact solver that judges where a scaling has ended: where it is far above the minimum, a few suffice.
 PROBE = 200
@@ -109,7 +109,7 @@ class ProjectedGradient:
             extra = min(before.rank, start.rank - before.rank)
             wider = _project(objective, constraints, _append(before, extra, generator))
             result = self._descend(objective, constraints, wider, stopping, result.history)
-            if _distance(result.factors, before) <= SETTLED * _norm(before):
+            if _distance(result.factors, before) <= RANK_TOLERANCE * _norm(before):
                 break
         return result
 
@@ -133,7 +133,7 @@ class ProjectedGradient:
         def promised(factors: Factors, gradient: Factors) -> float:
             """Return the first-order decrease of a step that is as long in each unknown as its curvature asks for.
 
-            One unknown of large curvature makes every step short; what the others could gain is told by this one.
+            One unknown of large curvature makes every step short; this one measures what the others could gain.
             """
             if not exact:
                 return 0.0
@@ -200,7 +200,7 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
     U, V = factors.row_factors, factors.column_factors
     for constraint in constraints:
         U, V = constraint.project_knowing(U, V, objective.backend.largest)
-    return objective.settle_intercepts(replace(factors, row_factors=U, column_factors=V))
+    return objective.normalise_intercepts(replace(factors, row_factors=U, column_factors=V))
 
 
 def _squared_distance(a: Factors, b: Factors) -> float:

@@ -16,6 +16,7 @@ from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import __version__, propensity
+from tribit._moved import PARAMETERS as RENAMED
 from tribit.backends.objective import check_dtype
 from tribit.completion import BinaryMatrixCompletion, check_options
 from tribit.data.axis import Axes
@@ -53,9 +54,9 @@ KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not 
 #: Parameters that are whole numbers; all other numbers are floats.
 COUNTS = ("rank", "max_iter", "n_candidates")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
-#: What damage looks like before it is told in one sentence.
+#: Errors of a damaged file, each of which becomes one sentence.
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
-#: Characters of a reason that an error tells.
+#: Most characters of a reason in an error message.
 LONGEST_REASON = 300
 Tensors = dict[str, NDArray[Any]]
 
@@ -170,18 +171,22 @@ def _read(file: Any, header: dict[str, Any], spec: ModelSpec, places: dict[str, 
 
 def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
     """Return the estimator of the parameters, with the spec that was fitted."""
+    with_spec = header["format"] >= WITH_SPEC
+    names = {name: name for name in KEPT if with_spec or name not in RENAMED.values()}
+    names |= {} if with_spec else RENAMED
     for name in header["parameters"]:
-        if name not in KEPT:
+        if name not in names:
             raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
     model = BinaryMatrixCompletion(
-        **{name: _decoded(name, value) for name, value in header["parameters"].items()}
+        **{names[name]: _decoded(name, value) for name, value in header["parameters"].items()}
     )
-    if header["format"] >= WITH_SPEC:
+    if with_spec:
         spec = ModelSpec.from_json(json.dumps(header["spec"]))
         if spec.rho is not None:
             check_rho(spec.rho)
     else:
         chosen = {name.removesuffix("_"): header["fitted"][name] for name in CHOSEN}
+        chosen = {RENAMED.get(name, name): value for name, value in chosen.items()}
         spec = ModelSpec.of(model, **chosen, rho=header["rho"])
     model._set_spec(spec)
     return model
@@ -207,7 +212,7 @@ def _fitted(
     model._set_axes(Axes.of(shape, *ids))
     _check_parameters(model)
     model.unknowns_ = model._factors()
-    if model.mask_features_:
+    if model.implicit_features_:
         model.unknowns_ = None
         if PARTS.keys() <= tensors.keys():
             p, q, of_rows, of_columns = (tensors[name] for name in PARTS)
@@ -226,7 +231,7 @@ def _fitted(
 def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     """Return every array of a model as the file holds it."""
     tensors: Tensors = {name: np.ascontiguousarray(getattr(model, name)) for name in FACTORS}
-    if model.mask_features_ and model.unknowns_ is not None:
+    if model.implicit_features_ and model.unknowns_ is not None:
         parts = model.unknowns_
         arrays = (
             parts.row_factors,
@@ -305,8 +310,8 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 def _reason(error: BaseException) -> str:
     """Return what is wrong on one line, and not all of what is very long."""
-    told = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
-    line = " ".join(told.rstrip(".").split())
+    text = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
+    line = " ".join(text.rstrip(".").split())
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
 
 

@@ -15,7 +15,7 @@ from tribit.storage.tensor_file import parsed_json
 
 #: Kinds of NumPy arrays whose values JSON gives back as they were, and the types of these.
 KINDS: dict[str, type] = {"i": int, "u": int, "f": float, "U": str, "b": bool}
-#: What an array of objects may hold.
+#: Types that an array of objects may hold.
 OBJECTS = {str, int, float, bool}
 #: Text of very different lengths would fill an array of equal ones with air: above so many bytes for each byte of the
 #: file the ids become objects.

@@ -1,4 +1,4 @@
-"""What a model file must say: the type and range of each field, the dtype and shape of each tensor.
+"""Schema of a model file: the type and range of each field, the dtype and shape of each tensor.
 
 Nothing here reads a file or makes an array: it is asked before that. Every problem is a ``ValueError`` that names the
 field.
@@ -29,7 +29,7 @@ CALIBRATOR = "calibrator:"
 
 @dataclass(frozen=True)
 class Field:
-    """What a value must be, in words and as a test."""
+    """Condition on a value, in words and as a test."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -46,7 +46,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What an array must be: one of some dtypes, and a shape in which a word stands for the same size everywhere."""
+    """Condition on an array: one of some dtypes, and a shape in which a word stands for the same size everywhere."""
 
     dtypes: tuple[str, ...]
     shape: tuple[str | int, ...]
@@ -86,7 +86,7 @@ GAMMAS = Field("three numbers at least 0 that sum to 1", _passes(check_gammas))
 RHO = Field("a number in [0, 1)", _passes(check_rho))
 NAMES = Field("two names and a third or null", _are_names)
 
-#: What a fit found and used.
+#: Results of a fit, and the values that it used.
 FITTED = {
     "n_iter_": COUNT,
     "converged_": SWITCH,
@@ -96,7 +96,7 @@ FITTED = {
     "intercept_": NUMBER,
     "names_": NAMES.or_none(),
 }
-#: What a fit used, in formats without a spec.
+#: Values that a fit used, in formats without a spec and under their names in tribit 0.1.
 CHOSEN = {
     "gammas_": GAMMAS,
     "rank_": COUNT,
@@ -114,8 +114,8 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
-#: What mask features are made of: as many rows as the matrix has rows and columns. None of it is in files of
-#: formats 2 and 3, nor in what is written of a model from such a file.
+#: Parts of implicit features: as many rows as the matrix has rows and columns. Files of formats 2 and 3 lack them, and
+#: so do files that are written of a model from such a file.
 PARTS = {
     "row_parts_": Tensor(FLOATS, ("parts", "rank")),
     "column_parts_": Tensor(FLOATS, ("parts", "rank")),
@@ -165,7 +165,7 @@ def check_tensors(
     """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree."""
     history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
     needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
-    if spec.mask_features and PARTS.keys() & described.keys():
+    if spec.implicit_features and PARTS.keys() & described.keys():
         needed |= PARTS
     _check_names(described, needed, {**needed, **IDS})
     sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}

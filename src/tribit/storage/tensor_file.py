@@ -28,7 +28,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor stands in a file, and what it is."""
+    """Offset, dtype and shape of a tensor in a file."""
 
     dtype: str
     shape: tuple[int, ...]

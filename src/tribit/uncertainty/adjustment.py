@@ -1,4 +1,4 @@
-"""How far off an interval is, told by doing the whole again on data of which the truth is known.
+"""Bias and width of intervals, corrected by a parametric bootstrap: data are drawn from the model and fitted again.
 
 A ridge pulls every entry towards the mean, so an interval around the fitted ``x`` sits to one side of the truth and is,
 under too strong a ridge, too narrow as well. Two corrections:

@@ -48,7 +48,7 @@ class LabelSets:
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """How many labels each set holds: 1 is an answer, 2 is "cannot tell", 0 is "neither is typical"."""
+        """Number of labels in each set: 1 is an answer, 2 is "cannot tell", 0 is "neither is typical"."""
         return self.like.astype(np.int64) + self.dislike
 
     def covers(self, labels: Any) -> Flags:

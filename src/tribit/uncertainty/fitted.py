@@ -1,4 +1,4 @@
-"""What a fitted model minimised, told from the model itself; and the same model again, not yet fitted."""
+"""The objective of a fitted model, rebuilt from the model; and an unfitted copy of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a fitted model is of an entry: a normal approximation around the row and column solutions.
+"""Laplace approximation of a fitted model: a normal posterior of each entry, around the row and column solutions.
 
 With the columns fixed, row ``i`` has a normal posterior around its solution (Laplace's approximation; MacKay 1992, "A
 practical Bayesian framework for backpropagation networks"), and so has each column with the rows fixed. Taking the two
@@ -65,7 +65,7 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What a fitted model says of an entry, and how sure it is; made by :func:`laplace`.
+    """Gaussian approximation of the posterior of a fitted model's entries; made by :func:`laplace`.
 
     Parameters
     ----------
@@ -212,7 +212,8 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     ----------
     model : BinaryMatrixCompletion
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
-        nothing was observed. The one intercept ``b``, and what mask features add to the factors, are taken as known.
+        nothing was observed. The one intercept ``b``, and the sums that implicit features add to the factors, are taken
+        as known.
     X : Observations, sparse matrix or array
         The entries it was fitted on. Matched by id where both have ids.
 

@@ -1,4 +1,4 @@
-"""From a user's file to an answer: what the command line runs, one function for each command."""
+"""Functions behind the command line, one for each command: from a user's file to an answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tribit._moved import renamed_keywords
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.files import check_different
 from tribit.data.ingest import Duplicates
@@ -16,7 +17,7 @@ from tribit.data.tables import observations_from_file, read_table, write_table
 from tribit.errors import InvalidInputError, parameter
 from tribit.metrics.entries import Evaluation, evaluate
 from tribit.quoting import quoted
-from tribit.recommend import LikeFinder
+from tribit.recommend import CandidateRanker
 from tribit.storage import load
 from tribit.workflows.model_tables import asked_rows, column_names, known_entries, known_positions
 
@@ -168,6 +169,7 @@ def evaluate_file(
     return replace(evaluate(model, seen), n_skipped=n_skipped)
 
 
+@renamed_keywords(finder="ranker")
 def recommend_file(
     model_path: PathLike,
     seen: PathLike,
@@ -176,7 +178,7 @@ def recommend_file(
     n: int = 10,
     avoid_dislikes: float = 1.0,
     only: Sequence[str] | None = None,
-    finder: bool = True,
+    ranker: bool = True,
     row: str | None = None,
     column: str | None = None,
     value: str | None = None,
@@ -194,7 +196,7 @@ def recommend_file(
         A saved model.
     seen : str or path-like
         A table of observed entries, such as the one the model was fitted on: they are left out of the lists, and tell
-        a :class:`tribit.recommend.LikeFinder` what rows come to.
+        a :class:`tribit.recommend.CandidateRanker` which entries rows observe.
     out : str or path-like
         The table to write: row id, column id, ``place`` (from 1) and ``score``.
     n : int, default=10
@@ -203,7 +205,7 @@ def recommend_file(
         As in :meth:`tribit.factor_model.FactorModel.recommend`.
     only : list of str, optional
         Row ids to make lists for; every row by default.
-    finder : bool, default=True
+    ranker : bool, default=True
         Whether to rank by expected likes less expected dislikes; else by the probability of a like.
     row, column, value, like_at, duplicates, skip_unknown, max_size
         As in :func:`evaluate_file`.
@@ -234,7 +236,7 @@ def recommend_file(
         n,
         exclude_seen=entries,
         avoid_dislikes=avoid_dislikes,
-        finder=LikeFinder(random_state=0).fit(entries) if finder else None,
+        ranker=CandidateRanker(random_state=0).fit(entries) if ranker else None,
     )
     rows, columns, scores = lists.pairs()
     if not rows.size:
@@ -250,7 +252,7 @@ def recommend_file(
 
 @dataclass(frozen=True)
 class Prediction:
-    """How many pairs were written, and how many were left out because an id is unknown."""
+    """Numbers of pairs that were written, and that were left out because an id is unknown."""
 
     n_pairs: int
     n_skipped: int
@@ -258,7 +260,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Lists:
-    """How many rows have lists, the columns listed, the entries seen, and the records left out."""
+    """Numbers of rows with lists, of columns listed, of entries seen, and of records left out."""
 
     n_rows: int
     n_pairs: int

@@ -1,4 +1,4 @@
-"""From an estimator's parameters, some of them "auto", to the settings of its fit."""
+"""Resolution of "auto": from the parameters of an estimator to the settings of its fit, by a search."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tribit.selection.problem import Problem
 from tribit.selection.record import Search
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
-from tribit.selection.trials import ENOUGH_RARE, Options, suited
+from tribit.selection.trials import ENOUGH_RARE, Options, default_solver
 from tribit.solvers.refusals import check_kept, refusal_of
 
-#: What is not chosen, and not told either.
+#: Values of the parameters that are not chosen from the data.
 DEFAULTS = ModelSpec()
 
 
-def settled(
+def resolve(
     estimator: Any, observations: Observations, solver: Any, draws: np.random.Generator
 ) -> tuple[ModelSpec, Search | None]:
     """Return the settings of a fit, and the search for those that were "auto" (None where none was).
@@ -64,7 +64,7 @@ def settled(
         base = replace(base, radius=base.alpha)
         free -= {"radius"}
     whole = base.completed()
-    check_kept(suited(whole) if solver is None else solver, whole, whole.constraints())
+    check_kept(default_solver(whole) if solver is None else solver, whole, whole.constraints())
     free = _that_matter(base, free - {"rho"})
     if estimator.imputed is not None and (free or calibrates(estimator)):
         left = [name for name in CHOOSABLE if name in free] or ["calibration=None"]
@@ -93,7 +93,7 @@ def settled(
     if isinstance(base.rho, str):
         base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
     weights = _weights(base.rho, observations) if estimator.target == "all" else None
-    with candidates_bar(shown=bool(estimator.verbose)) as told:
+    with candidates_bar(shown=bool(estimator.verbose)) as callback:
         search = choose(
             observations,
             base,
@@ -105,7 +105,7 @@ def settled(
             n_candidates=estimator.n_candidates,
             max_time=_left(estimator.max_time, began),
             draws=draws,
-            told=told,
+            callback=callback,
         )
     return (base if search.best is None else search.best.settings), search
 
@@ -129,22 +129,22 @@ def _keeps(solver: Any, spec: ModelSpec) -> bool:
 
 def _searchable(spec: ModelSpec) -> bool:
     """Return whether a model has a solver that is fast enough for a search."""
-    solver = suited(spec)
+    solver = default_solver(spec)
     return _keeps(solver, spec) and getattr(solver, "searchable", True)
 
 
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
-        free -= {"mask_features", "l2_mask"} if base.mixed else {"radius", "alpha"}
-    if "mask_features" not in free and base.mask_features:
+        free -= {"implicit_features", "l2_implicit"} if base.mixed else {"radius", "alpha"}
+    if "implicit_features" not in free and base.implicit_features:
         free -= {"gammas", "radius", "alpha"}
     if not base.intercept:
         free -= {"l2_intercept"}
-    if "mask_features" not in free and not base.mask_features:
-        free -= {"l2_mask"}
+    if "implicit_features" not in free and not base.implicit_features:
+        free -= {"l2_implicit"}
     if "rank" not in free and not base.rank:
-        free -= {"l2", "mask_features", "l2_mask"}
+        free -= {"l2", "implicit_features", "l2_implicit"}
     return free
 
 
@@ -152,15 +152,17 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     """Take away what the solvers, of the search and the one asked for, or a fixed ball leave no room for."""
     radius = base.link.level(0.99) if base.radius is None else base.radius
     alpha = radius if "alpha" in free else base.alpha
-    mixture = replace(base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, mask_features=False)
-    asked = suited(mixture) if solver is None else solver
+    mixture = replace(
+        base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, implicit_features=False
+    )
+    asked = default_solver(mixture) if solver is None else solver
     if not (_searchable(mixture) and _keeps(asked, mixture)):
         free -= {"gammas", "radius"}
-    featured = ModelSpec(mask_features=True, intercept=base.intercept)
+    featured = ModelSpec(implicit_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.
     able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
     if not able or base.radius is not None or base.alpha is not None:
-        free -= {"mask_features", "l2_mask"}
+        free -= {"implicit_features", "l2_implicit"}
     least = getattr(solver, "least_rank", 0) if base.intercept else 1
     return Freedom(free, least if "rank" in free else 0)
 
@@ -217,8 +219,8 @@ def _one_sided(labels: NDArray[np.int8]) -> bool:
     return min(likes, labels.size - likes) < ENOUGH_RARE
 
 
-def begun(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
-    """Return where the last fit begins: where the search ended with such a model, else the problem's own start."""
+def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
+    """Return the initial factors of the last fit: a warm start from the search, else the problem's own."""
     if search is None or not search.ends:
         return problem.start
     return start_of(problem, settings, search.ends)

@@ -1,4 +1,4 @@
-"""LikeFinder: the rates at which unobserved entries become likes and dislikes."""
+"""Candidate ranking by the rates at which unobserved entries become likes and dislikes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tribit._moved import renamed_classes
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.axis import Positions
@@ -28,23 +29,24 @@ from tribit.recommend.rates import log_linear
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
 
-__all__ = ["LikeFinder"]
+__all__ = ["CandidateRanker"]
+__getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker")
 
 Array = NDArray[np.float64]
 #: Most columns: two tables of columns x columns are kept, 0.8 GB each at this number.
 COLUMN_LIMIT = 10_000
-#: Cells from which l2 and the coefficients are learned; of a larger matrix as many of its rows as make that.
+#: Most cells from which l2 and the coefficients are estimated; of a larger matrix rows are sampled, to bound the time.
 CELLS = 2**26
-#: At least so many unobserved cells stand for all, if there are as many; else as many as there are observed ones.
+#: Least number of unobserved cells that are sampled, if the matrix has as many; more where more entries are observed.
 AT_RISK = 2**17
-#: A score this share of the average or less is as good as none: the average of a column's scores is its density.
+#: Floor of the scores before their logarithm, as a share of the average, which is the density of the matrix.
 FLOOR = 0.1
 #: Ridge on coefficients of standardised features: it only matters where there are a handful of likes.
 RIDGE = 1.0
 
 
-class LikeFinder(MatrixEstimator):
-    """The rates at which unobserved entries become likes and dislikes.
+class CandidateRanker(MatrixEstimator):
+    """Rates at which unobserved entries become likes and dislikes: exposure and preference together.
 
     Two regressions of every column on all others, of the likes and of the mask (Steck 2019, "Embarrassingly shallow
     autoencoders for sparse data"; see :mod:`tribit.recommend.column_regression`), give each entry two scores as if it
@@ -53,9 +55,9 @@ class LikeFinder(MatrixEstimator):
         log rate_ij = t_0 + t_1 log s_ij(likes) + t_2 log s_ij(mask) + t_3 log(1 + n_j) + t_4 log(1 + n_i)
 
     once for likes and once for dislikes, is fitted by maximum likelihood: observed likes (or dislikes) are the events
-    and unobserved entries are what was at risk and did not come. Dislikes so count three times, as entries of the mask,
-    as what is not liked, and as events of their own. Nothing is left to set: ``l2`` has the least error on held-out
-    entries, which the closed form gives for all of them at once.
+    and unobserved entries are the risk set without events. Dislikes so count three times, as entries of the mask, as
+    entries that are not liked, and as events of their own. No parameter has to be tuned: ``l2`` has the least error on
+    held-out entries, which the closed form gives for all of them at once.
 
     Parameters
     ----------
@@ -83,8 +85,8 @@ class LikeFinder(MatrixEstimator):
     --------
     >>> import numpy as np
     >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
-    >>> finder = LikeFinder(random_state=0).fit(A)
-    >>> int(finder.recommend(2, 1, exclude_seen=A).columns[0, 0])
+    >>> ranker = CandidateRanker(random_state=0).fit(A)
+    >>> int(ranker.recommend(2, 1, exclude_seen=A).columns[0, 0])
     1
     """
 
@@ -100,7 +102,7 @@ class LikeFinder(MatrixEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the finder.
+        """Fit the ranker.
 
         Parameters
         ----------
@@ -165,7 +167,7 @@ class LikeFinder(MatrixEstimator):
         """Return the ``n`` best columns for each row: the rate of likes less ``avoid_dislikes`` times that of dislikes.
 
         A model of the signs tells likes from dislikes better: see
-        :meth:`tribit.factor_model.FactorModel.recommend`, which takes this finder and the same arguments.
+        :meth:`tribit.factor_model.FactorModel.recommend`, which takes this ranker and the same arguments.
         """
         from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
 
@@ -174,7 +176,7 @@ class LikeFinder(MatrixEstimator):
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """What is known of every cell with the cell itself left out."""
+    """Features of every cell, computed as if the cell itself were unobserved."""
 
     liked: sp.csr_array
     seen: sp.csr_array
@@ -226,7 +228,7 @@ def _coefficients(
     centre, scale = x.mean(axis=0), x.std(axis=0)
     scale[scale < 1e-6] = 1.0  # what is the same everywhere, but for rounding, has no effect
     x = np.column_stack([np.ones(len(x)), (x - centre) / scale])
-    # A full matrix has nothing to find; its rates are shares of all entries, and finite.
+    # A full matrix has no candidates; its rates are shares of all entries, and finite.
     at_risk = x[kind == 0] if n_unobserved else x
     found = []
     for label in (1, -1):
@@ -258,9 +260,9 @@ def _some_rows(shape: tuple[int, int], draws: np.random.Generator) -> Positions:
 def _check(observations: Observations) -> None:
     if observations.shape[1] > COLUMN_LIMIT:
         raise InvalidInputError(
-            f"X has {observations.shape[1]} columns and LikeFinder, which keeps tables of columns x columns, takes "
-            f"{COLUMN_LIMIT} at most; drop rare columns, or "
-            f"{either('use a model of the likes as finder', 'pass --no-finder')}."
+            f"X has {observations.shape[1]} columns and CandidateRanker, which keeps tables of columns x columns, "
+            f"takes {COLUMN_LIMIT} at most; drop rare columns, or "
+            f"{either('use a model of the likes as ranker', 'pass --no-ranker')}."
         )
     if not observations.n_likes:
         raise InvalidInputError("X has no like, so there is nothing to learn what is liked from.")

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, Probit
 from tribit.metrics.ranking import ranking_report
-from tribit.recommend import Finder, LikeFinder, column_regression, like_finder
+from tribit.recommend import CandidateRanker, Ranker, candidate_ranker, column_regression
 from tribit.recommend.column_regression import choose_l2, regress_columns
 from tribit.recommend.rates import log_linear
 from tribit.uncertainty import Platt
@@ -58,7 +58,7 @@ def judge_of(A, seed=0, **parameters):
         tol=1.0,
         n_jobs=1,
         random_state=0,
-        mask_features=False,
+        implicit_features=False,
     )
     model.set_params(**parameters).fit(A)
     model.row_factors_ = rng.normal(size=model.row_factors_.shape)
@@ -67,7 +67,7 @@ def judge_of(A, seed=0, **parameters):
 
 
 class Given:
-    """A finder that is no estimator: rates from outside."""
+    """A ranker that is no estimator: rates from outside."""
 
     def __init__(self, likes, dislikes):
         self.likes, self.dislikes = likes, dislikes
@@ -182,7 +182,7 @@ def test_a_step_that_is_too_long_is_halved():
     np.testing.assert_allclose(gradient, 0, atol=1e-3)
 
 
-# The finder
+# The ranker
 
 
 def features_by_hand(A, l2):
@@ -202,7 +202,7 @@ def features_by_hand(A, l2):
 
 def test_the_rates_by_hand():
     A, l2 = table((25, 8)), 3.0
-    finder = LikeFinder(l2=l2, random_state=0).fit(A)
+    ranker = CandidateRanker(l2=l2, random_state=0).fit(A)
     x = features_by_hand(A, l2)
     flat = x.reshape(4, -1).T
     scale = flat.std(axis=0)
@@ -213,36 +213,36 @@ def test_the_rates_by_hand():
         return -log_rate.T[label == A].sum() + np.exp(log_rate.T[A == 0]).sum() + ridge
 
     for label, rates, t in zip(
-        (1, -1), finder.log_rates(np.arange(25)), finder.coefficients_, strict=True
+        (1, -1), ranker.log_rates(np.arange(25)), ranker.coefficients_, strict=True
     ):
         np.testing.assert_allclose(rates, t[0] + np.tensordot(t[1:], x, 1), rtol=1e-8, atol=1e-8)
         slopes = scipy.optimize.approx_fprime(t, loss, 1e-6, label)
         np.testing.assert_allclose(slopes, 0, atol=2e-3)
     # As many events as were observed: the intercept bears no penalty.
-    likes, dislikes = finder.log_rates(np.arange(25))
+    likes, dislikes = ranker.log_rates(np.arange(25))
     assert np.exp(likes)[A == 0].sum() == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
     assert np.exp(dislikes)[A == 0].sum() == pytest.approx(np.count_nonzero(A < 0), rel=1e-6)
 
 
 def test_the_ridges_are_chosen_for_likes_and_for_the_mask():
     A = table()
-    finder = LikeFinder(random_state=0).fit(A)
+    ranker = CandidateRanker(random_state=0).fit(A)
     expected = [choose_l2(sp.csr_array(F.astype(float)), np.arange(40)) for F in (A > 0, A != 0)]
-    assert finder.l2_ == pytest.approx(expected)
-    assert LikeFinder(l2=7, random_state=0).fit(A).l2_ == (7.0, 7.0)
+    assert ranker.l2_ == pytest.approx(expected)
+    assert CandidateRanker(l2=7, random_state=0).fit(A).l2_ == (7.0, 7.0)
 
 
 def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
-    # The mask comes from the seed that the finder has: its draws must be others.
+    # The mask comes from the seed that the ranker has: its draws must be others.
     A = table((600, 30)) * (mask((600, 30), 0.3) > 0)
-    whole = LikeFinder(random_state=0).fit(A)
-    monkeypatch.setattr(like_finder, "AT_RISK", 10)
-    part, again, other = (LikeFinder(random_state=seed).fit(A) for seed in (0, 0, 1))
+    whole = CandidateRanker(random_state=0).fit(A)
+    monkeypatch.setattr(candidate_ranker, "AT_RISK", 10)
+    part, again, other = (CandidateRanker(random_state=seed).fit(A) for seed in (0, 0, 1))
     assert np.array_equal(part.coefficients_, again.coefficients_)
     assert not np.array_equal(part.coefficients_, other.coefficients_)
     assert not np.array_equal(part.coefficients_, whole.coefficients_)
     np.testing.assert_allclose(part.coefficients_[:, 1:], whole.coefficients_[:, 1:], atol=0.5)
-    rates = (np.exp(finder.log_rates(np.arange(600))[0]) for finder in (part, whole))
+    rates = (np.exp(ranker.log_rates(np.arange(600))[0]) for ranker in (part, whole))
     some, every = (rate[A == 0].sum() for rate in rates)
     assert every == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
     assert some == pytest.approx(every, rel=0.2)
@@ -250,9 +250,9 @@ def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
 
 def test_a_large_matrix_is_learned_from_some_of_its_rows(monkeypatch):
     A = table((400, 15))
-    whole = LikeFinder(random_state=0).fit(A)
-    monkeypatch.setattr(like_finder, "CELLS", 200 * 15)
-    part = LikeFinder(random_state=0).fit(A)
+    whole = CandidateRanker(random_state=0).fit(A)
+    monkeypatch.setattr(candidate_ranker, "CELLS", 200 * 15)
+    part = CandidateRanker(random_state=0).fit(A)
     assert part.l2_ != whole.l2_
     np.testing.assert_allclose(part.coefficients_[:, 1:], whole.coefficients_[:, 1:], atol=0.6)
     assert part.log_rates(np.arange(400))[0].shape == (400, 15)
@@ -260,11 +260,11 @@ def test_a_large_matrix_is_learned_from_some_of_its_rows(monkeypatch):
 
 def test_likes_alone_are_enough():
     A = np.maximum(table(), 0)
-    finder = LikeFinder(random_state=0).fit(A)
-    likes, dislikes = finder.log_rates(np.arange(40))
+    ranker = CandidateRanker(random_state=0).fit(A)
+    likes, dislikes = ranker.log_rates(np.arange(40))
     assert np.isfinite(likes).all()
     assert (dislikes == -np.inf).all()
-    lists = finder.recommend(range(40), 3, exclude_seen=A)
+    lists = ranker.recommend(range(40), 3, exclude_seen=A)
     np.testing.assert_allclose(lists.scores, np.take_along_axis(np.exp(likes), lists.positions, 1))
     # It has no opinion on what is liked, so the model alone has.
     judge = judge_of(table())
@@ -272,25 +272,25 @@ def test_likes_alone_are_enough():
     chance = judge.predict_proba(np.arange(40).repeat(15), np.tile(np.arange(15), 40)).reshape(
         40, 15
     )
-    lists = judge.recommend(range(40), 15, finder=finder, avoid_dislikes=0.0)
+    lists = judge.recommend(range(40), 15, ranker=ranker, avoid_dislikes=0.0)
     expected = np.take_along_axis(np.exp(likes) * chance, lists.positions, 1)
     np.testing.assert_allclose(lists.scores, expected, rtol=1e-8)
 
 
 def test_a_full_matrix_has_rates_too():
     A = np.where(mask() > 0, 1, -1)
-    finder = LikeFinder(random_state=0).fit(A)
-    likes, dislikes = (np.exp(rates) for rates in finder.log_rates(np.arange(14)))
-    assert np.abs(finder.coefficients_).max() < 10
+    ranker = CandidateRanker(random_state=0).fit(A)
+    likes, dislikes = (np.exp(rates) for rates in ranker.log_rates(np.arange(14)))
+    assert np.abs(ranker.coefficients_).max() < 10
     assert likes.sum() == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
     assert dislikes.sum() == pytest.approx(np.count_nonzero(A < 0), rel=1e-6)
-    assert not finder.recommend(range(14), 3, exclude_seen=A).shown.any()
+    assert not ranker.recommend(range(14), 3, exclude_seen=A).shown.any()
 
 
 def test_a_row_without_entries_is_shown_what_is_popular():
     A = table((200, 15))
     A[5] = 0
-    lists = LikeFinder(random_state=0).fit(A).recommend([5], 3, avoid_dislikes=0.0)
+    lists = CandidateRanker(random_state=0).fit(A).recommend([5], 3, avoid_dislikes=0.0)
     popular = (A > 0).sum(axis=0)
     assert popular[lists.positions[0]].mean() > popular.mean()
 
@@ -302,11 +302,11 @@ def test_it_finds_held_out_likes_and_a_model_helps_to_avoid_dislikes():
             0.2, random_state=0
         )
         judge = BinaryMatrixCompletion(
-            (1, 0, 0), rank=2, l2=5.0, l2_intercept=5.0, mask_features=False, random_state=0
+            (1, 0, 0), rank=2, l2=5.0, l2_intercept=5.0, implicit_features=False, random_state=0
         ).fit(train)
-        finder = LikeFinder(random_state=0).fit(train)
+        ranker = CandidateRanker(random_state=0).fit(train)
         few, many = (
-            ranking_report(judge, train, held_out, finder=finder, avoid_dislikes=weight)
+            ranking_report(judge, train, held_out, ranker=ranker, avoid_dislikes=weight)
             for weight in (4.0, 0.0)
         )
         gained.append(many.ndcg - ranking_report(judge, train, held_out).ndcg)
@@ -326,54 +326,54 @@ def worth(likes, dislikes, p, weight):
 
 @pytest.mark.parametrize("weight", [0.0, 0.7, 3.0])
 @pytest.mark.parametrize("link", ["logistic", Probit(0.8)])
-def test_a_finder_beside_a_model_by_hand(weight, link):
+def test_a_ranker_beside_a_model_by_hand(weight, link):
     A = table((12, 9))
     rng = np.random.default_rng(0)
-    finder = Given(rng.uniform(0, 1, A.shape), rng.uniform(0, 1, A.shape))
+    ranker = Given(rng.uniform(0, 1, A.shape), rng.uniform(0, 1, A.shape))
     judge = judge_of(A, link=link)
     chance = judge.predict_proba(np.arange(12).repeat(9), np.tile(np.arange(9), 12)).reshape(
         A.shape
     )
-    p = expit((logit(chance) + np.log(finder.likes / finder.dislikes)) / 2)
-    expected = worth(finder.likes, finder.dislikes, p, weight)
-    lists = judge.recommend(range(12), 9, finder=finder, avoid_dislikes=weight)
+    p = expit((logit(chance) + np.log(ranker.likes / ranker.dislikes)) / 2)
+    expected = worth(ranker.likes, ranker.dislikes, p, weight)
+    lists = judge.recommend(range(12), 9, ranker=ranker, avoid_dislikes=weight)
     assert np.array_equal(lists.positions, np.argsort(-expected, axis=1))
     np.testing.assert_allclose(lists.scores, -np.sort(-expected, axis=1), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0, 3.0])
-def test_a_finder_alone_by_hand(weight):
+def test_a_ranker_alone_by_hand(weight):
     A = table()
-    finder = LikeFinder(random_state=0).fit(A)
-    likes, dislikes = (np.exp(rates) for rates in finder.log_rates(np.arange(40)))
+    ranker = CandidateRanker(random_state=0).fit(A)
+    likes, dislikes = (np.exp(rates) for rates in ranker.log_rates(np.arange(40)))
     expected = worth(likes, dislikes, likes / (likes + dislikes), weight)
     expected[A != 0] = -np.inf
-    lists = finder.recommend(range(40), 4, exclude_seen=A, avoid_dislikes=weight)
+    lists = ranker.recommend(range(40), 4, exclude_seen=A, avoid_dislikes=weight)
     np.testing.assert_allclose(lists.scores, -np.sort(-expected, axis=1)[:, :4], rtol=1e-9)
     assert not A[np.arange(40)[:, None], lists.positions].any()
 
 
 def test_what_is_not_worth_its_place_comes_by_the_chance_of_a_like():
     # At weight 3 a like must be three times as likely: nobody comes to the second, and yet the first is better.
-    finder = Given(np.array([[6.0, 0.001, 1.0]]), np.array([[4.0, 0.001, 0.1]]))
+    ranker = Given(np.array([[6.0, 0.001, 1.0]]), np.array([[4.0, 0.001, 0.1]]))
     judge = judge_of(np.array([[1, 0, -1]]))
     judge.row_factors_ = np.zeros_like(judge.row_factors_)
     judge.intercept_, judge.row_intercepts_ = 0.0, np.zeros(1)
     judge.column_intercepts_ = np.zeros(3)
-    lists = judge.recommend([0], 3, finder=finder, avoid_dislikes=3.0)
+    lists = judge.recommend([0], 3, ranker=ranker, avoid_dislikes=3.0)
     assert lists.positions.tolist() == [[2, 0, 1]]
     assert lists.scores[0, 0] > 0 > lists.scores[0, 1]
 
 
 def test_a_calibrated_model_may_be_sure():
     A = table((12, 9))
-    finder = Given(np.full(A.shape, 2.0), np.full(A.shape, 1.0))
+    ranker = Given(np.full(A.shape, 2.0), np.full(A.shape, 1.0))
     judge = judge_of(A)
     judge.calibration_ = lambda x: np.clip(x, 0.0, 1.0)
     x = judge.decision_function(np.arange(12).repeat(9), np.tile(np.arange(9), 12)).reshape(A.shape)
     assert ((x < 0).any(), (x > 1).any()) == (True, True)
     p = expit((logit(np.clip(x, 0, 1)) + np.log(2)) / 2)
-    lists = judge.recommend(range(12), 9, finder=finder)
+    lists = judge.recommend(range(12), 9, ranker=ranker)
     expected = np.take_along_axis(worth(2.0, 1.0, p, 1.0), lists.positions, 1)
     np.testing.assert_allclose(lists.scores, expected, rtol=1e-9)
     alone = judge.recommend(range(12), 9)
@@ -382,7 +382,7 @@ def test_a_calibrated_model_may_be_sure():
     np.testing.assert_allclose(alone.scores, chances)
 
 
-def test_a_finder_is_matched_by_id():
+def test_a_ranker_is_matched_by_id():
     A = table((12, 9))
     rows, columns = np.nonzero(A)
     names, films = [f"u{i}" for i in range(12)], [f"f{j}" for j in range(9)]
@@ -400,46 +400,46 @@ def test_a_finder_is_matched_by_id():
         column_ids=[films[k] for k in j],
     )
     judge = judge_of(seen)
-    one, other = (LikeFinder(l2=3.0, random_state=0).fit(X) for X in (seen, moved))
-    expected = judge.recommend(names, 4, finder=one, exclude_seen=seen)
-    lists = judge.recommend(names, 4, finder=other, exclude_seen=seen)
+    one, other = (CandidateRanker(l2=3.0, random_state=0).fit(X) for X in (seen, moved))
+    expected = judge.recommend(names, 4, ranker=one, exclude_seen=seen)
+    lists = judge.recommend(names, 4, ranker=other, exclude_seen=seen)
     assert lists.columns.tolist() == expected.columns.tolist()
     np.testing.assert_allclose(lists.scores, expected.scores, rtol=1e-6)
     assert other.recommend("u3", 2).rows.tolist() == ["u3"]
 
 
-def test_a_report_ranks_as_the_finder_recommends():
+def test_a_report_ranks_as_the_ranker_recommends():
     A = table((60, 15))
     train, held_out = Observations.from_matrix(A).split(0.3, random_state=0)
-    finder = LikeFinder(random_state=0).fit(train)
+    ranker = CandidateRanker(random_state=0).fit(train)
     hidden = held_out.to_sparse().toarray()
     for weight in (0.0, 2.0):
-        report = ranking_report(finder, train, held_out, 5, avoid_dislikes=weight)
+        report = ranking_report(ranker, train, held_out, 5, avoid_dislikes=weight)
         users = np.flatnonzero((hidden > 0).any(axis=1))
-        lists = finder.recommend(users, 5, exclude_seen=train, avoid_dislikes=weight)
+        lists = ranker.recommend(users, 5, exclude_seen=train, avoid_dislikes=weight)
         shown = hidden[users[:, None], lists.positions] * lists.shown
         assert (report.likes_shown, report.dislikes_shown) == ((shown > 0).sum(), (shown < 0).sum())
-    with pytest.raises(InvalidTypeError, match="takes no second finder"):
-        ranking_report(finder, train, held_out, finder=finder)
+    with pytest.raises(InvalidTypeError, match="takes no second ranker"):
+        ranking_report(ranker, train, held_out, ranker=ranker)
 
 
 def test_the_protocol_is_kept():
-    assert isinstance(LikeFinder(random_state=0).fit(table()), Finder)
-    assert isinstance(Given(np.eye(2), np.eye(2)), Finder)
+    assert isinstance(CandidateRanker(random_state=0).fit(table()), Ranker)
+    assert isinstance(Given(np.eye(2), np.eye(2)), Ranker)
 
 
 def test_ratings_and_an_estimator_of_scikit_learn():
     A = table()
     ratings = np.where(A == 0, np.nan, np.where(A > 0, 5.0, 2.0))
-    finder = LikeFinder(like_at=4, random_state=0)
-    rated = clone(finder).fit(ratings)
-    labelled = LikeFinder(random_state=0).fit(sp.csr_array(A))
+    ranker = CandidateRanker(like_at=4, random_state=0)
+    rated = clone(ranker).fit(ratings)
+    labelled = CandidateRanker(random_state=0).fit(sp.csr_array(A))
     assert np.array_equal(rated.coefficients_, labelled.coefficients_)
     assert (rated.n_features_in_, rated.shape_) == (15, (40, 15))
-    assert finder.get_params() == {"like_at": 4, "l2": "auto", "random_state": 0}
+    assert ranker.get_params() == {"like_at": 4, "l2": "auto", "random_state": 0}
 
 
-@parametrize_with_checks([LikeFinder(like_at=0.5, random_state=0)])
+@parametrize_with_checks([CandidateRanker(like_at=0.5, random_state=0)])
 def test_sklearn_check(estimator, check):
     check(estimator)
 
@@ -450,25 +450,25 @@ def test_sklearn_check(estimator, check):
         (-np.abs(table()), {}, "X has no like"),
         (table(), {"l2": 0.0}, "l2 must be a positive finite number; got 0.0"),
         (table(), {"l2": "small"}, "l2 must be a positive number or \"auto\"; got 'small'"),
-        (table((5, 21)), {}, "X has 21 columns and LikeFinder, .* takes 20 at most"),
+        (table((5, 21)), {}, "X has 21 columns and CandidateRanker, .* takes 20 at most"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(monkeypatch, A, options, sentence):
-    monkeypatch.setattr(like_finder, "COLUMN_LIMIT", 20)
+    monkeypatch.setattr(candidate_ranker, "COLUMN_LIMIT", 20)
     with pytest.raises(InvalidInputError, match=sentence) as caught:
-        LikeFinder(random_state=0, **options).fit(A)
+        CandidateRanker(random_state=0, **options).fit(A)
     assert str(caught.value).count(". ") == 0
 
 
-def test_a_finder_that_was_not_fitted_is_refused():
+def test_a_ranker_that_was_not_fitted_is_refused():
     with pytest.raises(NotFittedError):
-        LikeFinder().log_rates(np.arange(2))
+        CandidateRanker().log_rates(np.arange(2))
     with pytest.raises(NotFittedError):
-        LikeFinder().recommend([0])
+        CandidateRanker().recommend([0])
     with pytest.raises(NotFittedError):
-        judge_of(table()).recommend([0], finder=LikeFinder())
-    finder = LikeFinder(random_state=0).fit(table())
+        judge_of(table()).recommend([0], ranker=CandidateRanker())
+    ranker = CandidateRanker(random_state=0).fit(table())
     with pytest.raises(InvalidInputError, match="the row 40 is not between 0 and 39"):
-        finder.recommend([40])
+        ranker.recommend([40])
     with pytest.raises(InvalidInputError, match="recommends has 14 columns and the model 15"):
-        judge_of(table()[:, :14]).recommend([0], finder=finder)
+        judge_of(table()[:, :14]).recommend([0], ranker=ranker)
