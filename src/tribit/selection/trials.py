@@ -40,8 +40,10 @@ MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
 #: Least number of held-out entries of the rarer label, where the data has as many: the score says little of a label
 #: with fewer.
 ENOUGH_RARE = 20
-#: Standard errors of the difference by which a richer family must win: on little data the smallest score is often luck.
-CLEARLY = 0.5
+#: Standard errors of the difference by which a richer family must win: CLEARLY on many held-out entries, up to CAUTION
+#: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the smallest
+#: of many scores is often luck: with CLEARLY alone 4 of 20 tables of pure noise, 30 x 20, were given factors or more.
+CLEARLY, CAUTION, FEW = 0.5, 1.5, 1000
 #: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
 LEAST_GAIN = 5e-4
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
@@ -136,8 +138,8 @@ class Trials:
     def chosen(self) -> Candidate | None:
         """The best of the simplest family that no richer one clearly beats.
 
-        Richer is what was tried later. It must be ahead by half a standard error of the difference, entry by entry:
-        on little data the smallest of several scores is often the luckiest.
+        Richer is what was tried later. It must be ahead by a number of standard errors of the difference, entry by
+        entry, which grows from a half to two as held-out entries become few.
         """
         families: dict[str, Candidate] = {}
         for candidate in self.candidates:
@@ -163,7 +165,8 @@ class Trials:
         share = weights / np.sum(weights)
         mean = float(share @ gains)
         error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
-        return mean > max(CLEARLY * error, LEAST_GAIN * abs(simple.score))
+        clearly = CLEARLY + CAUTION / (1.0 + gains.size / FEW)
+        return mean > max(clearly * error, LEAST_GAIN * abs(simple.score))
 
     def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried."""
