@@ -41,8 +41,9 @@ MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
 #: with fewer.
 ENOUGH_RARE = 20
 #: Standard errors of the difference by which a richer family must win: CLEARLY on many held-out entries, up to CAUTION
-#: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the smallest
-#: of many scores is often luck: with CLEARLY alone 4 of 20 tables of pure noise, 30 x 20, were given factors or more.
+#: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the
+#: smallest of many scores is often luck: with CLEARLY alone 4 of 20 tables of noise, 30 x 20, were given more than
+#: intercepts.
 CLEARLY, CAUTION, FEW = 0.5, 1.5, 1000
 #: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
 LEAST_GAIN = 5e-4
