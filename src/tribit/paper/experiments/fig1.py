@@ -16,6 +16,7 @@ from tribit.paper.experiments.synthetic import EXPERIMENT_1, synthetic_study
 
 PU: Mixture = (0.0, 1.0, 0.0)
 NU: Mixture = (0.0, 0.0, 1.0)
+HALF: Mixture = (0.0, 0.5, 0.5)
 
 
 def _gamma(mixture: Mixture) -> float:
@@ -23,9 +24,9 @@ def _gamma(mixture: Mixture) -> float:
 
 
 def _study(settings: Settings, _: Path | None) -> Study:
-    gammas = (0, 0.2, 0.5, 0.8, 1) if settings.quick else [i / 10 for i in range(11)]
+    gammas = (0, 0.2, 0.5, 0.8, 1) if settings.coarse else [i / 10 for i in range(11)]
     mixtures = [(0.0, round(1.0 - gamma, 10), float(gamma)) for gamma in gammas]
-    return synthetic_study("fig1", EXPERIMENT_1, mixtures, settings)
+    return synthetic_study("fig1", EXPERIMENT_1, mixtures, settings, varied=(PU, HALF))
 
 
 def _claims(rows: list[Row], _: Mapping[str, list[Row]]) -> Claims:

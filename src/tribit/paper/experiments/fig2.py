@@ -15,8 +15,9 @@ from tribit.paper.experiments.statistics import UNCLEAR, Claim, best, comparison
 from tribit.paper.experiments.synthetic import EXPERIMENT_1, synthetic_study
 
 PN: Mixture = (1.0, 0.0, 0.0)
+TENTH: Mixture = (0.9, 0.1, 0.0)
 ETAS = (0.0, 0.05, *(i / 10 for i in range(1, 11)))
-QUICK_ETAS = (0.0, 0.1, 0.3, 1.0)
+COARSE_ETAS = (0.0, 0.1, 0.3, 1.0)
 
 
 def _eta(mixture: Mixture) -> float:
@@ -24,10 +25,11 @@ def _eta(mixture: Mixture) -> float:
 
 
 def _study(settings: Settings, _: Path | None) -> Study:
-    sizes = QUICK_ETAS if settings.quick else ETAS
+    sizes = COARSE_ETAS if settings.coarse else ETAS
     mixtures = [(round(1.0 - size, 10), 0.0, size) for size in reversed(sizes[1:])]
     mixtures += [(round(1.0 - size, 10), size, 0.0) for size in sizes]
-    return synthetic_study("fig2", EXPERIMENT_1, mixtures, settings)
+    varied = (PN, TENTH)
+    return synthetic_study("fig2", EXPERIMENT_1, mixtures, settings, varied=varied)
 
 
 def _claims(rows: list[Row], others: Mapping[str, list[Row]]) -> Claims:

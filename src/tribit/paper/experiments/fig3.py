@@ -30,10 +30,28 @@ from tribit.paper.experiments.ternary import Triangle, plot_triangles
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 PN: Mixture = (1.0, 0.0, 0.0)
 NEAR = 0.2
+#: Mixtures of the solved protocol: corners, middles of the edges, and four inside.
+COARSE: tuple[Mixture, ...] = (
+    PN,
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (0.0, 0.5, 0.5),
+    (0.5, 0.5, 0.0),
+    (0.5, 0.0, 0.5),
+    (0.8, 0.1, 0.1),
+    (0.6, 0.2, 0.2),
+    PUBLISHED,
+    (0.1, 0.4, 0.5),
+)
+#: The corner, the middle of an edge and a point inside that the printed iteration is varied for.
+VARIED_MIXTURES: tuple[Mixture, ...] = (PN, (0.0, 0.5, 0.5), (0.6, 0.2, 0.2))
 
 
 def _study(settings: Settings, _: Path | None) -> Study:
-    return synthetic_study("fig3", EXPERIMENT_2, simplex(5 if settings.quick else 10), settings)
+    mixtures = simplex(5 if settings.quick else 10)
+    if settings.protocol == "solved":
+        mixtures = list(COARSE)
+    return synthetic_study("fig3", EXPERIMENT_2, mixtures, settings, varied=VARIED_MIXTURES)
 
 
 def _claims(rows: list[Row], _: Mapping[str, list[Row]]) -> Claims:
