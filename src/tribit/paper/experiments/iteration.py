@@ -123,17 +123,17 @@ def iterate(
 def is_at_rest(objective: Objective, settled: Settled, **options: Any) -> bool:
     """Say whether as many steps again, with the options of :func:`iterate`, change X by at most a hundredth.
 
-    One step must not change it by more either: an iteration that swings is back where it was every other time.
+    One step must not move the factors by more either: an iteration that swings is back where it was every other time.
     """
+    pair = settled.U, settled.V
+    step, further = (
+        iterate(objective, pair, **options | {"max_iter": count, "tol": 0.0})
+        for count in (1, settled.n_iter)
+    )
     X = settled.U @ settled.V.T
-    for count in (1, settled.n_iter):
-        further = iterate(
-            objective, (settled.U, settled.V), **options | {"max_iter": count, "tol": 0.0}
-        )
-        move = np.linalg.norm(further.U @ further.V.T - X)
-        if not move <= REST * np.linalg.norm(X) or not X.any():  # a NaN is not at rest
-            return False
-    return True
+    size, move = np.linalg.norm(X), np.linalg.norm(further.U @ further.V.T - X)
+    swing = _distance((step.U, step.V), pair) / max(_distance(pair), np.finfo(float).tiny)
+    return bool(swing <= REST and size > 0.0 and move <= REST * size)  # a NaN is not at rest
 
 
 def _distance(a: Pair, b: Pair | None = None) -> float:

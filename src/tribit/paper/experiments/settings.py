@@ -67,11 +67,6 @@ class Settings:
         usual = SOLVED_TRIALS if self.protocol == "solved" else TRIALS
         return self.trials or (QUICK_TRIALS if self.quick else usual)
 
-    @property
-    def coarse(self) -> bool:
-        """Whether the grids of mixtures are coarse."""
-        return self.quick or self.protocol == "solved"
-
     def described(self) -> dict[str, Any]:
         """Return what decides the results, by the names users know."""
         return {

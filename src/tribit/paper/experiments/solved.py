@@ -43,11 +43,10 @@ class Stage:
     @property
     def columns(self) -> int:
         """How many columns U and V have."""
-        return self.factors.row_factors.shape[1]
+        return int(self.factors.row_factors.shape[1])
 
-    @property
-    def X(self) -> Array:
-        """The estimate."""
+    def dense(self) -> Array:
+        """Return X."""
         return self.factors.row_factors @ self.factors.column_factors.T
 
 
@@ -57,8 +56,7 @@ def grown(
     *,
     radius: float,
     alpha: float,
-    max_iter: int,
-    tol: float,
+    stopping: Stopping,
     generator: np.random.Generator,
 ) -> list[Stage]:
     """Minimise with each number of columns in turn, until X stops changing.
@@ -72,7 +70,7 @@ def grown(
         half of it become that one, the last.
     radius, alpha : float
         The set ``K_max(alpha, radius)``.
-    max_iter, tol : int, float
+    stopping : Stopping
         When the solver stops, at each number of columns.
     generator : numpy.random.Generator
         Of the random columns.
@@ -83,10 +81,9 @@ def grown(
         One for each number of columns that was tried, the last one the answer.
     """
     constraints = [MaxNorm(radius), EntryBound(alpha)]
-    solver = AugmentedLagrangian(curvature=float(objective.link.second(np.zeros(1), 1.0)[0]))
-    stopping = Stopping(max_iter=max_iter, tol=tol, interruptible=False)
+    solver = AugmentedLagrangian(curvature=float(objective.link.second(np.zeros(1), 1)[0]))
     stages: list[Stage] = []
-    U, V = (np.zeros((length, 0)) for length in objective.shape)
+    U, V = (_none(length) for length in objective.shape)
     enough = sum(objective.shape)
     for count in sorted({k if 2 * k <= enough else enough for k in columns}):
         scale = np.sqrt(alpha) * (SMALL / count) ** 0.25
@@ -98,11 +95,13 @@ def grown(
         U, V = found.factors.row_factors, found.factors.column_factors
         change = None
         if stages:
-            before = stages[-1].X
+            before = stages[-1].dense()
             change = float(np.linalg.norm(U @ V.T - before) / np.linalg.norm(before))
-        stages.append(
-            Stage(found.factors, found.objective, found.n_iter, found.converged, change)
-        )
+        stages.append(Stage(found.factors, found.objective, found.n_iter, found.converged, change))
         if change is not None and change <= STILL:
             break
     return stages
+
+
+def _none(length: int) -> Array:
+    return np.zeros((length, 0))

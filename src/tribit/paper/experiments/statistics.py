@@ -69,7 +69,13 @@ def lower(these: Array, those: Array) -> tuple[str, float]:
 def comparison(name: str, these: Array, other: str, those: Array) -> tuple[str, str]:
     """Return a verdict on "``these`` are lower", and the numbers behind it in words."""
     verdict, p = lower(these, those)
-    return verdict, f"{name} {spread(these)}, {other} {spread(those)} (paired t-test p = {p:.3g})"
+    difference = these - those
+    deviation = difference.std(ddof=1)
+    size = f", d = {difference.mean() / deviation:.2f}" if np.ptp(difference) > 0.0 else ""
+    return verdict, (
+        f"{name} {spread(these)}, {other} {spread(those)} (difference {difference.mean():+.3f}{size}, paired t-test "
+        f"p = {p:.3g})"
+    )
 
 
 def located(
@@ -101,8 +107,8 @@ def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 
 #: What to know of the tests: said under every table of claims.
 CAVEAT = (
-    "Paired t-tests over the trials at 1%. A best point was chosen on the trials it is tested on, and p is not "
-    "corrected for that."
+    "Paired t-tests over the trials at 1%; d is the mean difference over its standard deviation. A best point was "
+    "chosen on the trials it is tested on, and p is not corrected for that."
 )
 
 

@@ -48,9 +48,9 @@ VARIED = "printed iteration, varied"
 GROWTH = (1, 4, 16, 30)
 #: How many starts there are on the first draw; the others go straight to the last number of columns.
 STARTS = 2
-SOLVED_STOPPING = {"max_iter": 1500, "tol": 1e-3}
+SOLVED_STOPPING = Stopping(max_iter=1500, tol=1e-3, interruptible=False)
 #: Steps of the varied iteration, after how many it is looked at, and on how many draws.
-VARIED_STEPS, VARIED_ITERATIONS, VARIED_TRIALS = (3e-4, 1e-3, 3e-3), (400, 2000), 2
+VARIED_STEPS, VARIED_ITERATIONS, VARIED_TRIALS = (3e-4, 3e-3), (400, 2000), 3
 #: Radii of the tuned protocol, as shares of the paper's alpha sqrt r; inside them no entry can pass alpha.
 RADII = (0.0125, 0.025, 0.035, 0.05, 0.07, 0.1, 0.2)
 #: Share of the observed entries on which a radius is chosen.
@@ -122,12 +122,17 @@ def synthetic_study(
                 Task(f"{trial} {_named(mixture)}", fit, (*where, mixture, steps))
                 for mixture in mixtures
             ]
-            if solved and trial < VARIED_TRIALS:
-                found += [
-                    Task(f"{trial} {_named(mixture)} step {step:g}", fit_varied, (*where, mixture, (step,)))
-                    for mixture in varied
-                    for step in VARIED_STEPS
-                ]
+        if solved:
+            found += [
+                Task(
+                    f"{trial} {_named(mixture)} step {step:g}",
+                    fit_varied,
+                    (experiment, settings.seed, trial, mixture, (step,)),
+                )
+                for trial in range(min(VARIED_TRIALS, settings.n_trials))
+                for mixture in varied
+                for step in VARIED_STEPS
+            ]
         return found
 
     parameters = settings.described() | {
@@ -164,7 +169,12 @@ def fit_paper(
     start = _small_start(experiment, seed, trial)
     rows = []
     for scaling, step in zip(SCALINGS, steps, strict=True):
-        options = {"radius": experiment.radius, "alpha": experiment.alpha, "step": step, "scaling": scaling}
+        options: dict[str, Any] = {
+            "radius": experiment.radius,
+            "alpha": experiment.alpha,
+            "step": step,
+            "scaling": scaling,
+        }
         settled = iterate(objective, start, **options, max_iter=MOST[scaling], tol=TOL)
         rows.append(
             _row(trial, scaling, mixture, drawn.M, settled.U @ settled.V.T)
@@ -182,7 +192,7 @@ def fit_paper(
 def fit_solved(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
 ) -> list[Row]:
-    """Solve the stated problem with growing k; on the first draw from other starts too, of which the lowest risk wins."""
+    """Solve the stated problem with growing k; on the first draw from other starts too: the lowest risk counts."""
     drawn = draw(experiment, seed, trial)
     objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
     columns = tuple(experiment.rank * share for share in GROWTH)
@@ -193,8 +203,8 @@ def fit_solved(
             columns if start == 0 else (stages[-1][2].columns,),
             radius=experiment.radius,
             alpha=experiment.alpha,
+            stopping=SOLVED_STOPPING,
             generator=np.random.Generator(np.random.PCG64([seed, trial, 4, start])),
-            **SOLVED_STOPPING,
         )
         ways = [START] if start else [NARROW, *[STAGE] * (len(found) - 2), SOLVED]
         stages += [(way, start, stage) for way, stage in zip(ways, found, strict=True)]
@@ -203,7 +213,7 @@ def fit_solved(
     for place in ends:
         stages[place] = (SOLVED if place == lowest else START, *stages[place][1:])
     return [
-        _row(trial, way, mixture, drawn.M, stage.X)
+        _row(trial, way, mixture, drawn.M, stage.dense())
         | {
             "radius": experiment.radius,
             "risk": stage.risk,
