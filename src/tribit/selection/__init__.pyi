@@ -2,7 +2,6 @@
 
 from .record import Candidate as Candidate
 from .record import Search as Search
-from .scores import SCORINGS as SCORINGS
 from .search import Freedom as Freedom
 from .search import choose as choose
 from .trials import Options as Options

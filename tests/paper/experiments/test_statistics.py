@@ -65,6 +65,12 @@ def test_without_spread_a_sign_test_decides(shift, verdict):
     assert lower(few + shift, few) == (UNCLEAR, 1.0 if shift == 0 else 0.5)
 
 
+def test_rounding_is_no_spread():
+    those = np.array([0.1, 0.2, 0.3])
+    assert lower(those + 0.7 - 0.7, those) == (UNCLEAR, 1.0)
+    assert "d =" not in comparison("a", those * 3 / 3 + 0.1, "b", those)[1]
+
+
 def test_a_comparison_has_the_numbers_in_words():
     these, those = np.array([0.5, 0.75]), np.array([1.0, 1.25])
     verdict, words = comparison("gamma = 0.5", these, "PN", those)
