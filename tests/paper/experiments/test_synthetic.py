@@ -211,19 +211,21 @@ def test_the_error_is_the_relative_frobenius_error(monkeypatch):
 # The solved protocol
 
 
-def test_the_first_draw_is_solved_from_several_starts_and_the_lowest_risk_counts():
+def test_k_grows_and_the_first_draw_is_solved_from_several_starts():
     rows = fit_solved(TINY, 0, 0, MIX, ())
-    ends = [row for row in rows if row["way"] in (SOLVED, START)]
-    assert [row["start"] for row in ends] == list(range(synthetic.STARTS))
-    (counts,) = (row for row in rows if row["way"] == SOLVED)
-    assert counts["risk"] == min(row["risk"] for row in ends)
-    assert rows[0]["way"] == NARROW
-    assert rows[0]["columns"] == TINY.rank
-    assert counts["columns"] > TINY.rank
     growth = [row for row in rows if row["start"] == 0]
-    assert [row["way"] for row in growth[1:-1]] == [STAGE] * (len(growth) - 2)
+    inner = [STAGE] * (len(growth) - 2)
+    assert [row["way"] for row in growth] == [NARROW, *inner, SOLVED]
+    assert growth[0]["columns"] == TINY.rank
+    assert growth[-1]["columns"] > TINY.rank
     risks = [row["risk"] for row in growth]
     assert risks == sorted(risks, reverse=True)  # more columns, more room
+    others = rows[len(growth) :]
+    assert [(row["way"], row["start"]) for row in others] == [(START, 1)]
+    for row in others:
+        assert row["columns"] == growth[-1]["columns"]
+        assert row["risk"] == pytest.approx(growth[-1]["risk"], rel=0.01)
+        assert row["relative_error"] != growth[-1]["relative_error"]
     assert {row["start"] for row in fit_solved(TINY, 0, 1, MIX, ())} == {0}
 
 

@@ -42,7 +42,7 @@ def _by_columns(rows: list[Row]) -> dict[int, list[Row]]:
 
 def _stages(rows: list[Row]) -> str:
     found = _by_columns(rows)
-    ends = [row for row in rows if row["way"] in (SOLVED, START) and row["start"] == 0]
+    ends = [row for row in rows if row["way"] == SOLVED]
     lines = []
     for mixture in dict.fromkeys(mixture_of(row) for row in ends):
         cells = []
@@ -66,22 +66,15 @@ def _stages(rows: list[Row]) -> str:
 
 
 def _starts(rows: list[Row]) -> str:
-    others = [row for row in rows if row["way"] == START]
-    apart = {}
-    for row in others:
-        (best,) = (
-            each
-            for each in rows
-            if each["way"] == SOLVED
-            and (each["trial"], mixture_of(each)) == (row["trial"], mixture_of(row))
-        )
-        apart[mixture_of(row)] = abs(row["relative_error"] - best["relative_error"])
-    furthest = max(apart, key=lambda mixture: apart[mixture])
-    rest = max((apart[mixture] for mixture in apart if mixture != furthest), default=0.0)
-    return (
-        f"Another start, on the first draw: the error differs by {apart[furthest]:.3f} for {written(furthest)} and by "
-        f"at most {rest:.3f} for the other mixtures."
-    )
+    first = {mixture_of(row): row for row in rows if row["way"] == SOLVED and row["trial"] == 0}
+    lines = []
+    for row in rows:
+        if row["way"] == START:
+            pair = (first[mixture_of(row)], row)
+            cells = (f"{each['relative_error']:.3f} ({each['risk']:,.0f})" for each in pair)
+            lines.append((written(mixture_of(row)), *cells))
+    head = ("mixture", "k grown", "another start at the last k")
+    return f"Two starts on the first draw, error and risk:\n\n{markdown_table(head, lines)}"
 
 
 def _verdicts(rows: list[Row], judge: Judge) -> str:

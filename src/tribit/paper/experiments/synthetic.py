@@ -192,7 +192,7 @@ def fit_paper(
 def fit_solved(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
 ) -> list[Row]:
-    """Solve the stated problem with growing k; on the first draw from other starts too: the lowest risk counts."""
+    """Solve the stated problem with growing k, and on the first draw from other starts with the last k."""
     drawn = draw(experiment, seed, trial)
     objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
     columns = tuple(experiment.rank * share for share in GROWTH)
@@ -208,10 +208,6 @@ def fit_solved(
         )
         ways = [START] if start else [NARROW, *[STAGE] * (len(found) - 2), SOLVED]
         stages += [(way, start, stage) for way, stage in zip(ways, found, strict=True)]
-    ends = [place for place, (way, _, _) in enumerate(stages) if way in (SOLVED, START)]
-    lowest = min(ends, key=lambda place: stages[place][2].risk)
-    for place in ends:
-        stages[place] = (SOLVED if place == lowest else START, *stages[place][1:])
     return [
         _row(trial, way, mixture, drawn.M, stage.dense())
         | {
