@@ -236,7 +236,12 @@ def test_solved_writes_every_file_and_nothing_else(whole_solved):
     assert "grown" in printed
     for name in ("fig1", "fig2", "fig3"):
         text = (folder / f"{name}.md").read_text("utf-8")
-        for words in ("k = 2", "last change of X", "Two starts", "whole scaled, step 0.003, 6"):
+        for words in (
+            "k = 2",
+            "last change of X",
+            "Two starts",
+            "whole matrix scaled, step 0.003, 6",
+        ):
             assert words in text
     assert "risk, k = 40" in (folder / "fig4.md").read_text("utf-8")
 
@@ -911,8 +916,8 @@ def test_verdicts_of_the_varied_iteration_are_of_each_step_and_number_of_steps()
             if row["way"] == VARIED
         ]
     text = fig1.EXHIBIT.numbers(rows)
-    assert re.search(r"whole scaled, step 0.001, 400 steps \|.*\*\*holds\*\*", text)
-    assert re.search(r"rows scaled, step 0.003, 2000 steps \|.*\*\*does not hold\*\*", text)
+    assert re.search(r"whole matrix scaled, step 0.001, 400 steps \|.*\*\*holds\*\*", text)
+    assert re.search(r"single rows scaled, step 0.003, 2000 steps \|.*\*\*does not hold\*\*", text)
 
 
 def test_the_numbers_of_a_curve():

@@ -90,9 +90,11 @@ def _verdicts(rows: list[Row], judge: Judge) -> str:
             varied.setdefault((row["scaling"], row["step"], row["iterations"]), []).append(row)
     for (scaling, step, count), those in varied.items():
         claim = judge(errors_by_mixture(those, "relative_error"))
-        name = f"printed iteration, {scaling} scaled, step {step:g}, {count} steps"
+        scaled = "whole matrix" if scaling == "whole" else "single rows"
+        name = f"printed iteration, {scaled} scaled, step {step:g}, {count} steps"
         lines.append((name, claim.measured, f"**{claim.verdict}**"))
+    table = markdown_table(("fit", "measured", "verdict"), lines)
     return (
         f'How the verdict on "{sentence}" moves with k, and in the printed iteration with its step and number of '
-        f"steps (fewer mixtures and draws there):\n\n{markdown_table(('fit', 'measured', 'verdict'), lines)}"
+        f"steps (fewer mixtures and at most three draws there):\n\n{table}"
     )
