@@ -52,7 +52,8 @@ def demo(
 def reproduce(
     which: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, table1 or all.")],
     trials: Annotated[
-        int | None, typer.Option(help="Draws or splits [10; 2 with --quick].", show_default=False)
+        int | None,
+        typer.Option(help="Draws or splits [10; 4 if solved; 2 with --quick].", show_default=False),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for results, pictures and summaries.")
@@ -63,7 +64,10 @@ def reproduce(
         typer.Option("--data", help="Where MovieLens 100k is, for fig4 and table1 [download]."),
     ] = None,
     protocol: Annotated[
-        str, typer.Option(help="paper: as the paper does it; tuned: the radius chosen too.")
+        str,
+        typer.Option(
+            help="paper: as the paper iterates; solved: its problem solved; tuned: the radius chosen too."
+        ),
     ] = "paper",
     step: Annotated[
         float | None, typer.Option(help="The paper's step tau [each experiment's own].")

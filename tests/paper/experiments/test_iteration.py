@@ -11,11 +11,20 @@ from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
-from tribit.paper.experiments.iteration import PATIENCE, SCALINGS, iterate
+from tribit.paper.experiments import iteration
+from tribit.paper.experiments.iteration import (
+    PATIENCE,
+    REST,
+    SCALINGS,
+    Settled,
+    is_at_rest,
+    iterate,
+)
 from tribit.simulate import low_rank_target, observe, quantise
 
 RHO = 0.6
 MIX = (0.4, 0.3, 0.3)
+SET = {"radius": 1.5, "alpha": 1.0}
 
 
 def observed(shape=(24, 20), *, link, rank=2, seed=0):
@@ -32,7 +41,7 @@ def problem(mixture=MIX, *, link=Logistic(3.0), rank=3, seed=0, **options):  # n
 
 
 def run(objective, start, **changes):
-    options = {"radius": 1.5, "alpha": 1.0, "step": 0.003, "max_iter": 200, "tol": 1e-9}
+    options = SET | {"step": 0.003, "max_iter": 200, "tol": 1e-9}
     return iterate(objective, start, **(options | changes))
 
 
@@ -155,8 +164,9 @@ def test_scaling_by_rows_leaves_other_rows_alone():
 def test_at_rest_the_gradient_is_a_multiple_of_the_factors(mixture):
     objective, start = problem(mixture, rank=2, shape=(14, 12))
     alpha, radius = 0.6, 20.0
-    found = run(objective, start, radius=radius, alpha=alpha, step=2e-3, tol=1e-12, max_iter=50000)
-    assert found.at_rest
+    options = {"radius": radius, "alpha": alpha, "step": 2e-3}
+    found = run(objective, start, **options, tol=1e-12, max_iter=50000)
+    assert found.n_iter < 50000
     assert np.max(np.abs(found.U @ found.V.T)) == pytest.approx(alpha, rel=1e-12)
     for factor in (found.U, found.V):  # no row on its ball
         assert np.max(np.sum(factor**2, axis=1)) < 0.9 * radius
@@ -178,7 +188,7 @@ def test_inside_every_bound_it_rests_where_the_gradient_is_zero():
     objective = Objective(seen, Logistic(), tri(1, 0, 0, rho=0.0), l2=1.0)
     start = tuple(0.1 * draws.standard_normal((12, 1)) for _ in range(2))
     found = run(objective, start, radius=100.0, alpha=100.0, step=0.05, max_iter=5000, tol=1e-13)
-    assert found.at_rest
+    assert found.n_iter < 5000
     gradient = objective.gradient(found.factors)[1]
     assert np.linalg.norm(gradient.row_factors) < 1e-9 * np.linalg.norm(found.U)
     assert np.linalg.norm(found.U) > 0.1
@@ -227,21 +237,53 @@ def test_it_stops_at_the_first_small_step():
     ]
     first = next(place for place, move in enumerate(moves) if move <= tol) + 1
     found = run(objective, start, max_iter=400, tol=tol)
-    assert (found.n_iter, found.at_rest) == (first + 1, True)
+    assert found.n_iter == first + 1
     np.testing.assert_allclose(found.U, points[first].U, rtol=1e-9)
 
 
-def test_too_few_steps_are_not_at_rest():
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_rest_is_judged_by_twice_the_steps(scaling):
+    objective, start = problem((0.0, 0.5, 0.5), link=Probit(0.1), rank=4)
+    options = {"radius": 2.0, "alpha": 1.0, "step": 3e-4, "scaling": scaling}
+    verdicts = set()
+    for count in (3, 30, 300, 3000):
+        found, further = (
+            iterate(objective, start, **options, max_iter=most, tol=0.0)
+            for most in (count, 2 * count)
+        )
+        X = found.U @ found.V.T
+        move = np.linalg.norm(further.U @ further.V.T - X) / np.linalg.norm(X)
+        assert is_at_rest(objective, found, **options) == (move <= REST)
+        verdicts.add(bool(move <= REST))
+    assert verdicts == {True, False}
+
+
+def test_a_small_step_is_not_rest():
+    # Far from its end, an iteration with tiny steps moves by less than any tol at once.
     objective, start = problem()
-    found = run(objective, start, max_iter=3)
-    assert (found.n_iter, found.at_rest) == (3, False)
+    options = {"radius": 2.0, "alpha": 1.0, "step": 1e-6}
+    found = iterate(objective, start, **options, max_iter=20000, tol=3e-4)
+    assert found.n_iter == 1
+    longer = iterate(objective, start, **options, max_iter=20000, tol=0.0)
+    assert not is_at_rest(objective, longer, **options)
+
+
+def test_an_iteration_that_swings_is_not_at_rest(monkeypatch):
+    # After an even number of steps it is back where it was.
+    objective, (U, V) = problem()
+
+    def swing(_, pair, *, max_iter, **__):
+        return Settled((-1) ** max_iter * pair[0], pair[1], max_iter)
+
+    monkeypatch.setattr(iteration, "iterate", swing)
+    assert not is_at_rest(objective, Settled(U, V, 50), step=1.0)
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_a_step_far_too_long_stops_early(scaling):
     objective, start = problem(link=Probit(0.1))
     found = run(objective, start, scaling=scaling, step=10.0, max_iter=1000, tol=1e-3)
-    assert not found.at_rest
+    assert not is_at_rest(objective, found, scaling=scaling, step=10.0, **SET)
     assert PATIENCE <= found.n_iter < 2 * PATIENCE
     assert np.isfinite(found.U).all()
 
@@ -250,7 +292,8 @@ def test_a_step_far_too_long_stops_early(scaling):
 def test_a_step_beyond_all_measure_stops_too():
     objective, start = problem()
     found = run(objective, start, step=1e200)
-    assert not found.at_rest
+    assert found.n_iter < 10
+    assert not is_at_rest(objective, found, step=1e200, **SET)
 
 
 def test_the_same_start_gives_the_same_bits():

@@ -38,7 +38,19 @@ from tribit.paper.experiments.gibbs import posterior_mean
 from tribit.paper.experiments.journal import Journal
 from tribit.paper.experiments.settings import simplex
 from tribit.paper.experiments.statistics import FAILS, HOLDS, UNCLEAR
-from tribit.paper.experiments.synthetic import FLOOR, TOLD, TUNED, Experiment, draw
+from tribit.paper.experiments.synthetic import (
+    FLOOR,
+    NARROW,
+    SOLVED,
+    STAGE,
+    START,
+    TOLD,
+    TUNED,
+    VARIED,
+    Experiment,
+    draw,
+)
+from tribit.solvers.loop import Stopping
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 VERSIONS = ("tribit", "numpy", "scipy", "python")
@@ -72,9 +84,12 @@ def shrink(patch):
     patch.setattr(synthetic, "MOST", {"whole": 12, "rows": 9})
     patch.setattr(synthetic, "RADII", (0.05, 0.2))
     patch.setattr(synthetic, "posterior_mean", partial(posterior_mean, sweeps=6, burn_in=1))
+    patch.setattr(synthetic, "SOLVED_STOPPING", Stopping(max_iter=9, tol=1e-3))
+    patch.setattr(synthetic, "VARIED_ITERATIONS", (3, 6))
+    patch.setattr(films, "SOLVED_STOPPING", Stopping(max_iter=5, tol=1e-3))
     patch.setattr(films, "MAX_ITER", 8)
     patch.setattr(films, "TUNED_RADII", (0.5, 1.5))
-    patch.setattr(films, "Stopping", lambda **_: synthetic.Stopping(max_iter=5, tol=1e-4))
+    patch.setattr(films, "Stopping", lambda **_: Stopping(max_iter=5, tol=1e-4))
     patch.setattr(runner, "ProcessPoolExecutor", lambda *_: Inline())
 
 
@@ -183,6 +198,15 @@ def whole_tuned(tmp_path_factory, data):
     return folder, printed
 
 
+@pytest.fixture(scope="module")
+def whole_solved(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("solved")
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch)
+        printed = made("all", "--protocol", "solved", "--data", data, "-o", folder)
+    return folder, printed
+
+
 # What is written
 
 
@@ -203,7 +227,26 @@ def test_tuned_writes_every_file_and_nothing_else(whole_tuned):
     assert "radius" in printed
 
 
-@pytest.mark.parametrize("results", ["whole", "whole_tuned"])
+def test_solved_writes_every_file_and_nothing_else(whole_solved):
+    folder, printed = whole_solved
+    expected = {f"{name}.{kind}" for name in EXHIBITS for kind in ("csv", "md", "png", "pdf")}
+    expected |= {f"{name}-k-10.{kind}" for name in ("fig4", "table1") for kind in ("png", "pdf")}
+    expected |= {f"journal/{name}.jsonl" for name in ("fig1", "fig2", "fig3", "movielens")}
+    assert set(files(folder)) == expected | {"summary.md"}
+    assert "grown" in printed
+    for name in ("fig1", "fig2", "fig3"):
+        text = (folder / f"{name}.md").read_text("utf-8")
+        for words in (
+            "k = 2",
+            "last change of X",
+            "Two starts",
+            "whole matrix scaled, step 0.003, 6",
+        ):
+            assert words in text
+    assert "risk, k = 40" in (folder / "fig4.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("results", ["whole", "whole_tuned", "whole_solved"])
 def test_pictures_are_pictures(results, request):
     folder, _ = request.getfixturevalue(results)
     pictures = [path for path in folder.iterdir() if path.suffix in MAGIC]
@@ -415,7 +458,7 @@ def test_the_number_of_processes_changes_no_byte(tmp_path, monkeypatch):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("protocol", ["paper", "tuned"])
+@pytest.mark.parametrize("protocol", ["paper", "solved", "tuned"])
 def test_every_task_can_travel_to_a_process(data, protocol):
     settings = Settings(quick=True, protocol=protocol)
     results = {f"select {trial}": [{"alpha": 2.0, "rank": 5, "error": 0.3}] for trial in (0, 1)}
@@ -515,7 +558,10 @@ def test_fig2_is_not_compared_with_another_or_an_unfinished_fig1(small, tmp_path
     [
         (["fig5"], r"no 'fig5' to reproduce; use one of fig1, fig2, fig3, fig4, table1, all"),
         (["Fig1"], "no 'Fig1' to reproduce"),
-        (["fig1", "--protocol", "fast"], "--protocol must be one of paper, tuned; got 'fast'"),
+        (
+            ["fig1", "--protocol", "fast"],
+            "--protocol must be one of paper, solved, tuned; got 'fast'",
+        ),
         (["fig1", "--trials", "1"], "trials must be a whole number, at least 2; got 1"),
         (["fig1", "--trials", "0"], "trials must be a whole number, at least 2; got 0"),
         (["fig1", "--trials", "-3"], "trials must be a whole number, at least 2; got -3"),
@@ -525,6 +571,7 @@ def test_fig2_is_not_compared_with_another_or_an_unfinished_fig1(small, tmp_path
         (["fig1", "--step", "nan"], "step must be a positive finite number; got nan"),
         (["fig1", "--step", "inf"], "step must be a positive finite number; got inf"),
         (["fig1", "--protocol", "tuned", "--step", "0.1"], "--step belongs to --protocol paper"),
+        (["fig1", "--protocol", "solved", "--step", "0.1"], "paper; 'solved' has a solver without"),
         (["fig1", "--jobs", "0"], "jobs must be a whole number, at least 1, or -1"),
         (["fig1", "--jobs", "-2"], "jobs must be a whole number, at least 1, or -1"),
         (["all", "--trials", "1"], "trials must be"),
@@ -774,8 +821,9 @@ def eta(mixture):
     ("at", "expected"),
     [
         (0.1, [HOLDS, HOLDS]),
-        (-0.05, [HOLDS, HOLDS]),
-        (-0.2, [HOLDS, HOLDS]),
+        (-0.1, [HOLDS, HOLDS]),
+        (-0.05, [FAILS, HOLDS]),
+        (-0.2, [FAILS, HOLDS]),
         (0.3, [FAILS, HOLDS]),
         (-1.0, [FAILS, HOLDS]),
         (0.0, [FAILS, FAILS]),
@@ -816,6 +864,60 @@ def test_the_claims_of_fig3(at, expected):
     if at != PN:  # which is no mixture
         assert f"1.000 ± 0.001 at ({', '.join(f'{weight:.2g}' for weight in at)})" in numbers
     assert "Posterior mean under the true prior: 0.910 ± 0.010." in numbers
+
+
+def solved_rows(errors, other=0.0):
+    """Rows of one problem solved with k of 2, 8 and 16 in three trials: the given errors at 16, half more at 2."""
+    rows = []
+    for row in synthetic_rows(errors, SOLVED):
+        if row["way"] == FLOOR:
+            rows.append(row)
+            continue
+        for way, k, more, change in (
+            (NARROW, 2, 0.5, None),
+            (STAGE, 8, 0.2, 0.3),
+            (SOLVED, 16, 0.0, 0.004),
+        ):
+            rows.append(
+                row
+                | {"way": way, "columns": k, "risk": -1000.0 * k, "change": change}
+                | {"relative_error": row["relative_error"] * (1 + more)}
+                | {"start": 0, "converged": k > 2}
+            )
+        if row["trial"] == 0:
+            further = {"way": START, "start": 1, "relative_error": row["relative_error"] + other}
+            rows.append(rows[-1] | further)
+    return rows
+
+
+def test_the_numbers_of_what_is_solved():
+    ends, middle = {(0.0, 1.0, 0.0): 2.0, (0.0, 0.0, 1.0): 1.5}, {(0.0, 0.5, 0.5): 1.0}
+    rows = solved_rows(ends | middle, other=0.25)
+    text = fig1.EXHIBIT.numbers(rows)
+    assert "| mixture | k = 2 | k = 8 | k = 16 | last change of X |" in text
+    assert (
+        "| (0, 0.5, 0.5) | 1.500 ± 0.002 (-2,000) | 1.200 ± 0.001 (-8,000) | 1.000 ± 0.001 (-16,000) | 0.4% |"
+        in text
+    )
+    assert "converged in 18 of 27 fits" in text
+    assert "| (0, 0.5, 0.5) | 0.999 (-16,000) | 1.249 (-16,000) |" in text
+    assert re.search(r"\| solved, k = 2 \| gamma = 0.5 1.500 .* 2.250 .*\*\*holds\*\* \|", text)
+    claims = fig1.EXHIBIT.claims(rows, {})
+    assert list(claims) == ["stated problem solved, k grown", "stated problem solved, k = r"]
+
+
+def test_verdicts_of_the_varied_iteration_are_of_each_step_and_number_of_steps():
+    rows = solved_rows({(0.0, 1.0, 0.0): 2.0, (0.0, 0.5, 0.5): 1.0})
+    for scaling, step, count, gain in (("whole", 0.001, 400, 0.5), ("rows", 0.003, 2000, -0.5)):
+        errors = {(0.0, 1.0, 0.0): 1.0, (0.0, 0.5, 0.5): 1.0 - gain}
+        rows += [
+            row | {"scaling": scaling, "step": step, "iterations": count}
+            for row in synthetic_rows(errors, VARIED)
+            if row["way"] == VARIED
+        ]
+    text = fig1.EXHIBIT.numbers(rows)
+    assert re.search(r"whole matrix scaled, step 0.001, 400 steps \|.*\*\*holds\*\*", text)
+    assert re.search(r"single rows scaled, step 0.003, 2000 steps \|.*\*\*does not hold\*\*", text)
 
 
 def test_the_numbers_of_a_curve():

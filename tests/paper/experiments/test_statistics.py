@@ -65,15 +65,29 @@ def test_without_spread_a_sign_test_decides(shift, verdict):
     assert lower(few + shift, few) == (UNCLEAR, 1.0 if shift == 0 else 0.5)
 
 
+def test_rounding_is_no_spread():
+    those = np.array([0.1, 0.2, 0.3])
+    assert lower(those + 0.7 - 0.7, those) == (UNCLEAR, 1.0)
+    assert "d =" not in comparison("a", those * 3 / 3 + 0.1, "b", those)[1]
+
+
 def test_a_comparison_has_the_numbers_in_words():
     these, those = np.array([0.5, 0.75]), np.array([1.0, 1.25])
     verdict, words = comparison("gamma = 0.5", these, "PN", those)
     assert verdict == UNCLEAR
-    assert words == "gamma = 0.5 0.625 ± 0.177, PN 1.125 ± 0.177 (paired t-test p = 0.5)"
+    # Without spread there is no d.
+    assert words == (
+        "gamma = 0.5 0.625 ± 0.177, PN 1.125 ± 0.177 (difference -0.500, paired t-test p = 0.5)"
+    )
     these = BASE - 0.5 + 0.05 * NOISE
     verdict, words = comparison("a", these, "b", BASE)
     assert verdict == HOLDS
-    assert words.endswith(f"(paired t-test p = {ttest_rel(these, BASE).pvalue:.3g})")
+    difference = these - BASE
+    size = np.mean(difference) / np.std(difference, ddof=1)
+    p = ttest_rel(these, BASE).pvalue
+    assert words.endswith(
+        f"(difference {np.mean(difference):+.3f}, d = {size:.2f}, paired t-test p = {p:.3g})"
+    )
     assert comparison("b", BASE, "a", these)[0] == FAILS
 
 

@@ -10,20 +10,26 @@ from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
 from tribit.paper.experiments import fig1, fig2, fig3, synthetic
-from tribit.paper.experiments.iteration import Settled, iterate
+from tribit.paper.experiments.iteration import SCALINGS, Settled, is_at_rest, iterate
 from tribit.paper.experiments.settings import Settings, simplex
 from tribit.paper.experiments.synthetic import (
     EXPERIMENT_1,
     EXPERIMENT_2,
     FLOOR,
+    NARROW,
     RADII,
+    SOLVED,
+    STAGE,
+    START,
     TOLD,
     TUNED,
     Experiment,
     draw,
     fit_paper,
     fit_posterior,
+    fit_solved,
     fit_tuned,
+    fit_varied,
     synthetic_study,
 )
 
@@ -180,33 +186,75 @@ def test_the_paper_s_rows_are_what_a_recomputation_gives(mixture):
     objective = Objective(drawn.observations, TINY.link, tri(*mixture, rho=0.6), dtype="float64")
     assert [row["way"] for row in rows] == ["whole", "rows"]
     for row, step, most in zip(rows, (2e-3, 1e-3), (1000, 400), strict=True):
-        settled = iterate(
-            objective,
-            start,
-            radius=0.8 * np.sqrt(3),
-            alpha=0.8,
-            step=step,
-            scaling=row["way"],
-            max_iter=most,
-            tol=3e-4,
-        )
+        options = {"radius": 0.8 * np.sqrt(3), "alpha": 0.8, "step": step, "scaling": row["way"]}
+        settled = iterate(objective, start, **options, max_iter=most, tol=3e-4)
         error = relative_error(drawn.M, settled.U @ settled.V.T)
         assert row["relative_error"] == pytest.approx(error, rel=1e-3)
         assert row["risk"] == pytest.approx(objective.value(settled.factors), rel=1e-3)
         assert (row["trial"], row["step"]) == (1, step)
         assert (row["g_pn"], row["g_pu"], row["g_nu"]) == mixture
         assert row["radius"] == pytest.approx(0.8 * np.sqrt(3))
-        assert row["at_rest"] == settled.at_rest
+        assert row["at_rest"] == is_at_rest(objective, settled, **options)
         assert abs(row["iterations"] - settled.n_iter) <= 2
     assert rows[0]["relative_error"] != rows[1]["relative_error"]
 
 
 def test_the_error_is_the_relative_frobenius_error(monkeypatch):
     known = scaled(draw(TINY, 0, 0), 1.5)
-    settled = Settled(known.row_factors, known.column_factors, 1, at_rest=True)
+    settled = Settled(known.row_factors, known.column_factors, 1)
     monkeypatch.setattr(synthetic, "iterate", lambda *_, **__: settled)
+    monkeypatch.setattr(synthetic, "is_at_rest", lambda *_, **__: True)
     for row in fit_paper(TINY, 0, 0, PN, TINY.steps):
         assert row["relative_error"] == pytest.approx(0.5)
+
+
+# The solved protocol
+
+
+def test_k_grows_and_the_first_draw_is_solved_from_several_starts():
+    rows = fit_solved(TINY, 0, 0, MIX, ())
+    growth = [row for row in rows if row["start"] == 0]
+    inner = [STAGE] * (len(growth) - 2)
+    assert [row["way"] for row in growth] == [NARROW, *inner, SOLVED]
+    assert growth[0]["columns"] == TINY.rank
+    assert growth[-1]["columns"] > TINY.rank
+    risks = [row["risk"] for row in growth]
+    assert risks == sorted(risks, reverse=True)  # more columns, more room
+    others = rows[len(growth) :]
+    assert [(row["way"], row["start"]) for row in others] == [(START, 1)]
+    for row in others:
+        assert row["columns"] == growth[-1]["columns"]
+        assert row["risk"] == pytest.approx(growth[-1]["risk"], rel=0.01)
+        assert row["relative_error"] != growth[-1]["relative_error"]
+    assert {row["start"] for row in fit_solved(TINY, 0, 1, MIX, ())} == {0}
+
+
+def test_what_is_solved_has_a_lower_risk_than_the_printed_iteration():
+    (solved,) = (row for row in fit_solved(TINY, 0, 1, MIX, ()) if row["way"] == SOLVED)
+    for row in fit_paper(TINY, 0, 1, MIX, TINY.steps):
+        assert solved["risk"] < row["risk"]
+
+
+def test_the_varied_iteration_is_the_printed_one_looked_at_on_its_way():
+    rows = fit_varied(TINY, 0, 1, MIX, (1e-3,))
+    drawn = draw(TINY, 0, 1)
+    objective = Objective(drawn.observations, TINY.link, tri(*MIX, rho=0.6), dtype="float32")
+    start = synthetic._small_start(TINY, 0, 1)
+    places = [(row["scaling"], row["iterations"]) for row in rows]
+    assert places == [(way, n) for way in SCALINGS for n in synthetic.VARIED_ITERATIONS]
+    for row in rows:
+        settled = iterate(
+            objective,
+            start,
+            radius=TINY.radius,
+            alpha=0.8,
+            step=1e-3,
+            scaling=row["scaling"],
+            max_iter=row["iterations"],
+            tol=0.0,
+        )
+        error = relative_error(drawn.M, settled.U @ settled.V.T)
+        assert row["relative_error"] == pytest.approx(error, rel=1e-5)
 
 
 # The tuned protocol
@@ -348,7 +396,7 @@ def test_the_posterior_mean_is_below_what_is_fitted():
 
 
 @pytest.mark.parametrize("quick", [True, False])
-@pytest.mark.parametrize("protocol", ["paper", "tuned"])
+@pytest.mark.parametrize("protocol", ["paper", "solved", "tuned"])
 @pytest.mark.parametrize("module", [fig1, fig2, fig3])
 def test_every_task_has_its_own_key_and_they_are_counted(module, protocol, quick):
     settings = Settings(trials=3, quick=quick, protocol=protocol)
@@ -358,13 +406,18 @@ def test_every_task_has_its_own_key_and_they_are_counted(module, protocol, quick
     assert len({task.key for task in tasks}) == len(tasks) == study.n_tasks
     assert len({(task.function, task.arguments) for task in tasks}) == len(tasks)
     mixtures = study.parameters["mixtures"]
-    assert len(tasks) == 3 * (1 + len(mixtures))
+    varied = [task for task in tasks if task.function is fit_varied]
+    assert bool(varied) == (protocol == "solved")
+    assert len(tasks) == 3 * (1 + len(mixtures)) + len(varied)
+    assert {task.arguments[3] for task in varied} <= set(map(tuple, mixtures))
     for mixture in mixtures:
         assert sum(mixture) == pytest.approx(1.0)
         assert min(mixture) >= 0
-    fit = fit_paper if protocol == "paper" else fit_tuned
+    fit = {"paper": fit_paper, "solved": fit_solved, "tuned": fit_tuned}[protocol]
     for trial in range(3):
-        those = [task for task in tasks if task.arguments[2] == trial]
+        those = [
+            task for task in tasks if task.arguments[2] == trial and task.function is not fit_varied
+        ]
         assert [task.function for task in those] == [fit_posterior] + [fit] * len(mixtures)
         assert [list(task.arguments[3]) for task in those[1:]] == mixtures
 
@@ -375,6 +428,7 @@ def test_the_grids():
 
     for module, count in ((fig1, 11), (fig2, 23), (fig3, 66)):
         assert len(mixtures(module)) == count
+        assert len(mixtures(module, protocol="solved")) < count / 2
         assert len(mixtures(module, quick=True)) < count / 1.5
     for quick in (True, False):
         assert {pn for pn, _, _ in mixtures(fig1, quick=quick)} == {0.0}
@@ -399,7 +453,8 @@ def test_the_simplex_has_every_mixture_once():
 
 def test_the_parameters_say_what_decides_the_numbers():
     def parameters(experiment=TINY, mixtures=(PN, MIX), **options):
-        return synthetic_study("made", experiment, mixtures, Settings(**options)).parameters
+        settings = Settings(**options)
+        return synthetic_study("made", experiment, mixtures, settings, varied=()).parameters
 
     base = parameters()
     others = [
@@ -408,6 +463,7 @@ def test_the_parameters_say_what_decides_the_numbers():
         parameters(quick=True),
         parameters(step=0.5),
         parameters(protocol="tuned"),
+        parameters(protocol="solved"),
         parameters(mixtures=(MIX, PN)),
         *(
             parameters(replace(TINY, **{name: value}))
@@ -431,7 +487,7 @@ def test_the_parameters_say_what_decides_the_numbers():
 
 
 def test_a_step_of_the_user_s_own_is_taken(monkeypatch):
-    study = synthetic_study("made", TINY, [PN], Settings(step=0.25))
+    study = synthetic_study("made", TINY, [PN], Settings(step=0.25), varied=())
     (task,) = [task for task in study.stages[0]({}) if task.key == "0 1 0 0"]
     steps = []
 

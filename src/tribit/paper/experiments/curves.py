@@ -12,7 +12,7 @@ from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.pictures import Series
 from tribit.paper.experiments.settings import Mixture
 from tribit.paper.experiments.statistics import Errors, errors_by_mixture, markdown_table, spread
-from tribit.paper.experiments.synthetic import FLOOR, MOST, TOLD, TUNED
+from tribit.paper.experiments.synthetic import FLOOR, MOST, NARROW, SOLVED, TOLD, TUNED
 
 Array = NDArray[np.floating[Any]]
 
@@ -20,6 +20,8 @@ Array = NDArray[np.floating[Any]]
 WAYS = {
     "whole": "as printed: whole matrix scaled",
     "rows": "single rows scaled: lower risk",
+    SOLVED: "stated problem solved, k grown",
+    NARROW: "stated problem solved, k = r",
     TUNED: "radius chosen on held-out entries",
     TOLD: "radius best for the hidden matrix",
 }
@@ -82,7 +84,8 @@ def remarks(rows: list[Row]) -> str:
         if those and "at_rest" in those[0]:
             rested = sum(row["at_rest"] for row in those)
             texts.append(
-                f"At rest within {MOST[way]} steps, {words}: {rested} of {len(those)} fits."
+                f"At rest after at most {MOST[way]} steps, {words}: {rested} of {len(those)} fits (twice the steps "
+                "change X by at most 1%)."
             )
         elif those and "held_out_loss" in those[0]:
             radii = [row["radius"] for row in those]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tribit.paper.experiments.curves import floor, remarks, ways
+from tribit.paper.experiments.dependence import dependence
 from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Study
@@ -30,10 +31,24 @@ from tribit.paper.experiments.ternary import Triangle, plot_triangles
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 PN: Mixture = (1.0, 0.0, 0.0)
 NEAR = 0.2
+#: Mixtures of the solved protocol: the corners, the middle of the edge that is lowest as printed, and two inside.
+COARSE: tuple[Mixture, ...] = (
+    PN,
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (0.0, 0.5, 0.5),
+    (0.6, 0.2, 0.2),
+    PUBLISHED,
+)
+#: The corner, the middle of an edge and a point inside that the printed iteration is varied for.
+VARIED_MIXTURES: tuple[Mixture, ...] = (PN, (0.0, 0.5, 0.5), (0.6, 0.2, 0.2))
 
 
 def _study(settings: Settings, _: Path | None) -> Study:
-    return synthetic_study("fig3", EXPERIMENT_2, simplex(5 if settings.quick else 10), settings)
+    mixtures = simplex(5 if settings.quick else 10)
+    if settings.protocol == "solved":
+        mixtures = list(COARSE)
+    return synthetic_study("fig3", EXPERIMENT_2, mixtures, settings, varied=VARIED_MIXTURES)
 
 
 def _claims(rows: list[Row], _: Mapping[str, list[Row]]) -> Claims:
@@ -74,7 +89,7 @@ def _numbers(rows: list[Row]) -> str:
         found = best(errors, lambda mixture: mixture != PN)
         lines.append((way, *map(spread, corners), f"{spread(errors[found])} at {written(found)}"))
     table = markdown_table(("way", "PN", "PU", "NU", "best mixture"), lines)
-    return f"{table}\n\n{remarks(rows)}"
+    return "\n\n".join(filter(None, (table, remarks(rows), dependence(rows, inside_claim))))
 
 
 def _draw(rows: list[Row], stem: Path) -> list[Path]:

@@ -12,13 +12,17 @@ from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.fig3 import inside_claim
 from tribit.paper.experiments.films import (
     CHOSEN,
+    COARSE,
     JUDGE,
     MEAN,
+    NARROW,
     OVERALL,
     PN,
-    SAME,
+    SOLVED,
+    SUFFIXES,
     TUNED,
     TUNED_RADII,
+    WAYS,
     ZERO,
     films_study,
 )
@@ -32,6 +36,7 @@ from tribit.paper.experiments.statistics import (
     comparison,
     errors_by_mixture,
     markdown_table,
+    mixture_of,
     spread,
     written,
 )
@@ -39,12 +44,13 @@ from tribit.paper.experiments.ternary import Triangle, plot_triangles
 
 
 def _study(settings: Settings, data: Path | None) -> Study:
-    return films_study(settings, simplex(5 if settings.quick else 10), data)
+    mixtures = simplex(5 if settings.quick else 10)
+    return films_study(settings, COARSE if settings.protocol == "solved" else mixtures, data)
 
 
 def _maps(rows: list[Row]) -> Iterator[tuple[str, str, Errors]]:
     """Yield a way, where X is cut into signs, and the errors on the test part."""
-    for way in (CHOSEN, SAME, TUNED):
+    for way in WAYS:
         for cut in (MEAN, ZERO):
             those = [
                 row
@@ -72,7 +78,9 @@ def _numbers(rows: list[Row]) -> str:
         found = best(errors, lambda mixture: mixture != PN)
         lines.append((way, cut, spread(errors[PN]), f"{spread(errors[found])} at {written(found)}"))
     table = markdown_table(("way", "cut at", "PN", "best mixture"), lines)
-    return "\n\n".join([table, *filter(None, (_chosen(rows), _radii(rows))), MOVIELENS_LICENCE])
+    return "\n\n".join(
+        [table, *filter(None, (_chosen(rows), _radii(rows), _solved(rows))), MOVIELENS_LICENCE]
+    )
 
 
 def _radii(rows: list[Row]) -> str:
@@ -84,6 +92,38 @@ def _radii(rows: list[Row]) -> str:
     return (
         f"Of {len(found)} fits {low} chose the smallest radius on offer, {TUNED_RADII[0]:g}, and {high} the largest, "
         f"{TUNED_RADII[-1]:g}."
+    )
+
+
+def _solved(rows: list[Row]) -> str:
+    """Return the risk of each mixture and number of columns, and how far X moved between them."""
+    lines = []
+    for mixture in dict.fromkeys(mixture_of(row) for row in rows):
+        found = {
+            way: [
+                row
+                for row in rows
+                if row["way"] == way and mixture_of(row) == mixture and _is_judge(row)
+            ]
+            for way in (NARROW, SOLVED)
+        }
+        if not all(found.values()):
+            return ""
+        risks = [np.mean([row["risk"] for row in those]) for those in found.values()]
+        change = np.mean([row["change"] for row in found[SOLVED]])
+        ended = sum(row["converged"] for row in found[SOLVED])
+        lines.append(
+            (
+                written(mixture),
+                *(f"{risk:,.0f}" for risk in risks),
+                f"{change:.2f}",
+                f"{ended} of {len(found[SOLVED])}",
+            )
+        )
+    head = ("mixture", "risk, k = 10", "risk, k = 40", "change of X", "converged, k = 40")
+    return (
+        f"{markdown_table(head, lines)}\n\nThe change of X, as a share of its norm, is that from k = 10 to k = 40: "
+        "X has not stopped changing, and a larger k takes too long here."
     )
 
 
@@ -108,7 +148,7 @@ def _chosen(rows: list[Row]) -> str:
 
 def _draw(rows: list[Row], stem: Path) -> list[Path]:
     written_paths = []
-    for way, suffix in ((CHOSEN, ""), (TUNED, ""), (SAME, "-alpha-1")):
+    for way in WAYS:
         triangles = [
             Triangle(
                 f"cut at {cut}",
@@ -120,7 +160,7 @@ def _draw(rows: list[Row], stem: Path) -> list[Path]:
             if found == way
         ]
         if triangles:
-            place = stem.with_name(stem.name + suffix)
+            place = stem.with_name(stem.name + SUFFIXES.get(way, ""))
             written_paths += plot_triangles(place, triangles, label="test error", note=way)
     return written_paths
 

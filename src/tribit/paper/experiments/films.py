@@ -2,14 +2,15 @@
 
 A trial is a split of the ratings: a twentieth each for validation and test. As in the paper, PN alone first chooses
 alpha and r on the validation part; the mixtures then share them. The paper's other experiments have alpha = 1 and
-r = 10, so these are run as well: which alpha PN is given decides whether a mixture can gain on it.
+r = 10, so these are run as well: which alpha PN is given decides whether a mixture can gain on it. The solved protocol
+has only the second, at which mixtures gain on PN as the paper iterates.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import tri
-from tribit.paper.experiments.iteration import iterate
+from tribit.paper.experiments.iteration import Settled, is_at_rest, iterate
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Results, Study, Task
 from tribit.paper.experiments.settings import WEIGHTS, Mixture, Settings
+from tribit.paper.experiments.solved import grown
 from tribit.solvers import Newton
 from tribit.solvers.loop import Stopping
 
@@ -41,10 +43,24 @@ PN: Mixture = (1.0, 0.0, 0.0)
 #: What alpha and r may be, and the steps that are tried with them.
 ALPHAS, RANKS, STEPS = (1.0, 2.0, 4.0, 8.0), (2, 5, 10), (1e-2, 3e-3, 1e-3)
 QUICK_ALPHAS, QUICK_RANKS, QUICK_STEPS = (2.0, 8.0), (10,), (1e-2, 3e-3)
-#: How alpha and r come about.
+#: How alpha, r and the number of columns come about.
 CHOSEN, SAME, TUNED = "alpha and r chosen by PN", "alpha = 1 and r = 10", "radius chosen"
+SOLVED, NARROW = "solved, alpha = 1 and r = 10, k = 40", "solved, alpha = 1 and r = 10, k = 10"
+WAYS = (CHOSEN, SAME, SOLVED, NARROW, TUNED)
+#: What is added to the name of a picture that is not the first of its protocol.
+SUFFIXES = {SAME: "-alpha-1", NARROW: "-k-10"}
+#: Numbers of columns of the solved protocol, and when its solver stops.
+COLUMNS, SOLVED_STOPPING = (10, 40), Stopping(max_iter=300, tol=1e-3, interruptible=False)
+#: Mixtures of the solved protocol: PN, the middles of the edges, and one inside.
+COARSE: tuple[Mixture, ...] = (
+    PN,
+    (0.0, 0.5, 0.5),
+    (0.5, 0.5, 0.0),
+    (0.5, 0.0, 0.5),
+    (0.6, 0.2, 0.2),
+)
 #: Radii of the tuned protocol, whose rank is 10.
-TUNED_RADII = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+TUNED_RADII = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
 #: Where an estimate is cut into signs: at the mean of X, as the paper does, or at 0.
 MEAN, ZERO = "mean(X)", "0"
 #: By which a step, alpha, r or radius is chosen.
@@ -89,9 +105,11 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
                 ]
         return tasks
 
-    def tune(_: Results) -> list[Task]:
+    fit = fit_tuned if settings.protocol == "tuned" else fit_solved
+
+    def alone(_: Results) -> list[Task]:
         return [
-            Task(f"{trial} {mixture}", fit_tuned, (data, settings.seed + trial, mixture))
+            Task(f"{trial} {mixture}", fit, (data, settings.seed + trial, mixture))
             for trial in trials
             for mixture in mixtures
         ]
@@ -101,9 +119,9 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
         "step": list(steps) if settings.protocol == "paper" else None,
         "mixtures": [list(mixture) for mixture in mixtures],
     }
-    if settings.protocol == "tuned":
+    if settings.protocol != "paper":
         count = settings.n_trials * len(mixtures)
-        return Study("movielens", parameters, (tune,), n_tasks=count)
+        return Study("movielens", parameters, (alone,), n_tasks=count)
     count = settings.n_trials * (1 + 2 * len(mixtures))
     return Study("movielens", parameters, (select, mix), n_tasks=count)
 
@@ -133,7 +151,39 @@ def fit_paper(
     part = load_split(data, split)
     objective = _objective(part, mixture)
     fits = list(_paper_fits(objective, split, alpha, rank, steps))
-    return _best_of(part, data, split, way, mixture, fits)
+
+    def rested(fit: Fit) -> bool:
+        options = {name: fit.choices[name] for name in ("radius", "alpha", "step")}
+        return is_at_rest(objective, Settled(fit.U, fit.V, fit.choices["iterations"]), **options)
+
+    return _best_of(part, data, split, way, mixture, fits, rested)
+
+
+def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
+    """Solve the stated problem with alpha = 1 and r = 10 for each number of columns; report every one of them."""
+    part = load_split(data, split)
+    rank = COLUMNS[0]
+    bounds = {"alpha": 1.0, "radius": float(np.sqrt(rank))}
+    stages = grown(
+        _objective(part, mixture),
+        COLUMNS,
+        **bounds,
+        stopping=SOLVED_STOPPING,
+        generator=np.random.Generator(np.random.PCG64([split, 2])),
+    )
+    rows: list[Row] = []
+    for way, stage in ((NARROW, stages[0]), (SOLVED, stages[-1])):
+        choices = bounds | {
+            "rank": rank,
+            "columns": stage.columns,
+            "risk": stage.risk,
+            "iterations": stage.iterations,
+            "converged": stage.converged,
+            "change": stage.change,
+        }
+        fit = Fit(stage.factors.row_factors, stage.factors.column_factors, choices)
+        rows += _every_error(part, data, split, way, mixture, fit)
+    return rows
 
 
 def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
@@ -227,7 +277,6 @@ def _paper_fits(
             "radius": radius,
             "step": step,
             "iterations": settled.n_iter,
-            "at_rest": settled.at_rest,
         }
         yield Fit(settled.U, settled.V, choices)
 
@@ -240,13 +289,22 @@ def _small_start(shape: tuple[int, int], size: float, rank: int, split: int) -> 
 
 
 def _best_of(
-    part: Split, data: Path | None, split: int, way: str, mixture: Mixture, fits: list[Fit]
+    part: Split,
+    data: Path | None,
+    split: int,
+    way: str,
+    mixture: Mixture,
+    fits: list[Fit],
+    rested: Callable[[Fit], bool] | None = None,
 ) -> list[Row]:
-    """Report each fit's validation error, and every error of the one with the smallest."""
+    """Report each fit's validation error, and every error of the one with the smallest, and whether that is at rest."""
     judged = [_judged(part, split, way, mixture, fit) for fit in fits]
     best = int(np.argmin([row["error"] for row in judged]))
     others = [row | {"chosen": False} for place, row in enumerate(judged) if place != best]
-    return others + list(_every_error(part, data, split, way, mixture, fits[best]))
+    fit = fits[best]
+    if rested is not None:
+        fit = replace(fit, choices=fit.choices | {"at_rest": rested(fit)})
+    return others + list(_every_error(part, data, split, way, mixture, fit))
 
 
 def _judged(part: Split, split: int, way: str, mixture: Mixture, fit: Fit) -> Row:

@@ -28,16 +28,17 @@ Scaling = Callable[[Objective, Array, Array, float], Pair]
 
 #: A step that still moves the factors by this share of their norm after so many steps is too long to settle.
 TOO_LONG, PATIENCE = 0.2, 50
+#: The iteration is at rest where as many steps again change X by at most this share of its norm.
+REST = 0.01
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Where the iteration ended, after how many steps, and whether it had come to rest."""
+    """Where the iteration ended, after how many steps."""
 
     U: Array
     V: Array
     n_iter: int
-    at_rest: bool
 
     @property
     def factors(self) -> Factors:
@@ -95,7 +96,8 @@ def iterate(
     max_iter : int
         Most steps.
     tol : float
-        The iteration is at rest when a step moves (U, V) by at most this share of its norm.
+        The iteration ends when a step moves (U, V) by at most this share of its norm. Small steps also move little
+        where much is left to go: :func:`is_at_rest` tells.
 
     Returns
     -------
@@ -111,11 +113,27 @@ def iterate(
         U, V = scale(objective, *moved, alpha)
         size, move = _distance(before), _distance((U, V), before)
         if move <= tol * size and size > 0.0:
-            return Settled(U, V, iteration, at_rest=True)
+            break
         # A step beyond all measure overflows, and its rows are cut to 0: no place to rest either.
         if not 0.0 < size < np.inf or (iteration >= PATIENCE and move > TOO_LONG * size):
             break
-    return Settled(U, V, iteration, at_rest=False)
+    return Settled(U, V, iteration)
+
+
+def is_at_rest(objective: Objective, settled: Settled, **options: Any) -> bool:
+    """Say whether as many steps again, with the options of :func:`iterate`, change X by at most a hundredth.
+
+    One step must not move the factors by more either: an iteration that swings is back where it was every other time.
+    """
+    pair = settled.U, settled.V
+    step, further = (
+        iterate(objective, pair, **options | {"max_iter": count, "tol": 0.0})
+        for count in (1, settled.n_iter)
+    )
+    X = settled.U @ settled.V.T
+    size, move = np.linalg.norm(X), np.linalg.norm(further.U @ further.V.T - X)
+    swing = _distance((step.U, step.V), pair) / max(_distance(pair), np.finfo(float).tiny)
+    return bool(swing <= REST and size > 0.0 and move <= REST * size)  # a NaN is not at rest
 
 
 def _distance(a: Pair, b: Pair | None = None) -> float:

@@ -18,6 +18,8 @@ Array = NDArray[np.floating[Any]]
 Errors: TypeAlias = dict[Mixture, Array]
 
 LEVEL = 0.01
+#: Share of an error that its rounding may be.
+ROUNDING = 1e-12
 HOLDS, FAILS, UNCLEAR = "holds", "does not hold", "cannot tell"
 
 
@@ -58,8 +60,9 @@ def lower(these: Array, those: Array) -> tuple[str, float]:
     """Say whether ``these`` are lower than ``those``, trial by trial: the verdict and the p of a paired t-test."""
     difference = these - those
     # Without spread there is no t: equal, or lower every time by the same, which a sign test can judge.
-    p = 1.0 if difference[0] == 0 else 2 * 0.5**difference.size
-    if np.ptp(difference) > 0.0:
+    equal = np.abs(difference[0]) <= ROUNDING * np.abs(those).max()
+    p = 1.0 if equal else 2 * 0.5**difference.size
+    if _varies(these, those):
         p = float(ttest_rel(these, those).pvalue)
     if p >= LEVEL:
         return UNCLEAR, p
@@ -69,7 +72,18 @@ def lower(these: Array, those: Array) -> tuple[str, float]:
 def comparison(name: str, these: Array, other: str, those: Array) -> tuple[str, str]:
     """Return a verdict on "``these`` are lower", and the numbers behind it in words."""
     verdict, p = lower(these, those)
-    return verdict, f"{name} {spread(these)}, {other} {spread(those)} (paired t-test p = {p:.3g})"
+    difference = these - those
+    deviation = difference.std(ddof=1)
+    size = f", d = {difference.mean() / deviation:.2f}" if _varies(these, those) else ""
+    return verdict, (
+        f"{name} {spread(these)}, {other} {spread(those)} (difference {difference.mean():+.3f}{size}, paired t-test "
+        f"p = {p:.3g})"
+    )
+
+
+def _varies(these: Array, those: Array) -> bool:
+    """Say whether differences differ by more than rounding."""
+    return bool(np.ptp(these - those) > ROUNDING * np.abs(those).max())
 
 
 def located(
@@ -101,8 +115,8 @@ def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 
 #: What to know of the tests: said under every table of claims.
 CAVEAT = (
-    "Paired t-tests over the trials at 1%. A best point was chosen on the trials it is tested on, and p is not "
-    "corrected for that."
+    "Paired t-tests over the trials at 1%; d is the mean difference over its standard deviation. A best point was "
+    "chosen on the trials it is tested on, and p is not corrected for that."
 )
 
 

@@ -23,10 +23,11 @@ from tribit.model.factors import Factors
 from tribit.model.links import Link, Logistic, Probit
 from tribit.model.risks import tri
 from tribit.paper.experiments.gibbs import posterior_mean
-from tribit.paper.experiments.iteration import SCALINGS, iterate
+from tribit.paper.experiments.iteration import SCALINGS, is_at_rest, iterate
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Results, Study, Task
 from tribit.paper.experiments.settings import WEIGHTS, Mixture, Settings
+from tribit.paper.experiments.solved import SMALL, Stage, grown
 from tribit.simulate import low_rank_factors, observe, quantise
 from tribit.solvers import Newton
 from tribit.solvers.loop import Stopping
@@ -38,17 +39,27 @@ Pair = tuple[Array, Array]
 FLOOR = "posterior mean"
 #: The ways of the tuned protocol: the radius chosen on held-out entries, and the best one for the hidden matrix.
 TUNED, TOLD = "held-out radius", "best radius"
+#: The ways of the solved protocol: k grown until X stops changing, k = r, the other k on the way, and what other
+#: starts reach on the first draw.
+SOLVED, NARROW, STAGE, START = "solved", "solved with k = r", "other k", "other start"
+#: The printed iteration with other steps and numbers of steps, which the solved protocol shows beside it.
+VARIED = "printed iteration, varied"
+#: Numbers of columns, in multiples of r.
+GROWTH = (1, 4, 16, 30)
+#: How many starts there are on the first draw; the others go straight to the last number of columns.
+STARTS = 2
+SOLVED_STOPPING = Stopping(max_iter=1500, tol=1e-3, interruptible=False)
+#: Steps of the varied iteration, after how many it is looked at, and on how many draws.
+VARIED_STEPS, VARIED_ITERATIONS, VARIED_TRIALS = (3e-4, 3e-3), (400, 2000), 3
 #: Radii of the tuned protocol, as shares of the paper's alpha sqrt r; inside them no entry can pass alpha.
 RADII = (0.0125, 0.025, 0.035, 0.05, 0.07, 0.1, 0.2)
 #: Share of the observed entries on which a radius is chosen.
 HELD_OUT = 0.1
-#: Variance of the entries of the random start, as a share of alpha squared.
-SMALL = 0.01
 #: The float of the tiles; in float64 the errors agree to seven digits after hundreds of steps.
 DTYPE = "float32"
-#: The iteration is at rest when a step moves the factors by less than this share.
+#: The iteration ends when a step moves the factors by less than this share.
 TOL = 3e-4
-#: Most steps of the iteration. Scaled as a whole most fits are at rest by then, scaled by rows few.
+#: Most steps of the iteration.
 MOST = {"whole": 1000, "rows": 400}
 
 
@@ -87,11 +98,20 @@ class Draw:
 
 
 def synthetic_study(
-    name: str, experiment: Experiment, mixtures: Sequence[Mixture], settings: Settings
+    name: str,
+    experiment: Experiment,
+    mixtures: Sequence[Mixture],
+    settings: Settings,
+    *,
+    varied: Sequence[Mixture],
 ) -> Study:
-    """Return the tasks of a figure: every mixture on every draw, and the posterior mean of every draw."""
-    fit = fit_paper if settings.protocol == "paper" else fit_tuned
+    """Return the tasks of a figure: every mixture on every draw, and the posterior mean of every draw.
+
+    ``varied`` are the mixtures for which the solved protocol also varies the printed iteration.
+    """
+    fit = {"paper": fit_paper, "solved": fit_solved, "tuned": fit_tuned}[settings.protocol]
     steps = experiment.steps if settings.step is None else (settings.step, settings.step)
+    solved = settings.protocol == "solved"
 
     def tasks(_: Results) -> list[Task]:
         found = []
@@ -101,6 +121,17 @@ def synthetic_study(
             found += [
                 Task(f"{trial} {_named(mixture)}", fit, (*where, mixture, steps))
                 for mixture in mixtures
+            ]
+        if solved:
+            found += [
+                Task(
+                    f"{trial} {_named(mixture)} step {step:g}",
+                    fit_varied,
+                    (experiment, settings.seed, trial, mixture, (step,)),
+                )
+                for trial in range(min(VARIED_TRIALS, settings.n_trials))
+                for mixture in varied
+                for step in VARIED_STEPS
             ]
         return found
 
@@ -113,7 +144,7 @@ def synthetic_study(
         "step": dict(zip(SCALINGS, steps, strict=True)) if settings.protocol == "paper" else None,
         "mixtures": [list(mixture) for mixture in mixtures],
     }
-    return Study(name, parameters, (tasks,), n_tasks=settings.n_trials * (len(mixtures) + 1))
+    return Study(name, parameters, (tasks,), n_tasks=len(tasks({})))
 
 
 @lru_cache(maxsize=4)
@@ -138,16 +169,13 @@ def fit_paper(
     start = _small_start(experiment, seed, trial)
     rows = []
     for scaling, step in zip(SCALINGS, steps, strict=True):
-        settled = iterate(
-            objective,
-            start,
-            radius=experiment.radius,
-            alpha=experiment.alpha,
-            step=step,
-            scaling=scaling,
-            max_iter=MOST[scaling],
-            tol=TOL,
-        )
+        options: dict[str, Any] = {
+            "radius": experiment.radius,
+            "alpha": experiment.alpha,
+            "step": step,
+            "scaling": scaling,
+        }
+        settled = iterate(objective, start, **options, max_iter=MOST[scaling], tol=TOL)
         rows.append(
             _row(trial, scaling, mixture, drawn.M, settled.U @ settled.V.T)
             | {
@@ -155,9 +183,78 @@ def fit_paper(
                 "step": step,
                 "risk": objective.value(settled.factors),
                 "iterations": settled.n_iter,
-                "at_rest": settled.at_rest,
+                "at_rest": is_at_rest(objective, settled, **options),
             }
         )
+    return rows
+
+
+def fit_solved(
+    experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
+) -> list[Row]:
+    """Solve the stated problem with growing k, and on the first draw from other starts with the last k."""
+    drawn = draw(experiment, seed, trial)
+    objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
+    columns = tuple(experiment.rank * share for share in GROWTH)
+    stages: list[tuple[str, int, Stage]] = []
+    for start in range(STARTS if trial == 0 else 1):
+        found = grown(
+            objective,
+            columns if start == 0 else (stages[-1][2].columns,),
+            radius=experiment.radius,
+            alpha=experiment.alpha,
+            stopping=SOLVED_STOPPING,
+            generator=np.random.Generator(np.random.PCG64([seed, trial, 4, start])),
+        )
+        ways = [START] if start else [NARROW, *[STAGE] * (len(found) - 2), SOLVED]
+        stages += [(way, start, stage) for way, stage in zip(ways, found, strict=True)]
+    return [
+        _row(trial, way, mixture, drawn.M, stage.dense())
+        | {
+            "radius": experiment.radius,
+            "risk": stage.risk,
+            "iterations": stage.iterations,
+            "converged": stage.converged,
+            "columns": stage.columns,
+            "change": stage.change,
+            "start": start,
+        }
+        for way, start, stage in stages
+    ]
+
+
+def fit_varied(
+    experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
+) -> list[Row]:
+    """Iterate as the paper does with other steps, and look at the error after several numbers of them."""
+    drawn = draw(experiment, seed, trial)
+    objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
+    rows = []
+    for scaling in SCALINGS:
+        for step in steps:
+            pair, done = _small_start(experiment, seed, trial), 0
+            for count in VARIED_ITERATIONS:
+                settled = iterate(
+                    objective,
+                    pair,
+                    radius=experiment.radius,
+                    alpha=experiment.alpha,
+                    step=step,
+                    scaling=scaling,
+                    max_iter=count - done,
+                    tol=0.0,
+                )
+                pair, done = (settled.U, settled.V), count
+                rows.append(
+                    _row(trial, VARIED, mixture, drawn.M, settled.U @ settled.V.T)
+                    | {
+                        "scaling": scaling,
+                        "radius": experiment.radius,
+                        "step": step,
+                        "risk": objective.value(settled.factors),
+                        "iterations": count,
+                    }
+                )
     return rows
 
 

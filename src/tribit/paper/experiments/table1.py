@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tribit.datasets import MOVIELENS_LICENCE
 from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.fig4 import EXHIBIT as FIG4
-from tribit.paper.experiments.films import CHOSEN, JUDGE, MEAN, OVERALL, PN, SAME, TUNED, ZERO
+from tribit.paper.experiments.films import JUDGE, MEAN, OVERALL, PN, SUFFIXES, WAYS, ZERO
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.pictures import plot_ratings
 from tribit.paper.experiments.settings import Mixture
@@ -76,7 +76,7 @@ def _select(rows: list[Row], way: str, part: str, cut: str, rating: str) -> list
 
 def _ways(rows: list[Row]) -> list[str]:
     present = {row["way"] for row in rows}
-    return [way for way in (CHOSEN, SAME, TUNED) if way in present]
+    return [way for way in WAYS if way in present]
 
 
 def _errors(rows: list[Row], way: str, part: str, cut: str, mixture: Mixture) -> dict[str, Array]:
@@ -205,7 +205,7 @@ def _draw(rows: list[Row], stem: Path) -> list[Path]:
         published = {
             name: (mean[places], deviation[places]) for name, (mean, deviation) in PUBLISHED.items()
         }
-        place = stem.with_name(stem.name + ("-alpha-1" if way == SAME else ""))
+        place = stem.with_name(stem.name + SUFFIXES.get(way, ""))
         paths += plot_ratings(
             place,
             shown,
