@@ -141,7 +141,7 @@ def test_a_search_over_radii_is_made_in_a_new_ball_that_newton_keeps_and_in_no_o
         ),
         ({"norm": "box", "gammas": MIXTURE, "radius": "auto"}, "norm='box' .* needs a radius"),
         (
-            {"norm": "rows", "radius": 2.0, "alpha": 3.0},
+            {"norm": "rows", "radius": 2.0, "alpha": 3.0, "solver": "newton"},
             r"\|X\| <= alpha = 3 with radius = 4: pass",
         ),
         ({"radius": 2.0, "solver": "careful"}, r"Descent keeps no \|X\|_max <= radius = 2: leave"),

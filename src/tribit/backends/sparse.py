@@ -96,6 +96,16 @@ class _SparseSide:
         self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
 
 
+def _batched(left: Array, right: Array) -> Array:
+    """Return the products of two stacks of matrices.
+
+    OpenBLAS multiplies what its buffers held before, and throws it away: now and then that raises the flag of an
+    invalid operation, and a warning, where every number is right.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.matmul(left, right))
+
+
 class SparsePanel:
     """The rows of one batch against all of Q, at the observed entries only."""
 
@@ -109,7 +119,7 @@ class SparsePanel:
     def predictors(self, P: Array) -> Array:
         """Return ``z = scale x`` at the entries of the batch."""
         scaled = P * self.backend.dtype.type(self.backend.form.scale)
-        return np.asarray(np.matmul(self.q, scaled[:, :, None])[:, :, 0])
+        return _batched(self.q, scaled[:, :, None])[:, :, 0]
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
@@ -120,8 +130,8 @@ class SparsePanel:
         form, z, q = self.backend.form, self.predictors(P), self.q[:, :, :free]
         first, second = form.correct(z, *self.weights, True)
         bend = np.maximum(0.0 if second is None else second, 0).astype(first.dtype)
-        gradients = np.matmul(first[:, None, :], q)[:, 0]
-        curvatures = np.matmul((q * bend[:, :, None]).transpose(0, 2, 1), q)
+        gradients = _batched(first[:, None, :], q)[:, 0]
+        curvatures = _batched((q * bend[:, :, None]).transpose(0, 2, 1), q)
         return RowModels(
             self._row_sums(z) if value else np.full(self.height, np.nan),
             gradients.astype(np.float64) * (form.unit * form.slope),
@@ -133,7 +143,7 @@ class SparsePanel:
         z = self.predictors(P)
         total = float(np.sum(self._row_sums(z))) if value else 0.0
         first = self.backend.form.correct(z, *self.weights, False)[0]
-        return total, first, np.matmul(first[:, None, :], self.q)[:, 0]
+        return total, first, _batched(first[:, None, :], self.q)[:, 0]
 
     def _row_sums(self, z: Array) -> Array:
         values = self.backend.form.correct_value(z, *self.weights)
@@ -190,7 +200,7 @@ class SparseBackend(Backend):
         def by_columns(batch: Batch) -> None:
             first = derivatives[batch.entries]
             q = np.take(P, batch.columns, axis=0)
-            in_Q[batch.rows] = np.matmul(first[:, None, :], q)[:, 0]
+            in_Q[batch.rows] = _batched(first[:, None, :], q)[:, 0]
 
         total = float(sum(self.map(by_rows, range(self.n_panels))))
         for _ in self.map(by_columns, self.other.batches):
