@@ -55,7 +55,7 @@ def test_the_surer_the_model_the_more_is_imputed():
 
 
 def test_the_share_stays_within_0_and_1():
-    f, labels, weights = held_out(3.0)  # far underconfident: the regression asks for less than nothing
+    f, labels, weights = held_out(3.0)  # underconfident: the regression asks for less than 0
     assert imputed_share(f, labels, weights) == 0.0
     assert imputed_share(1 - f, labels, weights) == 1.0  # and wrong everywhere: for more than all
 
