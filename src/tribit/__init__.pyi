@@ -30,6 +30,7 @@ from .model.risks import pu as pu
 from .model.risks import punu as punu
 from .model.risks import tri as tri
 from .solvers import LBFGS as LBFGS
+from .solvers import AugmentedLagrangian as AugmentedLagrangian
 from .solvers import Iteration as Iteration
 from .solvers import Newton as Newton
 from .solvers import ProjectedGradient as ProjectedGradient

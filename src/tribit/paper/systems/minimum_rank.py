@@ -52,7 +52,7 @@ class MinimumRankCompletion(FactorModel):
 
     Attributes
     ----------
-    row_factors_, column_factors_ : array of shape (n_rows, rank_), (n_columns, rank_)
+    row_factors_, column_factors_ : array of shape (n_rows, k), (n_columns, k)
         U and V with ``X = U V'``.
     rank_ : int
         The rank that was found.
