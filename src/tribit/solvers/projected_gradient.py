@@ -18,7 +18,15 @@ from tribit.checks import check_field, check_positive, check_switch
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.loop import ABOVE_MINIMUM, Iteration, SolverResult, Step, Stopping, run
+from tribit.solvers.loop import (
+    ABOVE_MINIMUM,
+    INTERRUPTED,
+    Iteration,
+    SolverResult,
+    Step,
+    Stopping,
+    run,
+)
 from tribit.solvers.refusals import check_kept, refusal_of, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
@@ -84,8 +92,10 @@ class ProjectedGradient:
         judge = AugmentedLagrangian()
         if refusal_of(judge, objective, constraints) is not None:
             return result
-        limits = Stopping(PROBE, stopping.tol)
+        limits = Stopping(PROBE, stopping.tol, stopping.max_time)
         lower = judge.minimise(objective, constraints, result.factors, limits, generator)
+        if lower.stop_reason == INTERRUPTED:
+            return replace(result, converged=False, stop_reason=INTERRUPTED)
         if lower.objective >= result.objective - stopping.tol * objective.size:
             return result
         return replace(result, converged=False, stop_reason=ABOVE_MINIMUM)

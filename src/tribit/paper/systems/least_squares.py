@@ -27,6 +27,8 @@ Array = NDArray[np.floating[Any]]
 BATCH = 1 << 22
 #: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
 NOISE = 0.1
+#: A row of the start below this share of the largest entry is rounding of 0.
+ROUNDING = 1e-10
 
 
 class AlternatingLeastSquares(FactorModel):
@@ -123,7 +125,8 @@ class AlternatingLeastSquares(FactorModel):
             return Step(factors, before, before - after, moved)
 
         with single_threaded_blas():
-            left = leading(measured, rank, generator(self.random_state))[0]
+            draws = generator(self.random_state)
+            left = _off_zero(leading(measured, rank, draws)[0], by_rows, draws)
             # The paper's start is U alone: the first V is the best for it.
             start = Factors.of(left, _solve_rows(by_columns, left, l2))
             result = run(sweep, start, value, stopping, loss.size)
@@ -244,6 +247,20 @@ def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
         H[:, diagonal, diagonal] += (l2 + least + np.finfo(float).tiny)[:, None]
         out[rows] = np.linalg.solve(H, (A[rows] @ V)[:, :, None])[:, :, 0]
     return out
+
+
+def _off_zero(left: Array, A: csr_array, draws: np.random.Generator) -> Array:
+    """Return the start with random rows where it is 0 but for rounding, and the row has entries.
+
+    From exactly 0 such a row would never move, and from a rounding error it would: the bits of the singular vectors,
+    which differ with where arrays lie in memory, would decide.
+    """
+    largest = float(np.max(np.abs(left), initial=0.0))
+    still = np.all(np.abs(left) <= ROUNDING * largest, axis=1) & (np.diff(A.indptr) > 0)
+    if still.any():
+        left = left.copy()
+        left[still] = NOISE * largest * draws.standard_normal((int(still.sum()), left.shape[1]))
+    return left
 
 
 def _start_inside(
