@@ -86,10 +86,10 @@ class AugmentedLagrangian:
         balls = _balls(constraints)
         for ball in balls:
             if ball.project_scaled is None:
-                return f"The bounded solver cannot keep {type(ball).__name__}: use MaxNorm or TraceNorm."
+                return f"The augmented_lagrangian solver cannot keep {type(ball).__name__}: use MaxNorm or TraceNorm."
         if len(balls) > 1:
-            return f"The bounded solver keeps one ball; got {len(balls)}."
-        return shared_unknowns("bounded", model)
+            return f"The augmented_lagrangian solver keeps one ball; got {len(balls)}."
+        return shared_unknowns("augmented_lagrangian", model)
 
     def minimise(
         self,

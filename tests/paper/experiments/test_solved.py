@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import cvxpy
 import numpy as np
 import pytest
 
@@ -33,7 +34,6 @@ def solve(objective, columns, *, seed=0, **changes):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("mixture", [(1.0, 0.0, 0.0), (0.0, 0.5, 0.5), (0.6, 0.2, 0.2)])
 def test_the_minimum_is_that_of_a_convex_solver(mixture, seed):
-    cvxpy = pytest.importorskip("cvxpy")
     objective = problem(mixture, seed=seed)
     A = objective.observations.to_sparse().toarray()
     pn, pu, nu = mixture
