@@ -12,12 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
+from tribit.data import side_features
 from tribit.data.observations import as_observations
 from tribit.errors import Message, TribitWarning, parameter
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
+from tribit.model.features import feature_maps
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
@@ -202,6 +204,9 @@ class BinaryMatrixCompletion(FactorModel):
         l2_intercept: Any = AUTO,
         implicit_features: Any = AUTO,
         l2_implicit: Any = AUTO,
+        activity_floor: Any = AUTO,
+        side_features: Any = AUTO,
+        l2_side: Any = AUTO,
         intercept: bool = True,
         inverse_power: float = 0.0,
         imputed: FactorModel | None = None,
@@ -231,6 +236,9 @@ class BinaryMatrixCompletion(FactorModel):
         self.l2_intercept = l2_intercept
         self.implicit_features = implicit_features
         self.l2_implicit = l2_implicit
+        self.activity_floor = activity_floor
+        self.side_features = side_features
+        self.l2_side = l2_side
         self.intercept = intercept
         self.inverse_power = inverse_power
         self.imputed = imputed
@@ -254,7 +262,14 @@ class BinaryMatrixCompletion(FactorModel):
         super().set_params(**with_new_names(params, PARAMETERS))
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -263,6 +278,10 @@ class BinaryMatrixCompletion(FactorModel):
             Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
         y : ignored
             Present for scikit-learn's interface.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            What is known of rows and of columns (:mod:`tribit.data.side_features`). A frame is matched by id: the index
+            of a pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
+            categories, lists of tags and missing values are welcome.
 
         Returns
         -------
@@ -279,10 +298,18 @@ class BinaryMatrixCompletion(FactorModel):
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas():
-            spec, search = resolve(self, observations, asked, draws)
+            encoders, side = side_features.learned(
+                observations.axes, row_features, column_features
+            )
+            spec, search = resolve(self, observations, asked, draws, side)
             solver = default_solver(spec) if asked is None else asked
             problem = make_problem(
-                observations, spec, dtype=self.dtype, n_jobs=self.n_jobs, generator=draws
+                observations,
+                spec,
+                dtype=self.dtype,
+                n_jobs=self.n_jobs,
+                generator=draws,
+                side=side,
             )
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
             interrupted = search is not None and search.interrupted
@@ -305,6 +332,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
         self._set_spec(replace(spec, rho=problem.rho, radius=problem.radius))
         self.unknowns_: Factors | None = result.factors.astype(self.dtype)
+        self.feature_maps_ = feature_maps(spec, observations, encoders)
         self.risk_ = problem.risk
         warn_if_ran_off(spec, observations, problem.factors(result.factors))
         self.names_: tuple[str, str, str | None] | None = None

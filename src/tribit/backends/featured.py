@@ -1,4 +1,4 @@
-"""The objective of a model with implicit features: a risk at the factors that its parts combine to."""
+"""The objective of a model with features of rows and columns: a risk at the factors that its parts combine to."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
-from tribit.model.constraints import Ridge
+from tribit.data.side_features import SideFeatures
 from tribit.model.factors import Factors
-from tribit.model.features import ImplicitFeatures
+from tribit.model.features import Block, Design, Features, activities, mask_of, side_block
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
 
-#: Default ``l2_implicit`` as a multiple of ``l2``.
+#: Defaults of ``l2_implicit`` and ``l2_side`` as multiples of ``l2``.
 IMPLICIT_SHARE = 1.7
+SIDE_SHARE = 1.0
 
 
 class FeaturedObjective:
     """A risk at the factors that parts combine to, with a ridge on the parts.
 
-        F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_implicit / 2 (|z|^2 + |w|^2)
-                             + l2_intercept / 2 (|a_p|^2 + |c_q|^2) + l2_implicit / 2 (|a_z|^2 + |c_w|^2)
+        F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_intercept / 2 (|a_p|^2 + |c_q|^2)
+                             + sum over blocks of features of l2_block / 2 (|z|^2 + |w|^2 + |a_z|^2 + |c_w|^2)
 
     where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's.
 
@@ -35,21 +37,27 @@ class FeaturedObjective:
     ----------
     objective : Objective
         The risk L; its own ridge weights are those of p, q and the intercepts.
-    features : ImplicitFeatures
-        How parts combine.
-    l2_implicit : float
-        Weight of the ridge on the parts of the features.
+    features : Features
+        How parts combine, and the ridge weights of the parts that features share.
     """
 
     #: Whether rows share unknowns.
-    implicit_features = True
+    shares_unknowns = True
 
-    def __init__(
-        self, objective: Objective, features: ImplicitFeatures, l2_implicit: float
-    ) -> None:
+    def __init__(self, objective: Objective, features: Features) -> None:
         self.objective, self.features = objective, features
-        self.ridge = Ridge(l2_implicit)
         self.size, self.shape = objective.size, objective.shape
+        #: Numbers of rows of the two factors among the unknowns.
+        self.unknown_sizes = features.rows.n_parts, features.columns.n_parts
+        l2, l2_intercept = objective.ridge.l2, objective.intercept_ridge.l2
+        rows, columns = features.rows, features.columns
+        self._ridge = Factors(
+            rows.ridge(l2)[:, None],
+            columns.ridge(l2)[:, None],
+            0.0,
+            rows.ridge(l2_intercept),
+            columns.ridge(l2_intercept),
+        )
 
     @property
     def plain(self) -> Objective:
@@ -66,19 +74,20 @@ class FeaturedObjective:
 
     def in_float64(self) -> FeaturedObjective:
         """Return the same objective in float64 arithmetic."""
-        return FeaturedObjective(self.objective.in_float64(), self.features, self.ridge.l2)
+        return FeaturedObjective(self.objective.in_float64(), self.features)
 
     def value(self, parts: Factors) -> float:
         """Return F."""
         with single_threaded_blas():
             risk = self.objective.risk_value(self.features.combine(parts))
-        return risk + self._penalty(parts)
+        return risk + 0.5 * parts.dot(self._weighted(parts))
 
     def gradient(self, parts: Factors) -> tuple[float, Factors]:
         """Return F and its gradient in the parts."""
         risk, gradient = self.objective.risk_gradient(self.features.combine(parts))
-        total = self.features.pull_back(gradient).plus(1.0, self._weighted(parts))
-        return risk + self._penalty(parts), total
+        weighted = self._weighted(parts)
+        total = self.features.pull_back(gradient).plus(1.0, weighted)
+        return risk + 0.5 * parts.dot(weighted), total
 
     def normalise_intercepts(self, parts: Factors) -> Factors:
         """Return the parts as they are: their intercepts have no mean that could move without changing X."""
@@ -86,49 +95,15 @@ class FeaturedObjective:
 
     def scales(self, parts: Factors) -> Factors:
         """Return the curvature of F in each unknown, roughly; see :meth:`Objective.scales`."""
-        squares = ImplicitFeatures(self.features.rows.power(2), self.features.columns.power(2))
-        risk = squares.pull_back(self.objective.curvatures(self.features.combine(parts)))
+        curvatures = self.objective.curvatures(self.features.combine(parts))
+        risk = self.features.pull_back_squares(curvatures)
         ones = Factors(*(np.ones_like(part) for part in dataclasses.astuple(parts)))
         return risk.plus(1.0, self._weighted(ones))
 
-    def _split(self, parts: Factors) -> tuple[list[Array], list[Array], list[Array]]:
-        """Return the parts with ridge l2, with l2_intercept and with l2_implicit."""
-        d1, d2 = self.shape
-        own = [parts.row_factors[:d1], parts.column_factors[:d2]]
-        intercepts = [parts.row_intercepts[:d1], parts.column_intercepts[:d2]]
-        mask = [
-            parts.row_factors[d1:],
-            parts.column_factors[d2:],
-            parts.row_intercepts[d1:],
-            parts.column_intercepts[d2:],
-        ]
-        return own, intercepts, mask
-
-    def _penalty(self, parts: Factors) -> float:
-        own, intercepts, mask = self._split(parts)
-        return (
-            self.objective.ridge.value(*own)
-            + self.objective.intercept_ridge.value(*intercepts)
-            + self.ridge.value(*mask)
-        )
-
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
-        d1, d2 = self.shape
-        l2, l2_intercept = self.objective.ridge.l2, self.objective.intercept_ridge.l2
-
-        def by_part(first: float, size: int, array: Array) -> Array:
-            weights = np.full(array.shape[0], self.ridge.l2)
-            weights[:size] = first
-            return np.asarray(array * (weights if array.ndim == 1 else weights[:, None]))
-
-        return Factors(
-            by_part(l2, d1, parts.row_factors),
-            by_part(l2, d2, parts.column_factors),
-            0.0,
-            by_part(l2_intercept, d1, parts.row_intercepts),
-            by_part(l2_intercept, d2, parts.column_intercepts),
-        )
+        pairs = zip(dataclasses.astuple(parts), dataclasses.astuple(self._ridge), strict=True)
+        return Factors(*(part * ridge for part, ridge in pairs))
 
 
 def objective_of(
@@ -136,6 +111,7 @@ def objective_of(
     observations: Observations,
     risk: Risk,
     *,
+    side: SideFeatures | None = None,
     dtype: str = "float64",
     n_jobs: int | None = 1,
 ) -> Objective | FeaturedObjective:
@@ -145,11 +121,43 @@ def objective_of(
     ----------
     spec : ModelSpec
         The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
+    side : SideFeatures, optional
+        What is known of rows and columns, for a model with side features.
     observations, risk, dtype, n_jobs
         As in :class:`~tribit.Objective`.
     """
     plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
-    if not spec.implicit_features:
-        return plain
-    l2_implicit = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
-    return FeaturedObjective(plain, ImplicitFeatures.of(observations), l2_implicit)
+    features = features_of(spec, observations, side)
+    return plain if features is None else FeaturedObjective(plain, features)
+
+
+def features_of(
+    spec: ModelSpec, observations: Observations, side: SideFeatures | None
+) -> Features | None:
+    """Return the features of a model on some observations; None where it has none."""
+    if not (spec.implicit_features or spec.side_features):
+        return None
+    blocks: tuple[list[Block], list[Block]] = ([], [])
+    if spec.implicit_features:
+        mask = mask_of(observations)
+        l2 = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+        for found, activity, seen in zip(
+            blocks,
+            activities(observations, spec.activity_floor),
+            (mask, sp.csr_array(mask.T)),
+            strict=True,
+        ):
+            found.append(activity.block(seen, l2))
+    if spec.side_features and side is not None:
+        l2 = side_ridge(spec)
+        for found, known in zip(blocks, side, strict=True):
+            found.extend(side_block(group, l2) for group in known or ())
+    designs = (
+        Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)
+    )
+    return Features(*designs)
+
+
+def side_ridge(spec: ModelSpec) -> float:
+    """Return the weight of the ridge on the parts of side features."""
+    return SIDE_SHARE * spec.l2 if spec.l2_side is None else spec.l2_side

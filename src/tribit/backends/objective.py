@@ -63,7 +63,7 @@ class Objective:
     """
 
     #: Whether rows share unknowns.
-    implicit_features = False
+    shares_unknowns = False
 
     def __init__(
         self,
@@ -136,6 +136,11 @@ class Objective:
     def shape(self) -> tuple[int, int]:
         """The shape of X."""
         return self.observations.shape
+
+    @property
+    def unknown_sizes(self) -> tuple[int, int]:
+        """Numbers of rows of the two factors among the unknowns: the shape of X."""
+        return self.shape
 
     @cached_property
     def size(self) -> float:

@@ -1,11 +1,12 @@
-"""Implicit-feedback features, as in SVD++: factors with a part of their own and a sum over the observed entries.
+"""Features of rows and columns: factors with a part of their own and parts that rows share through their features.
 
-    u_i = p_i + |O_i|^-1/2 sum over observed (i, j) of z_j,     v_j = q_j + |O_j|^-1/2 sum over observed (i, j) of w_i
+    U = p + S_1 z_1 + S_2 z_2 + ...          V = q + T_1 w_1 + T_2 w_2 + ...
 
-and row and column intercepts alike, with O the entries that were observed, whatever their labels. All of it is linear
-in the unknowns ``(p, z)`` and ``(q, w)``: U = S (p over z) with ``S = [I, D O]``, so that a model with implicit
-features is a :class:`~tribit.model.factors.Factors` of more rows than the matrix has, and predictions need U and V
-alone.
+and row and column intercepts alike. Two kinds of features enter in this way: *implicit features*, made from which
+entries were observed whatever their labels (:class:`Activity`), and *side features*, what else is known of rows and
+columns (:mod:`tribit.data.side_features`). All of it is linear in the unknowns ``(p, z)`` and ``(q, w)``, so that a
+model with features is a :class:`~tribit.model.factors.Factors` of more rows than the matrix has, and predictions need
+U and V alone.
 
 Koren 2008, "Factorization meets the neighborhood" (SVD++, for the rows); Paterek 2007, "Improving regularized
 singular value decomposition for collaborative filtering".
@@ -13,6 +14,7 @@ singular value decomposition for collaborative filtering".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,79 +24,257 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit._moved import renamed_classes
+from tribit.data.axis import Axis
 from tribit.data.observations import Observations
+from tribit.data.side_features import FeatureEncoder, Group
 from tribit.model.factors import Factors
+from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
-__getattr__ = renamed_classes(__name__, MaskFeatures="ImplicitFeatures")
+__getattr__ = renamed_classes(__name__, MaskFeatures="Features", ImplicitFeatures="Features")
 
 
 @dataclass(frozen=True, eq=False)
-class ImplicitFeatures:
-    """The two sparse matrices ``[I, D O]``: from unknowns of rows and features to factors of rows.
+class Block:
+    """Features of rows, and the ridge of the parts that rows share through them: ``S = M + h m'``.
 
     Attributes
     ----------
-    rows : sparse array of shape (d1, d1 + d2)
-        For U and the row intercepts.
-    columns : sparse array of shape (d2, d2 + d1)
-        For V and the column intercepts.
+    matrix : sparse array of shape (n, n_features)
+        M.
+    shift, means : array of shape (n,), (n_features,)
+        h and m: a correction of rank one, such as centring, that leaves M sparse.
+    l2 : float
+        Weight of the ridge on the parts, those of intercepts too.
     """
 
-    rows: sp.csr_array
-    columns: sp.csr_array
+    matrix: sp.csr_array
+    shift: Array
+    means: Array
+    l2: float
 
-    @classmethod
-    def of(cls, observations: Observations) -> ImplicitFeatures:
-        """Return the features of a mask; each row of ``D O`` has length 1, or 0 where nothing was observed."""
-        seen = observations
-        mask = sp.csr_array(
-            (np.ones(seen.n_observed), (seen.rows, seen.columns)), shape=observations.shape
-        )
-        return cls(_beside_identity(mask), _beside_identity(mask.T))
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.matrix.shape[1])
 
     @cached_property
-    def _transposed(self) -> tuple[sp.csr_array, sp.csr_array]:
-        return sp.csr_array(self.rows.T), sp.csr_array(self.columns.T)
+    def _transposed(self) -> sp.csr_array:
+        return sp.csr_array(self.matrix.T)
+
+    def times(self, parts: Array) -> Array:
+        """Return ``S z`` for parts of shape (n_features,) or (n_features, k)."""
+        return np.asarray(self.matrix @ parts + _outer(self.shift, self.means @ parts))
+
+    def transposed_times(self, gradient: Array) -> Array:
+        """Return ``S' g``."""
+        return np.asarray(self._transposed @ gradient + _outer(self.means, self.shift @ gradient))
+
+    def squares_times(self, curvatures: Array) -> Array:
+        """Return ``(S * S)' c``: the curvature of each part, given that of each row."""
+        bent = curvatures * (self.shift if curvatures.ndim == 1 else self.shift[:, None])
+        crossed = self._transposed @ bent
+        crossed *= 2.0 * (self.means if crossed.ndim == 1 else self.means[:, None])
+        squares = _outer(self.means**2, self.shift**2 @ curvatures)
+        return np.asarray(self._transposed.power(2) @ curvatures + crossed + squares)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The matrix ``[I, S_1, S_2, ...]`` of one side: from parts to factors of rows.
+
+    Attributes
+    ----------
+    size : int
+        Number of rows.
+    blocks : tuple of Block
+        Their features.
+    """
+
+    size: int
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts: one for each row and one for each feature."""
+        return self.size + sum(block.width for block in self.blocks)
+
+    def shared(self, parts: Array) -> Array:
+        """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``."""
+        total = np.zeros((self.size, *parts.shape[1:]))
+        at = self.size
+        for block in self.blocks:
+            total += block.times(parts[at : at + block.width])
+            at += block.width
+        return total
+
+    def combine(self, parts: Array) -> Array:
+        """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
+        return np.asarray(parts[: self.size] + self.shared(parts))
+
+    def pull_back(self, gradient: Array) -> Array:
+        """Return the gradient in the parts, given that in the factors."""
+        return np.concatenate([gradient, *(each.transposed_times(gradient) for each in self.blocks)])
+
+    def pull_back_squares(self, curvatures: Array) -> Array:
+        """Return the curvature in each part, given that in the factors."""
+        return np.concatenate(
+            [curvatures, *(each.squares_times(curvatures) for each in self.blocks)]
+        )
+
+    def begin(self, own: Array) -> Array:
+        """Return parts that combine to the given factors, with the parts of the features at 0."""
+        zeros = (np.zeros((each.width, *own.shape[1:])) for each in self.blocks)
+        return np.concatenate([own, *zeros])
+
+    def ridge(self, l2: float) -> Array:
+        """Return the weight of the ridge on each part; ``l2`` is that of the own parts."""
+        return np.concatenate(
+            [np.full(self.size, l2), *(np.full(each.width, each.l2) for each in self.blocks)]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The designs of both sides.
+
+    Attributes
+    ----------
+    rows, columns : Design
+        For U and the row intercepts, for V and the column intercepts.
+    """
+
+    rows: Design
+    columns: Design
 
     def combine(self, parts: Factors) -> Factors:
-        """Return the factors of the matrix: ``U = S (p over z)`` and so on."""
-        return Factors(
-            self.rows @ parts.row_factors,
-            self.columns @ parts.column_factors,
-            parts.intercept,
-            self.rows @ parts.row_intercepts,
-            self.columns @ parts.column_intercepts,
-        )
+        """Return the factors of the matrix: ``U = p + S z`` and so on."""
+        return self._mapped(parts, Design.combine)
 
     def pull_back(self, gradient: Factors) -> Factors:
-        """Return the gradient in the parts, given that in the factors: ``S' dF/dU`` and so on."""
-        rows, columns = self._transposed
-        return Factors(
-            rows @ gradient.row_factors,
-            columns @ gradient.column_factors,
-            gradient.intercept,
-            rows @ gradient.row_intercepts,
-            columns @ gradient.column_intercepts,
-        )
+        """Return the gradient in the parts, given that in the factors: ``[I, S]' dF/dU`` and so on."""
+        return self._mapped(gradient, Design.pull_back)
+
+    def pull_back_squares(self, curvatures: Factors) -> Factors:
+        """Return the curvature in each part, given that in each factor."""
+        return self._mapped(curvatures, Design.pull_back_squares)
 
     def begin(self, factors: Factors) -> Factors:
         """Return parts that combine to the given factors, with the parts of the features at 0."""
-        d1, d2 = self.rows.shape[0], self.columns.shape[0]
-        k = factors.rank
+        return self._mapped(factors, Design.begin)
+
+    def _mapped(self, factors: Factors, of: Callable[[Design, Array], Array]) -> Factors:
         return replace(
             factors,
-            row_factors=np.vstack([factors.row_factors, np.zeros((d2, k))]),
-            column_factors=np.vstack([factors.column_factors, np.zeros((d1, k))]),
-            row_intercepts=np.concatenate([factors.row_intercepts, np.zeros(d2)]),
-            column_intercepts=np.concatenate([factors.column_intercepts, np.zeros(d1)]),
+            row_factors=of(self.rows, factors.row_factors),
+            column_factors=of(self.columns, factors.column_factors),
+            row_intercepts=of(self.rows, factors.row_intercepts),
+            column_intercepts=of(self.columns, factors.column_intercepts),
         )
 
 
-def _beside_identity(mask: Any) -> sp.csr_array:
-    """Return ``[I, D O]``, the rows of ``D O`` with length 1."""
-    mask = sp.csr_array(mask)
-    counts = np.diff(mask.indptr)
-    scaled = mask.copy()
-    scaled.data = mask.data / np.sqrt(np.repeat(counts, counts))
-    return sp.csr_array(sp.hstack([sp.eye_array(mask.shape[0], format="csr"), scaled]))
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """Implicit features of rows: which columns each was observed in, whatever the labels.
+
+        s_i = |O_i|^-1/2 (o_i - |O_i| pi) + max(|O_i|, floor)^1/2 pi
+
+    with ``o_i`` the 0/1 row of the mask and ``pi`` the popularity of the columns, summing to 1. With ``floor = 0`` that
+    is ``|O_i|^-1/2 o_i``, as in SVD++. Its mean ``|O_i|^1/2 pi`` tells how active a row is. Long rows learn to rely on
+    that; a row with few entries, which may just be new, lacks it. It therefore counts as active as one with ``floor``
+    entries, and a row of which nothing was observed as one of ``typical`` length.
+
+    Attributes
+    ----------
+    popularity : array of shape (n_columns,)
+        ``pi``.
+    typical : float
+        Mean number of entries of the rows that have any.
+    floor : float
+        As above; a share of ``typical`` is what a model has (``activity_floor``).
+    """
+
+    popularity: Array
+    typical: float
+    floor: float
+
+    @classmethod
+    def of(cls, mask: sp.csr_array, share: float) -> Activity:
+        """Return the features of a mask; ``share`` times the mean length is the floor."""
+        counts = np.diff(mask.indptr)
+        popularity = np.asarray(mask.sum(axis=0), dtype=np.float64) / max(mask.nnz, 1)
+        typical = mask.nnz / max(np.count_nonzero(counts), 1)
+        return cls(popularity, typical, share * typical)
+
+    def block(self, mask: sp.csr_array, l2: float) -> Block:
+        """Return the features of the rows of a mask, those it was made of or new ones."""
+        counts = np.diff(mask.indptr)
+        active = np.where(counts, np.maximum(counts, self.floor), self.typical)
+        scaled = mask.copy()
+        scaled.data = mask.data / np.sqrt(np.repeat(counts, counts))
+        return Block(scaled, np.sqrt(active) - np.sqrt(counts), self.popularity, l2)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap:
+    """How the features of rows (or of columns) are made, for those of a fit and for new ones.
+
+    Attributes
+    ----------
+    activity : Activity or None
+        Their implicit features; None without any.
+    encoder : FeatureEncoder or None
+        Their side features; None without any.
+    """
+
+    activity: Activity | None = None
+    encoder: FeatureEncoder | None = None
+
+    def design(
+        self, mask: sp.csr_array, table: Any, axis: Axis, l2_implicit: float, l2_side: float
+    ) -> Design:
+        """Return the design of the rows of a mask, with a table of side features or None."""
+        blocks = [] if self.activity is None else [self.activity.block(mask, l2_implicit)]
+        if self.encoder is not None:
+            blocks += [side_block(group, l2_side) for group in self.encoder.encode(table, axis)]
+        return Design(mask.shape[0], tuple(blocks))
+
+
+def side_block(group: Group, l2: float) -> Block:
+    """Return side features, centred; a row in which they are not known has none."""
+    return Block(group.matrix, np.where(group.known, -1.0, 0.0), group.means, l2)
+
+
+def mask_of(observations: Observations) -> sp.csr_array:
+    """Return the 0/1 matrix of what was observed."""
+    return sp.csr_array(
+        (np.ones(observations.n_observed), (observations.rows, observations.columns)),
+        shape=observations.shape,
+    )
+
+
+def activities(
+    observations: Observations, shares: tuple[float, float]
+) -> tuple[Activity, Activity]:
+    """Return the implicit features of the rows and of the columns."""
+    mask = mask_of(observations)
+    return Activity.of(mask, shares[0]), Activity.of(sp.csr_array(mask.T), shares[1])
+
+
+def _outer(left: Array, right: Any) -> Array:
+    """Return ``left right'``, or ``left`` times a number."""
+    return np.asarray(left * right if np.ndim(right) == 0 else np.outer(left, right))
+
+
+def feature_maps(
+    spec: ModelSpec,
+    observations: Observations,
+    encoders: tuple[FeatureEncoder | None, FeatureEncoder | None],
+) -> tuple[FeatureMap, FeatureMap]:
+    """Return how the features of a fitted model are made, of rows and of columns."""
+    shared: tuple[Activity | None, Activity | None] = (None, None)
+    if spec.implicit_features:
+        shared = activities(observations, spec.activity_floor)
+    used = encoders if spec.side_features else (None, None)
+    rows, columns = (FeatureMap(*pair) for pair in zip(shared, used, strict=True))
+    return rows, columns

@@ -86,6 +86,20 @@ class ModelSpec:
     l2_implicit: float | None = field(
         default=None, metadata={**CHOSEN, "help": "Weight of the ridge on implicit features."}
     )
+    activity_floor: tuple[float, float] = field(
+        default=(1.0, 1.0),
+        metadata={
+            **CHOSEN,
+            "help": "Least activity of rows and of columns in implicit features, in means [auto].",
+        },
+    )
+    side_features: bool = field(
+        default=False,
+        metadata={**CHOSEN, "help": "Use the features of rows and columns that are given."},
+    )
+    l2_side: float | None = field(
+        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on side features."}
+    )
     intercept: bool = field(default=True, metadata={"help": "Fit intercepts."})
     inverse_power: float = field(
         default=0.0, metadata={"help": "Weigh PN by this power of 1 / P(observed), 0 to 1."}
@@ -108,12 +122,18 @@ class ModelSpec:
         return sum(self.gammas[1:]) > 0.0
 
     @property
+    def shares_unknowns(self) -> bool:
+        """Whether rows share unknowns through features."""
+        return self.implicit_features or self.side_features
+
+    @property
     def family(self) -> str:
-        """Family of the model: intercepts, factors, implicit features or mixture, in the order of the search."""
+        """Family of the model, in the order of the search: intercepts, factors, those with features, mixture."""
         if self.mixed:
             return "mixture"
-        if self.implicit_features:
-            return "implicit features"
+        kinds = ["implicit"] * self.implicit_features + ["side"] * self.side_features
+        if kinds:
+            return " and ".join(kinds) + " features"
         return "factors" if self.rank else "intercepts"
 
     def completed(self) -> Self:
@@ -122,11 +142,12 @@ class ModelSpec:
         Refused are a mixture whose norm has no default radius, and implicit features with a mixture or a bound.
         """
         bounded = self.radius is not None or self.alpha is not None
-        if self.implicit_features and (self.mixed or bounded):
+        if self.shares_unknowns and (self.mixed or bounded):
             bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
             what = "weight on unobserved entries" if self.mixed else bounds
+            feature = "implicit_features" if self.implicit_features else "side_features"
             raise InvalidInputError(
-                f"{parameter('implicit_features', True)} does not go with {what}: the factors of a row then depend on "
+                f"{parameter(feature, True)} does not go with {what}: the factors of a row then depend on "
                 "those of others, and no ball holds them; leave out one of the two."
             )
         if bounded or not self.mixed:
@@ -223,9 +244,11 @@ class ModelSpec:
         named = [name for name in CHOOSABLE if name.startswith("l2")]
         for name in ["radius", "alpha", *named]:
             value = getattr(self, name)
-            used = name != "l2_implicit" or self.implicit_features
+            used = {"l2_implicit": self.implicit_features, "l2_side": self.side_features}.get(name, True)
             if value is not None and used and not (name == "l2" and not self.rank):
                 words.append(f"{name} {value:.3g}")
+        if self.implicit_features:
+            words.append("activity_floor " + " ".join(f"{share:g}" for share in self.activity_floor))
         return f"{self.family}: " + ", ".join(words)
 
 
@@ -249,6 +272,17 @@ def _rank(_: str, value: Any) -> int:
     return int(value)
 
 
+def _floors(name: str, value: Any) -> tuple[float, float]:
+    """Return two numbers, for the rows and for the columns."""
+    try:
+        rows, columns = value
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"{parameter(name)} must be two numbers, for rows and for columns; got {quoted(value)}."
+        ) from None
+    return check_not_negative(name, rows), check_not_negative(name, columns)
+
+
 def _rho(_: str, value: Any) -> Any:
     """Return a number as a float; a name or a model, which somebody else knows, as it is."""
     return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
@@ -264,6 +298,9 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "l2": check_not_negative,
     "l2_intercept": _optional(check_not_negative),
     "l2_implicit": _optional(check_not_negative),
+    "activity_floor": _floors,
+    "side_features": check_switch,
+    "l2_side": _optional(check_not_negative),
     "radius": _optional(check_positive),
     "alpha": _optional(check_positive),
     "norm": lambda name, value: check_choice(name, value, NORMS),

@@ -55,6 +55,7 @@ class Mixtures(Steps):
             radius=self.base.radius,
             alpha=self.base.alpha,
             implicit_features=False,
+            side_features=False,
             l2_implicit=self.base.l2_implicit,
         )
         if best is None:
@@ -95,6 +96,7 @@ class Mixtures(Steps):
             radius=self.base.radius,
             alpha=self.base.alpha,
             implicit_features=False,
+            side_features=False,
             l2_implicit=self.base.l2_implicit,
             **ridges,
         )

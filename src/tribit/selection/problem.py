@@ -25,6 +25,7 @@ from tribit import propensity
 from tribit.backends.featured import FeaturedObjective, objective_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
+from tribit.data.side_features import SideFeatures
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -65,6 +66,11 @@ class Problem:
         """The risk: weights of each kind of entry."""
         return self.objective.plain.risk
 
+    @property
+    def unknown_sizes(self) -> tuple[int, int]:
+        """Numbers of rows of the two factors among the unknowns: those of the matrix, and of features."""
+        return self.objective.unknown_sizes
+
     def factors(self, unknowns: Factors) -> Factors:
         """Return the factors of the matrix, which implicit features add to the unknowns."""
         return self.objective.factors(unknowns)
@@ -77,6 +83,7 @@ def make_problem(
     dtype: str,
     n_jobs: Any,
     generator: np.random.Generator,
+    side: SideFeatures | None = None,
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
@@ -92,7 +99,7 @@ def make_problem(
     else:
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
-    objective = objective_of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
+    objective = objective_of(spec, observations, risk, side=side, dtype=dtype, n_jobs=n_jobs)
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tribit import propensity
 from tribit.data.observations import Observations
+from tribit.data.side_features import SideFeatures
 from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
 from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
 from tribit.model.calibrators import Calibrator, Identity
@@ -29,10 +30,16 @@ from tribit.solvers.refusals import check_kept, refusal_of
 
 #: Values of the parameters that are not chosen from the data.
 DEFAULTS = ModelSpec()
+#: Parameters that a model without features of either kind does not read.
+OF_FEATURES = ("implicit_features", "l2_implicit", "activity_floor", "side_features", "l2_side")
 
 
 def resolve(
-    estimator: Any, observations: Observations, solver: Any, draws: np.random.Generator
+    estimator: Any,
+    observations: Observations,
+    solver: Any,
+    draws: np.random.Generator,
+    side: SideFeatures | None = None,
 ) -> tuple[ModelSpec, Search | None]:
     """Return the settings of a fit, and the search for those that were "auto" (None where none was).
 
@@ -46,6 +53,8 @@ def resolve(
         The one that was asked for, which may not be able to keep every model; None to suit the model.
     draws : Generator
         Draws the held-out entries.
+    side : SideFeatures, optional
+        What is known of rows and columns.
     """
     free = frozenset(name for name in CHOOSABLE if is_auto(getattr(estimator, name)))
     fixed: dict[str, Any] = {name: getattr(DEFAULTS, name) for name in free}
@@ -56,6 +65,10 @@ def resolve(
     if "rho" in free:
         weighted = estimator.target == "all" or bool(estimator.inverse_power)
         fixed["rho"] = "low-rank" if weighted else None
+    if "side_features" in free:
+        fixed["side_features"] = side is not None and not _bounded(estimator)
+    if side is None:
+        free -= {"side_features", "l2_side"}
     if "rank" in free:
         fixed["rank"] = min(DEFAULTS.rank, *observations.shape)
     base = ModelSpec.of(estimator, **fixed)
@@ -74,7 +87,7 @@ def resolve(
         )
     if not free and not calibrates(estimator):
         return base, None
-    options = options_of(estimator)
+    options = replace(options_of(estimator), side=side)
     if not _searchable(whole):
         sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
         search = Search(
@@ -110,6 +123,13 @@ def resolve(
     return (base if search.best is None else search.best.settings), search
 
 
+def _bounded(estimator: Any) -> bool:
+    """Return whether the user asked for a ball, a bound or a mixture, which no features go with."""
+    bounds = (value for value in (estimator.radius, estimator.alpha) if not is_auto(value))
+    mixed = not is_auto(estimator.gammas) and ModelSpec(gammas=estimator.gammas).mixed
+    return mixed or any(value is not None for value in bounds)
+
+
 def options_of(estimator: Any) -> Options:
     """Return how the arithmetic of every candidate is done."""
     return Options(estimator.dtype, estimator.n_jobs)
@@ -136,15 +156,18 @@ def _searchable(spec: ModelSpec) -> bool:
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
-        free -= {"implicit_features", "l2_implicit"} if base.mixed else {"radius", "alpha"}
-    if "implicit_features" not in free and base.implicit_features:
-        free -= {"gammas", "radius", "alpha"}
+        free -= set(OF_FEATURES) if base.mixed else {"radius", "alpha"}
+    for name in ("implicit_features", "side_features"):
+        if name not in free and getattr(base, name):
+            free -= {"gammas", "radius", "alpha"}
     if not base.intercept:
         free -= {"l2_intercept"}
     if "implicit_features" not in free and not base.implicit_features:
-        free -= {"l2_implicit"}
+        free -= {"l2_implicit", "activity_floor"}
+    if "side_features" not in free and not base.side_features:
+        free -= {"l2_side"}
     if "rank" not in free and not base.rank:
-        free -= {"l2", "implicit_features", "l2_implicit"}
+        free -= {"l2", "implicit_features", "l2_implicit", "activity_floor"}
     return free
 
 
@@ -153,7 +176,12 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     radius = base.link.level(0.99) if base.radius is None else base.radius
     alpha = radius if "alpha" in free else base.alpha
     mixture = replace(
-        base, gammas=(0.5, 0.5, 0.0), radius=radius, alpha=alpha, implicit_features=False
+        base,
+        gammas=(0.5, 0.5, 0.0),
+        radius=radius,
+        alpha=alpha,
+        implicit_features=False,
+        side_features=False,
     )
     asked = default_solver(mixture) if solver is None else solver
     if not (_searchable(mixture) and _keeps(asked, mixture)):
@@ -162,7 +190,7 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     # A solver that declares nothing may know rows alone.
     able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
     if not able or base.radius is not None or base.alpha is not None:
-        free -= {"implicit_features", "l2_implicit"}
+        free -= set(OF_FEATURES)
     least = getattr(solver, "least_rank", 0) if base.intercept else 1
     return Freedom(free, least if "rank" in free else 0)
 

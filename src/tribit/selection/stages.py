@@ -39,6 +39,8 @@ FEWER = (5, 2, 1)  #: the lower ranks
 IMPLICIT_STARTS = ((1.0, 5.0), (1.5, 2.5))
 #: Factors by which a line search changes the ridge of the features and that of the factors.
 IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
+#: Ridge weights of side features, as multiples of the ridge of factors.
+SIDE_WEIGHTS = (10.0, 4.0, 1.5, 0.6, 0.25)
 
 
 class Stages(Steps):
@@ -60,12 +62,19 @@ class Stages(Steps):
             featured = self._implicit_features(self.wide or best)
             if featured.score < best.score:
                 best = featured
+            best = self._side_features(best)
         if "gammas" in self.free or self.base.mixed:
             self.notes += Mixtures(self.trials, self.base, self.free).run(best)
 
     def _intercepts(self) -> Candidate:
         """Choose the ridge of intercepts, without factors."""
-        plain = replace(self.base, gammas=(1.0, 0.0, 0.0), rank=0, implicit_features=False)
+        plain = replace(
+            self.base,
+            gammas=(1.0, 0.0, 0.0),
+            rank=0,
+            implicit_features=False,
+            side_features=False,
+        )
         if "rank" in self.free or self.base.rank:
             # Factors alone are inside a ball: a model without any needs none.
             plain = replace(plain, radius=None, alpha=None)
@@ -158,10 +167,38 @@ class Stages(Steps):
             return plain
         best = self._refined(best, "l2_implicit", IMPLICIT_STEP)
         best = self._refined(best, "l2", FACTOR_STEP)
-        if best is first:
+        if best is not first:
+            best = self._refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
+            best = self._refined(best, "l2", FACTOR_STEP**0.5)
+        return self._activity(best)
+
+    def _activity(self, best: Candidate) -> Candidate:
+        """Let short columns, then short rows, count as inactive, where that is clearly better for held-out entries."""
+        if "activity_floor" not in self.free:
             return best
-        best = self._refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
-        return self._refined(best, "l2", FACTOR_STEP**0.5)
+        for keep_rows, keep_columns in ((1.0, 0.0), (0.0, 1.0)):
+            rows, columns = best.settings.activity_floor
+            floor = keep_rows * rows, keep_columns * columns
+            tried = self.trials.score(replace(best.settings, activity_floor=floor))
+            if self.trials.ahead(tried, best):
+                best = tried
+        return best
+
+    def _side_features(self, plain: Candidate) -> Candidate:
+        """Choose whether to use side features, and their ridge weight."""
+        if self.trials.options.side is None or not self.base.side_features:
+            return plain
+        settings = replace(plain.settings, side_features=True)
+        if "l2_side" in self.free:
+            unit = settings.l2 if settings.rank else self.unit
+            best = self._path(
+                (share * unit for share in SIDE_WEIGHTS), lambda l2: replace(settings, l2_side=l2)
+            )
+        else:
+            best = self.trials.score(settings)
+        if "side_features" in self.free and best.score >= plain.score:
+            return plain
+        return self._refined(best, "l2", FACTOR_STEP)
 
     def _with_features(self, settings: ModelSpec, factors: float, features: float) -> ModelSpec:
         l2 = settings.l2 * (factors if "l2" in self.free else 1.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tribit.model.constraints import Rank
-from tribit.model.factors import Factors
+from tribit.model.factors import Array, Factors
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import Problem
 
@@ -22,17 +22,44 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
     if settings.mixed:
         families: tuple[str, ...] = ("mixture",)
     else:
-        families = (settings.family, "factors", "intercepts")
+        families = (settings.family, "implicit features", "factors", "intercepts")
     unit = problem.objective.plain.link.level(0.75)
     for family in families:
         if (end := ends.get(family)) is None:
             continue
-        if family != "implicit features":
-            end = problem.objective.unknowns(end)
+        end = _unknowns(problem, family, end)
+        if end is None:
+            continue
         end = _awake(end, unit)
         wide = end if end.rank == settings.rank else _widened(end, problem.start)
         return _inside(problem, wide)
     return problem.start
+
+
+def _unknowns(problem: Problem, family: str, end: Factors) -> Factors | None:
+    """Return unknowns of the problem from those of a family; None where it cannot have them.
+
+    Parts of features that the family lacks are 0; side features come last among the parts.
+    """
+    if family in ("factors", "intercepts", "mixture"):
+        return problem.objective.unknowns(end)
+    wanted = problem.unknown_sizes
+    given = end.row_factors.shape[0], end.column_factors.shape[0]
+    if given == wanted:
+        return end
+    if given[0] > wanted[0] or given[1] > wanted[1]:
+        return None
+    return Factors(
+        _padded(end.row_factors, wanted[0]),
+        _padded(end.column_factors, wanted[1]),
+        end.intercept,
+        _padded(end.row_intercepts, wanted[0]),
+        _padded(end.column_intercepts, wanted[1]),
+    )
+
+
+def _padded(part: Array, size: int) -> Array:
+    return np.concatenate([part, np.zeros((size - part.shape[0], *part.shape[1:]))])
 
 
 def _awake(end: Factors, unit: float) -> Factors:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
+from tribit.data.side_features import SideFeatures
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, Labels
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
@@ -53,10 +54,11 @@ TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the arithmetic, the same for every candidate."""
+    """What is the same for every candidate: options of the arithmetic, and what is known of rows and columns."""
 
     dtype: str = "float32"
     n_jobs: int | None = None
+    side: SideFeatures | None = None
 
 
 @dataclass
@@ -72,9 +74,15 @@ class Fold:
 
 
 def make_folds(
-    observations: Observations, weights: Array | None, draws: np.random.Generator
+    observations: Observations,
+    weights: Array | None,
+    draws: np.random.Generator,
+    side: SideFeatures | None = None,
 ) -> list[Fold]:
-    """Return the folds; the weights are those of all observed entries, 1 by default."""
+    """Return the folds; the weights are those of all observed entries, 1 by default.
+
+    Of a side with features some rows (or columns) are held out whole: features are there for those that have no entry.
+    """
     n = observations.n_observed
     if weights is None:
         weights = np.ones(n)
@@ -87,14 +95,19 @@ def make_folds(
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
+    held = [number == part for part in range(used)]
+    for known, places in zip(side or (), (observations.rows, observations.columns), strict=False):
+        if known is not None:
+            cold = draws.integers(parts, size=int(places.max()) + 1)[places]
+            held = [mask | (cold == part) for part, mask in enumerate(held)]
     folds = [
         Fold(
-            *observations.hold_out(number == part),
-            weights[number == part],
-            float(np.mean(number != part)),
+            *observations.hold_out(mask),
+            weights[mask],
+            float(np.mean(~mask)),
             int(draws.integers(2**32)),
         )
-        for part in range(used)
+        for mask in held
     ]
     for fold in folds:
         share_layouts(fold.train)
@@ -151,11 +164,11 @@ class Trials:
                 families[family] = candidate
         chosen: Candidate | None = None
         for candidate in families.values():
-            if chosen is None or self._ahead(candidate, chosen):
+            if chosen is None or self.ahead(candidate, chosen):
                 chosen = candidate
         return chosen
 
-    def _ahead(self, rich: Candidate, simple: Candidate) -> bool:
+    def ahead(self, rich: Candidate, simple: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer the first to the second."""
         measure = ENTRY_LOSSES.get(self.scoring)
         if measure is None:  # no loss of single entries
@@ -272,7 +285,12 @@ def _problem(
     observations: Observations, settings: ModelSpec, options: Options, draws: np.random.Generator
 ) -> Problem:
     return make_problem(
-        observations, settings, dtype=options.dtype, n_jobs=options.n_jobs, generator=draws
+        observations,
+        settings,
+        dtype=options.dtype,
+        n_jobs=options.n_jobs,
+        generator=draws,
+        side=options.side,
     )
 
 

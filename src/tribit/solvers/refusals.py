@@ -16,7 +16,7 @@ def refusal_of(solver: Any, model: Any, constraints: list[Constraint]) -> str | 
     solver : Solver
         Its ``refusal(model, constraints)`` is asked.
     model : ModelSpec or objective
-        Whatever has ``implicit_features``, ``intercept`` and ``intercept_bound``; an objective without them has none.
+        Whatever has ``shares_unknowns``, ``intercept`` and ``intercept_bound``; an objective without them has none.
     constraints : list of Constraint
         The sets in which the factors must be.
     """
@@ -33,7 +33,7 @@ def check_kept(solver: Any, model: Any, constraints: list[Constraint]) -> None:
 
 def shared_unknowns(name: str, model: Any) -> str | None:
     """Return the refusal of a solver that moves rows one by one, where implicit features make rows share unknowns."""
-    if not getattr(model, "implicit_features", False):
+    if not getattr(model, "shares_unknowns", False):
         return None
     return (
         f"{parameter('implicit_features', True)} makes rows share unknowns, and the {name} solver cannot move these: "
