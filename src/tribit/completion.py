@@ -355,6 +355,62 @@ class BinaryMatrixCompletion(FactorModel):
             )
         return self
 
+    def fold_in(
+        self,
+        X: Any,
+        *,
+        axis: str = "rows",
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
+        """Return a copy of the model with new rows (or columns) added, everything else fixed.
+
+        Each new row is at the minimum of its own part of the objective, implicit and side features included
+        (:mod:`tribit.folding`). A row without entries and features is answered by the effects of the columns, and a
+        warning says so.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array
+            The entries of the new rows, in the columns of the model; with ids where the model has ids.
+        axis : {"rows", "columns"}, default="rows"
+            Which are new. New columns come with entries in the rows of the model.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            Features of the new rows (or columns), as in :meth:`fit`.
+
+        Returns
+        -------
+        BinaryMatrixCompletion
+            With the new rows after those it had; this model stays as it is.
+        """
+        from tribit.folding import fold_in  # noqa: PLC0415 - it takes the estimator
+
+        features = row_features if axis == "rows" else column_features
+        return fold_in(self, X, axis=axis, features=features)
+
+    def update(
+        self, X: Any, seen: Any, *, row_features: Any = None, column_features: Any = None
+    ) -> Self:
+        """Return a copy of the model that knows new entries too: rows and columns that have any are solved for again.
+
+        Rows, columns and rows once more, each with the others fixed; new ids become new rows and columns. It is much
+        cheaper than a fit and not the same: rows and columns without new entries stay, and nothing is chosen again.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array
+            The new entries. One that was seen before has its new label.
+        seen : Observations, sparse matrix or array
+            The entries the model was fitted on.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            Features of new rows and columns, as in :meth:`fit`.
+        """
+        from tribit.folding import update  # noqa: PLC0415
+
+        return update(
+            self, X, seen, row_features=row_features, column_features=column_features
+        )
+
     def _set_spec(self, spec: ModelSpec) -> None:
         """Keep the model that was fitted, and each value that may have been chosen under its own name."""
         self.spec_ = spec

@@ -100,9 +100,9 @@ class Design:
         return self.size + sum(block.width for block in self.blocks)
 
     def shared(self, parts: Array) -> Array:
-        """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``."""
+        """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
         total = np.zeros((self.size, *parts.shape[1:]))
-        at = self.size
+        at = 0
         for block in self.blocks:
             total += block.times(parts[at : at + block.width])
             at += block.width
@@ -110,7 +110,7 @@ class Design:
 
     def combine(self, parts: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
-        return np.asarray(parts[: self.size] + self.shared(parts))
+        return np.asarray(parts[: self.size] + self.shared(parts[self.size :]))
 
     def pull_back(self, gradient: Array) -> Array:
         """Return the gradient in the parts, given that in the factors."""
@@ -230,14 +230,19 @@ class FeatureMap:
     activity: Activity | None = None
     encoder: FeatureEncoder | None = None
 
-    def design(
-        self, mask: sp.csr_array, table: Any, axis: Axis, l2_implicit: float, l2_side: float
-    ) -> Design:
-        """Return the design of the rows of a mask, with a table of side features or None."""
-        blocks = [] if self.activity is None else [self.activity.block(mask, l2_implicit)]
+    def design(self, mask: sp.csr_array, axis: Axis, table: Any = None) -> Design:
+        """Return the design of the rows of a mask, with a table of side features where there is one; without ridges."""
+        blocks = [] if self.activity is None else [self.activity.block(mask, 0.0)]
         if self.encoder is not None:
-            blocks += [side_block(group, l2_side) for group in self.encoder.encode(table, axis)]
+            blocks += [side_block(group, 0.0) for group in self.encoder.encode(table, axis)]
         return Design(mask.shape[0], tuple(blocks))
+
+    def beside(self, n_new: int) -> FeatureMap:
+        """Return the map after rows were added on the other side: nothing is known of these as features."""
+        if self.activity is None:
+            return self
+        popularity = np.append(self.activity.popularity, np.zeros(n_new))
+        return replace(self, activity=replace(self.activity, popularity=popularity))
 
 
 def side_block(group: Group, l2: float) -> Block:

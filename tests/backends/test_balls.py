@@ -2,7 +2,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from tribit.backends.rows import minimise_in_balls
+from tribit.backends.balls import minimise_in_balls
 
 N, K = 40, 4
 

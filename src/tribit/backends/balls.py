@@ -1,0 +1,204 @@
+"""Minimisers of many small quadratic problems at once, each inside its own ball (trust-region problems).
+
+    p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
+
+The last coordinate, where there is one more than k, is a row's intercept: it is outside the ball, possibly inside an
+interval of its own, and eliminated first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+#: Steps for the multiplier of a ball (trust region) within one call, the ratio to the radius that is near enough, and
+#: the share of rows that must be. Multipliers are warm starts of the next call, and become exact as the fit converges.
+MULTIPLIER_STEPS = 4
+CLOSE, MOST = 1.15, 0.9
+
+
+@dataclass(frozen=True)
+class RowMinima:
+    """The minimisers, what each model promises to gain (at least 0), and the balls' multipliers."""
+
+    minimisers: Array
+    gains: Array
+    multipliers: Array
+
+
+def minimise_in_balls(
+    gradient: Array,
+    curvatures: Array,
+    current: Array,
+    multipliers: Array,
+    *,
+    ridge: float | Array,
+    k: int,
+    norm: float,
+    rounding: float,
+    bound: float = np.inf,
+) -> RowMinima:
+    """Return the minimisers, one a row.
+
+    Parameters
+    ----------
+    gradient, current : array of shape (n, m)
+        ``g_i`` and ``p0_i``; m is k or k + 1.
+    curvatures : array of shape (n, m, m)
+        Positive semi-definite matrices; ``H_i`` is such a matrix plus ``diag(ridge)``.
+    multipliers : array of shape (n,)
+        First guesses, 0 or those of a similar problem: good ones save most of the work.
+    ridge : float or array of shape (m,)
+        Added to every diagonal entry, or to each its own.
+    k : int
+        How many coordinates the ball restricts.
+    norm : float
+        Radius of the ball, possibly infinite.
+    rounding : float
+        Relative error of the curvatures: directions flatter than that are given that much curvature.
+    bound : float
+        Largest absolute value of the last coordinate where there is one more than k.
+    """
+    m = gradient.shape[1]
+    diagonal = np.arange(m)
+    # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
+    lift = 4.0 * rounding * np.trace(curvatures, axis1=1, axis2=2) + 1e-12
+    H = curvatures.copy()
+    H[:, diagonal, diagonal] += ridge + lift[:, None]
+    if np.isinf(norm) and (m == k or np.isinf(bound)):
+        step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
+        gains = -0.5 * np.einsum("na,na->n", gradient, step)
+        worse = ~(gains >= 0.0)
+        step[worse], gains[worse] = 0.0, 0.0
+        return RowMinima(current + step, gains, multipliers)
+    return _constrained(gradient, H, current, multipliers, k, norm, bound)
+
+
+def _constrained(
+    gradient: Array,
+    matrices: Array,
+    current: Array,
+    multipliers: Array,
+    k: int,
+    norm: float,
+    bound: float,
+) -> RowMinima:
+    """Return the minimisers inside the balls; arrays have the problems last, so that one operation serves them all."""
+    n, m = gradient.shape
+    H = _problems_last(m, n)
+    H[...] = matrices.transpose(1, 2, 0)
+    p0, g = np.ascontiguousarray(current.T), gradient.T
+    target = np.einsum("abn,bn->an", H, p0) - g
+    if m == k:
+        p, multipliers = _in_balls(H, target, multipliers, norm)
+    else:
+        guesses = multipliers
+        pivot, cross = H[k, k], H[:k, k]
+        reduced = H[:k, :k] - cross[:, None] * (cross / pivot)[None, :]
+        p, multipliers = _in_balls(
+            reduced, target[:k] - cross * (target[k] / pivot), multipliers, norm
+        )
+        last = (target[k] - np.einsum("an,an->n", cross, p)) / pivot
+        over = np.flatnonzero(np.abs(last) > bound)
+        if over.size:
+            # The minimum over the rest is convex in the last coordinate, so that it belongs at the bound it crossed.
+            last[over] = np.sign(last[over]) * bound
+            p[:, over], multipliers[over] = _in_balls(
+                H[:k, :k, over],
+                target[:k, over] - cross[:, over] * last[over],
+                guesses[over],
+                norm,
+            )
+        p = np.vstack([p, last])
+    d = p - p0
+    bent = np.einsum("abn,bn->an", H, d)
+    gains = -np.einsum("an,an->n", d, g + 0.5 * bent)
+    # A multiplier that is still inexact can promise a loss; such a row stays. So does one that is not a number.
+    worse = ~(gains >= 0.0)
+    p[:, worse] = p0[:, worse]
+    gains[worse] = 0.0
+    return RowMinima(p.T, gains, multipliers)
+
+
+def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple[Array, Array]:
+    """Return ``argmin p' H p / 2 - target' p`` subject to ``|p| <= norm``, and the multipliers.
+
+    On the sphere ``(H + t I) p = target`` for some ``t > 0``; ``t`` solves ``1 / |p(t)| = 1 / norm`` by Newton's
+    method, to which that form is nearly linear (More and Sorensen 1983).
+    """
+    t = multipliers.copy()
+    p = np.empty_like(target)
+    diagonal = np.arange(H.shape[0])
+    rest = np.arange(H.shape[2])
+    for _ in range(MULTIPLIER_STEPS):
+        shifted = _problems_last(H.shape[0], rest.size)
+        shifted[...] = H if rest.size == H.shape[2] else H[:, :, rest]
+        shifted[diagonal, diagonal] += t[rest]
+        L = _cholesky(shifted)
+        half = _forward(L, target[:, rest])
+        q = _backward(L, half)
+        length = np.sqrt(np.einsum("an,an->n", q, q))
+        inside = (t[rest] == 0.0) & (length <= norm)
+        on_sphere = (length <= norm * CLOSE) & (length >= norm / CLOSE)
+        p[:, rest] = q * np.where(inside, 1.0, norm / np.maximum(length, 1e-300))
+        if inside.all():
+            break
+        bent = _forward(L, q)
+        slope = np.maximum(np.einsum("an,an->n", bent, bent), 1e-300)
+        change = np.where(inside, 0.0, length**2 * (length / norm - 1.0) / slope)
+        t[rest] = np.maximum(t[rest] + change, 0.0)
+        # Newton's method may step to t = 0 from a first guess that was too large; then p(0) decides.
+        done = inside | on_sphere
+        if np.mean(done) >= MOST:
+            break
+        rest = rest[~done]
+    return p, t
+
+
+def _problems_last(m: int, n: int) -> Array:
+    """Return room for n matrices of size m x m, problems last.
+
+    A little wider than n: the entries of one matrix, n numbers apart, would share a few lines of the cache where
+    n is a power of two, as it is for a full panel.
+    """
+    return np.empty((m, m, n + 8))[:, :, :n]
+
+
+def _cholesky(H: Array) -> Array:
+    """Return L with ``L L' = H`` for each problem; a matrix that rounding made indefinite is lifted."""
+    matrices = np.moveaxis(H, 2, 0)
+    lift = 0.0
+    while True:
+        try:
+            L = _problems_last(H.shape[0], H.shape[2])
+            L[...] = np.moveaxis(np.linalg.cholesky(matrices), 0, 2)
+            return L
+        except np.linalg.LinAlgError:
+            if not np.all(np.isfinite(H)):
+                raise
+            lift = max(10.0 * lift, 1e-7)
+            scale = lift * np.trace(H) + lift
+            matrices = np.moveaxis(H + np.eye(H.shape[0])[:, :, None] * scale, 2, 0)
+
+
+def _forward(L: Array, b: Array) -> Array:
+    """Return ``x`` with ``L x = b``."""
+    x = b.copy()
+    for j in range(x.shape[0]):
+        x[j] /= L[j, j]
+        x[j + 1 :] -= L[j + 1 :, j] * x[j]
+    return x
+
+
+def _backward(L: Array, b: Array) -> Array:
+    """Return ``x`` with ``L' x = b``."""
+    x = b.copy()
+    for j in range(x.shape[0] - 1, -1, -1):
+        x[j] /= L[j, j]
+        x[:j] -= L[j, :j] * x[j]
+    return x
