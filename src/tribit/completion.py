@@ -333,6 +333,10 @@ class BinaryMatrixCompletion(FactorModel):
         self._set_spec(replace(spec, rho=problem.rho, radius=problem.radius))
         self.unknowns_: Factors | None = result.factors.astype(self.dtype)
         self.feature_maps_ = feature_maps(spec, observations, encoders)
+        if side is not None and not spec.mixed:
+            from tribit.folding import with_cold_maps  # noqa: PLC0415
+
+            with_cold_maps(self, observations, side, draws)
         self.risk_ = problem.risk
         warn_if_ran_off(spec, observations, problem.factors(result.factors))
         self.names_: tuple[str, str, str | None] | None = None

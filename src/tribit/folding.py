@@ -25,9 +25,11 @@ from tribit.backends import make_backend
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_choice
+from tribit.cold import cold_map, design_of
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, as_observations
+from tribit.data.side_features import Group, SideFeatures
 from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.model.factors import Factors
 from tribit.model.features import FeatureMap, mask_of
@@ -61,7 +63,7 @@ class _ByColumn:
 
 
 @dataclass(frozen=True)
-class _Half:
+class Half:
     """A model with the side that changes as its rows: the columns' side is transposed."""
 
     unknowns: Factors
@@ -73,7 +75,7 @@ class _Half:
     n_jobs: int
 
     @property
-    def transposed(self) -> _Half:
+    def transposed(self) -> Half:
         return replace(
             self,
             unknowns=self.unknowns.transposed,
@@ -122,7 +124,35 @@ class _Half:
             self.factors.row_intercepts - self.unknowns.row_intercepts[:n] - intercepts,
         )
 
-    def extended(self, axis: Axis, shared: tuple[Array, Array]) -> _Half:
+    def answered_by_features(
+        self, places: Positions, entries: Observations, groups: tuple[Group, ...]
+    ) -> Half:
+        """Return the model with the rows that have no entries, but features, where :mod:`tribit.cold` puts them."""
+        cold = self.maps[0].cold
+        if cold is None:
+            return self
+        known = np.any([group.known for group in groups], axis=0)
+        bare = known & (np.bincount(entries.rows, minlength=places.size) == 0)
+        found = design_of(groups, places.size)[bare] @ cold
+        return self._moved(places[bare], found[:, :-1], found[:, -1])
+
+    def _moved(self, places: Positions, U: Array, a: Array) -> Half:
+        """Return the model with other factors and intercepts of some rows, their own parts as these need."""
+        rows, row_intercepts = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
+        own, own_intercepts = (
+            self.unknowns.row_factors.copy(),
+            self.unknowns.row_intercepts.copy(),
+        )
+        own[places] += U - rows[places]
+        own_intercepts[places] += a - row_intercepts[places]
+        rows[places], row_intercepts[places] = U, a
+        return replace(
+            self,
+            unknowns=replace(self.unknowns, row_factors=own, row_intercepts=own_intercepts),
+            factors=replace(self.factors, row_factors=rows, row_intercepts=row_intercepts),
+        )
+
+    def extended(self, axis: Axis, shared: tuple[Array, Array]) -> Half:
         """Return the model with rows that have no part of their own yet."""
         n, m = self.axes.rows.size, axis.size
         ids = self.axes.rows.ids
@@ -155,7 +185,7 @@ class _Half:
 
     def solved(
         self, places: Positions, entries: Observations, shared: tuple[Array, Array]
-    ) -> _Half:
+    ) -> Half:
         """Return the model with some rows at the minimiser of their own objective, given all entries of these."""
         spec, k = self.spec, self.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
@@ -174,15 +204,15 @@ class _Half:
         P = np.hstack([s, t[:, None], np.ones((places.size, 1))])
         if known.any() and problem.free:
             P[known] = self._minimised(P, problem, entries, known)
-        U, a = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
-        U[places], a[places] = P[:, :k], P[:, k]
         own, intercepts = self.unknowns.row_factors.copy(), self.unknowns.row_intercepts.copy()
-        own[places], intercepts[places] = P[:, :k] - s, P[:, k] - t
-        return replace(
+        U, a = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
+        own[places], intercepts[places], U[places], a[places] = 0.0, 0.0, s, t
+        at_centre = replace(
             self,
             unknowns=replace(self.unknowns, row_factors=own, row_intercepts=intercepts),
             factors=replace(self.factors, row_factors=U, row_intercepts=a),
         )
+        return at_centre._moved(places, P[:, :k], P[:, k])
 
     def _minimised(
         self, P: Array, problem: RowProblem, entries: Observations, known: NDArray[np.bool_]
@@ -209,7 +239,7 @@ def fold_in(
     check_is_fitted(model)
     check_choice("axis", axis, AXES)
     given = as_observations(X, like_at=model.like_at)
-    half = _half_of(model)
+    half = half_of(model)
     if axis == "columns":
         half, given = half.transposed, given.transpose()
     ours, new = half.axes, given.axes.rows
@@ -228,6 +258,7 @@ def fold_in(
     _say_what_is_unknown(half, entries, features)
     places = ours.rows.size + np.arange(new.size)
     solved = half.extended(new, shared).solved(places, entries, shared)
+    solved = solved.answered_by_features(places, entries, half.maps[0].groups(new, features))
     return _model_of(model, solved if axis == "rows" else solved.transposed)
 
 
@@ -242,7 +273,7 @@ def update(
     """Return a copy of a fitted model that knows new entries too; see the model's own method."""
     check_is_fitted(model)
     before, given = (as_observations(each, like_at=model.like_at) for each in (seen, X))
-    half = _half_of(model)
+    half = half_of(model)
     old = half.axes.places(before, "the seen entries have", "pass what the model was fitted on")
     if any((side < 0).any() for side in old):
         raise InvalidInputError(
@@ -280,7 +311,7 @@ def update(
     return _model_of(model, half)
 
 
-def _half_of(model: BinaryMatrixCompletion) -> _Half:
+def half_of(model: BinaryMatrixCompletion) -> Half:
     """Return a fitted model with its rows as the side that changes."""
     spec = model.spec_
     if model.unknowns_ is None:
@@ -294,7 +325,7 @@ def _half_of(model: BinaryMatrixCompletion) -> _Half:
         )
     maps = model.feature_maps_
     exact = (factors.astype("float64") for factors in (model.unknowns_, model._factors()))
-    return _Half(*exact, maps, model._axes, spec, _risk(model), count_jobs(model.n_jobs))
+    return Half(*exact, maps, model._axes, spec, _risk(model), count_jobs(model.n_jobs))
 
 
 def _risk(model: BinaryMatrixCompletion) -> Risk:
@@ -327,13 +358,37 @@ def _transposed(risk: Risk) -> Risk:
     return risk
 
 
-def _model_of(model: BinaryMatrixCompletion, half: _Half) -> Any:
+def _model_of(model: BinaryMatrixCompletion, half: Half) -> Any:
     """Return a copy of a model with other factors."""
     again = copy(model)
-    again._set_factors(half.factors.astype(model.dtype))
-    again.unknowns_, again.feature_maps_ = half.unknowns.astype(model.dtype), half.maps
-    again._set_axes(half.axes)
+    _set_half(again, half)
     return again
+
+
+def _set_half(model: BinaryMatrixCompletion, half: Half) -> None:
+    model._set_factors(half.factors.astype(model.dtype))
+    model.unknowns_, model.feature_maps_ = half.unknowns.astype(model.dtype), half.maps
+    model._set_axes(half.axes)
+
+
+def with_cold_maps(
+    model: BinaryMatrixCompletion,
+    observations: Observations,
+    side: SideFeatures,
+    draws: np.random.Generator,
+) -> None:
+    """Give a fitted model the maps from features to factors, and rows and columns without entries their factors."""
+    half = half_of(model)
+    for number, groups in enumerate(side):
+        if not groups:
+            continue
+        turned, entries = (half.transposed, observations.transpose()) if number else (half, observations)
+        Z = cold_map(turned, entries, design_of(groups, entries.shape[0]), draws)
+        maps = replace(turned.maps[0], cold=Z), turned.maps[1]
+        places = np.arange(entries.shape[0])
+        turned = replace(turned, maps=maps).answered_by_features(places, entries, groups)
+        half = turned.transposed if number else turned
+    _set_half(model, half)
 
 
 def _check_new(ours: Axis, new: Axis) -> None:
@@ -362,7 +417,7 @@ def _new_of(ours: Axis, theirs: Axis) -> Axis:
     return Axis(ours.name, int(np.count_nonzero(new)), theirs.ids[new])
 
 
-def _say_what_is_unknown(half: _Half, entries: Observations, features: Any) -> None:
+def _say_what_is_unknown(half: Half, entries: Observations, features: Any) -> None:
     """Warn of rows of which nothing is known: they are answered by the effects of the columns alone."""
     if features is not None and half.maps[0].encoder is not None:
         return

@@ -301,7 +301,7 @@ def _hats(values: Array, knots: Array) -> tuple[sp.csr_array, NDArray[np.bool_]]
 
 
 def _indicators(values: Any, levels: tuple[Any, ...]) -> tuple[sp.csr_array, NDArray[np.bool_]]:
-    """Return indicators of tags; a row without known tags is unknown."""
+    """Return indicators of tags, rows of length 1; a row without known tags is unknown."""
     numbers = {level: number for number, level in enumerate(levels)}
     rows, columns = [], []
     for row, tags in enumerate(values):
@@ -309,7 +309,10 @@ def _indicators(values: Any, levels: tuple[Any, ...]) -> tuple[sp.csr_array, NDA
         rows += [row] * len(found)
         columns += found
     matrix = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(values), len(levels)))
-    return matrix, np.diff(matrix.indptr) > 0
+    counts = np.diff(matrix.indptr)
+    # Of length 1: a row with many tags says no more of itself than one with few.
+    matrix.data /= np.sqrt(np.repeat(counts, counts))
+    return matrix, counts > 0
 
 
 def _check_length(length: int, axis: Axis) -> None:

@@ -225,17 +225,28 @@ class FeatureMap:
         Their implicit features; None without any.
     encoder : FeatureEncoder or None
         Their side features; None without any.
+    shared : bool
+        Whether side features are parts of the factors of rows with entries too.
+    cold : array of shape (1 + n_features, rank + 1) or None
+        The map from ``(1, side features)`` to the factors and the intercept of a row without entries
+        (:mod:`tribit.cold`).
     """
 
     activity: Activity | None = None
     encoder: FeatureEncoder | None = None
+    shared: bool = False
+    cold: Array | None = None
 
     def design(self, mask: sp.csr_array, axis: Axis, table: Any = None) -> Design:
         """Return the design of the rows of a mask, with a table of side features where there is one; without ridges."""
         blocks = [] if self.activity is None else [self.activity.block(mask, 0.0)]
-        if self.encoder is not None:
+        if self.encoder is not None and self.shared:
             blocks += [side_block(group, 0.0) for group in self.encoder.encode(table, axis)]
         return Design(mask.shape[0], tuple(blocks))
+
+    def groups(self, axis: Axis, table: Any) -> tuple[Group, ...]:
+        """Return the side features of some rows; none without an encoder."""
+        return () if self.encoder is None else self.encoder.encode(table, axis)
 
     def beside(self, n_new: int) -> FeatureMap:
         """Return the map after rows were added on the other side: nothing is known of these as features."""
@@ -280,6 +291,7 @@ def feature_maps(
     shared: tuple[Activity | None, Activity | None] = (None, None)
     if spec.implicit_features:
         shared = activities(observations, spec.activity_floor)
-    used = encoders if spec.side_features else (None, None)
-    rows, columns = (FeatureMap(*pair) for pair in zip(shared, used, strict=True))
+    rows, columns = (
+        FeatureMap(*pair, spec.side_features) for pair in zip(shared, encoders, strict=True)
+    )
     return rows, columns

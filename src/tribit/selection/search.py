@@ -54,7 +54,7 @@ def choose(
     too_few = _too_few(observations)
     if too_few is not None:
         return Search((), None, scoring, target, 0, 0, 0.0, too_few, observations.density)
-    folds = make_folds(observations, weights, draws, options.side)
+    folds = make_folds(observations, weights, draws)
     deadline = None if max_time is None else began + max_time
     trials = Trials(
         folds,

@@ -40,7 +40,7 @@ IMPLICIT_STARTS = ((1.0, 5.0), (1.5, 2.5))
 #: Factors by which a line search changes the ridge of the features and that of the factors.
 IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
 #: Ridge weights of side features, as multiples of the ridge of factors.
-SIDE_WEIGHTS = (10.0, 4.0, 1.5, 0.6, 0.25)
+SIDE_WEIGHTS = (60.0, 25.0, 10.0, 4.0, 1.5)
 
 
 class Stages(Steps):

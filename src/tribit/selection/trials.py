@@ -74,15 +74,9 @@ class Fold:
 
 
 def make_folds(
-    observations: Observations,
-    weights: Array | None,
-    draws: np.random.Generator,
-    side: SideFeatures | None = None,
+    observations: Observations, weights: Array | None, draws: np.random.Generator
 ) -> list[Fold]:
-    """Return the folds; the weights are those of all observed entries, 1 by default.
-
-    Of a side with features some rows (or columns) are held out whole: features are there for those that have no entry.
-    """
+    """Return the folds; the weights are those of all observed entries, 1 by default."""
     n = observations.n_observed
     if weights is None:
         weights = np.ones(n)
@@ -95,19 +89,14 @@ def make_folds(
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
-    held = [number == part for part in range(used)]
-    for known, places in zip(side or (), (observations.rows, observations.columns), strict=False):
-        if known is not None:
-            cold = draws.integers(parts, size=int(places.max()) + 1)[places]
-            held = [mask | (cold == part) for part, mask in enumerate(held)]
     folds = [
         Fold(
-            *observations.hold_out(mask),
-            weights[mask],
-            float(np.mean(~mask)),
+            *observations.hold_out(number == part),
+            weights[number == part],
+            float(np.mean(number != part)),
             int(draws.integers(2**32)),
         )
-        for mask in held
+        for part in range(used)
     ]
     for fold in folds:
         share_layouts(fold.train)

@@ -1,0 +1,147 @@
+"""Rows and columns without entries: factors from their features alone.
+
+In a fit the features of a row share the work with its own part, and these learn little where entries say more. For a row
+that was never seen there is no own part: its factors are a map of its features, the minimiser of
+
+    sum over observed entries of the loss at  x_ij = f_i' Z (v_j, 1) + c_j + b   +  l2 / 2 |Z|^2,     f_i = (1, features)
+
+with the other side fixed, own parts and implicit features left out. Factors of the other side have seen the entries that
+the map is fitted to, and would make it overconfident: rows are divided into folds, and the entries of a fold meet factors
+that were solved for without them. One fold, held out whole, chooses ``l2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from tribit.data.observations import Observations
+from tribit.data.side_features import Group
+from tribit.model.features import mask_of
+
+if TYPE_CHECKING:
+    from tribit.folding import Half
+
+Array = NDArray[np.floating[Any]]
+
+#: Folds of rows.
+FOLDS = 5
+#: Ridge weights of the map, in units of four times the link's curvature at 0.
+WEIGHTS = (1000.0, 300.0, 100.0, 30.0)
+#: Ridge weight of the constant, which only keeps it finite.
+OF_CONSTANT = 1e-3
+#: Most iterations of a minimisation, and entries of each label from which one is worth while.
+ITERATIONS, LEAST = 200, 20
+
+
+def design_of(groups: tuple[Group, ...], size: int) -> sp.csr_array:
+    """Return ``(1, features)`` of each row, the features centred and 0 where they are not known."""
+    parts = [np.ones((size, 1))]
+    for group in groups:
+        shift = np.where(group.known, -1.0, 0.0)
+        parts.append(group.matrix.toarray() + np.outer(shift, group.means))
+    return sp.csr_array(np.hstack(parts))
+
+
+def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any) -> Array | None:
+    """Return Z, of one row for each feature and one column for each factor and the intercept; None on little data.
+
+    Parameters
+    ----------
+    half : Half
+        The fitted model, with the side that has the features as its rows.
+    entries : Observations
+        What it was fitted on.
+    design : sparse array of shape (n_rows, n_features)
+        ``(1, features)``.
+    draws : Generator
+        Draws the folds of rows.
+    """
+    if min(entries.n_likes, entries.n_dislikes) < LEAST:
+        return None
+    fold = draws.integers(FOLDS, size=entries.shape[0])
+    number = fold[entries.rows]
+    against, offsets = _met(half, entries, number)
+    link = half.spec.link
+    unit = 4.0 * float(link.second(np.zeros(1), 1)[0])
+
+    def fitted(chosen: NDArray[np.bool_], l2: float, start: Array | None) -> Array:
+        return _fitted(
+            link, entries.labels[chosen], design[entries.rows[chosen]], against[chosen], offsets[chosen], l2, start
+        )
+
+    test = number == 0
+    best, least, Z = WEIGHTS[0], np.inf, None
+    for weight in WEIGHTS:
+        Z = fitted(~test, unit * weight, Z)
+        x = offsets[test] + np.einsum("ij,ij->i", design[entries.rows[test]] @ Z, against[test])
+        loss = float(np.mean(np.where(entries.labels[test] > 0, link.loss(x, 1), link.loss(x, -1))))
+        if loss >= least:
+            break
+        best, least = weight, loss
+    return fitted(np.ones(number.size, dtype=bool), unit * best, Z)
+
+
+def _met(half: Half, entries: Observations, number: NDArray[np.integer[Any]]) -> tuple[Array, Array]:
+    """Return ``(v_j, 1)`` and ``b + c_j`` that each entry meets: solved for without the rows of its fold."""
+    k = half.factors.rank
+    against, offsets = np.empty((number.size, k + 1)), np.empty(number.size)
+    columns = half.transposed
+    everywhere = np.arange(half.axes.columns.size)
+    for part in range(FOLDS):
+        met = number == part
+        if not met.any():
+            continue
+        rest = entries._at(~met).transpose()
+        again = columns.solved(everywhere, rest, _shared_without(columns, entries, rest)).factors
+        j = entries.columns[met]
+        against[met, :k], against[met, k] = again.row_factors[j], 1.0
+        offsets[met] = again.intercept + again.row_intercepts[j]
+    return against, offsets
+
+
+def _shared_without(
+    columns: Half, entries: Observations, rest: Observations
+) -> tuple[Array, Array]:
+    """Return what features add to the columns, implicit ones without the entries that are left out."""
+    side = columns.left_by_side(entries.transpose())
+    implicit = columns.shared_by_activity(mask_of(rest))
+    return implicit[0] + side[0], implicit[1] + side[1]
+
+
+def _fitted(
+    link: Any,
+    labels: NDArray[np.int8],
+    features: sp.csr_array,
+    against: Array,
+    offsets: Array,
+    l2: float,
+    start: Array | None,
+) -> Array:
+    """Return ``argmin_Z``, by L-BFGS."""
+    shape = features.shape[1], against.shape[1]
+    ridge = np.full((shape[0], 1), l2)
+    ridge[0] = OF_CONSTANT
+    transposed = sp.csr_array(features.T)
+    likes = labels > 0
+
+    def value_and_gradient(z: Array) -> tuple[float, Array]:
+        Z = z.reshape(shape)
+        x = offsets + np.einsum("ij,ij->i", features @ Z, against)
+        loss = np.where(likes, link.loss(x, 1), link.loss(x, -1))
+        slope = np.where(likes, link.first(x, 1), link.first(x, -1))
+        gradient = transposed @ (slope[:, None] * against) + ridge * Z
+        return float(np.sum(loss) + 0.5 * np.sum(ridge * Z**2)), gradient.ravel()
+
+    first = np.zeros(shape) if start is None else start
+    function: Callable[..., Any] = value_and_gradient
+    found = minimize(
+        function, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS}
+    )
+    return np.asarray(found.x.reshape(shape))
+
