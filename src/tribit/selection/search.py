@@ -43,6 +43,7 @@ def choose(
     *,
     target: str,
     scoring: str,
+    calibration: str | None = None,
     weights: Any,
     n_candidates: int | None,
     max_time: float | None,
@@ -60,6 +61,7 @@ def choose(
         folds,
         options,
         scoring=scoring,
+        calibration=calibration,
         most=n_candidates,
         deadline=deadline,
         callback=callback,
@@ -93,7 +95,7 @@ def choose(
         reason,
         observations.density,
         folds[0].ends,
-        None if best is None else trials.held_out[best],
+        None if best is None else (trials.scores[best], trials.labels, trials.weights),
     )
 
 

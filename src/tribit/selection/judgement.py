@@ -1,0 +1,67 @@
+"""Probabilities by which a search judges held-out entries: those of the calibrator that the model will have.
+
+A model that is calibrated in the end is compared with others after calibration, or one that is only too sure of itself
+would lose to a worse one that is not. A calibrator that is fitted to the entries it is judged on flatters itself,
+so that each entry has the calibrator of the other parts of what is held out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.metrics.entries import Array, Curve, known_probabilities, log_loss
+from tribit.model.calibrator_fits import CALIBRATORS, cross_fitted
+from tribit.model.calibrators import Identity
+from tribit.model.links import Link
+from tribit.model.spec import AUTO
+
+#: Least number of held-out entries of the rarer label, where the data has as many: scores and calibrators say little of
+#: a label with fewer.
+ENOUGH_RARE = 20
+#: Seed of the parts of the held-out entries: the same for every candidate, so that differences are paired.
+PARTS_SEED = 0
+
+
+def one_sided(labels: NDArray[Any]) -> bool:
+    """Return whether one label is so rare among these entries that they tell next to nothing of it."""
+    likes = int(np.count_nonzero(np.asarray(labels) > 0))
+    return min(likes, labels.size - likes) < ENOUGH_RARE
+
+
+def preferred_calibrator(
+    calibration: str | None, link: Link, x: Array, labels: NDArray[Any], weights: Array
+) -> tuple[str, Curve]:
+    """Return the calibrator of ``argmin over calibrators  sum_t w_t l(x_t, label_t)`` and its cross-fitted curve.
+
+    Parameters
+    ----------
+    calibration : str or None
+        The parameter of :class:`tribit.BinaryMatrixCompletion`: the name of the only calibrator, "auto" for any, None
+        for the link.
+    link : Link
+        The model's own curve, which "identity" stands for.
+    x, labels, weights : array of shape (n,)
+        The held-out entries.
+    """
+    own = Identity.name, link
+    if calibration in (None, Identity.name) or one_sided(labels):
+        return own
+    names = CALIBRATORS if calibration == AUTO else (calibration,)
+    others = [name for name in names if name != Identity.name]
+    found = cross_fitted(x, labels, weights, link=link, names=others, random_state=PARTS_SEED)
+    curves: dict[str, Curve] = {name: known_probabilities(p) for name, p in found.items()}
+    if calibration == AUTO:
+        curves = dict([own]) | curves
+    losses = {name: log_loss(curve, x, labels, weights) for name, curve in curves.items()}
+    best = min(losses, key=losses.__getitem__)
+    return best, curves[best]
+
+
+def judging_curve(
+    calibration: str | None, link: Link, x: Array, labels: NDArray[Any], weights: Array
+) -> Curve:
+    """Return P(like) of held-out entries as the calibrated model would say it (see :func:`preferred_calibrator`)."""
+    return preferred_calibrator(calibration, link, x, labels, weights)[1]
