@@ -127,6 +127,8 @@ class Trials:
         self.candidates: list[Candidate] = []
         self.labels = np.concatenate([fold.held_out.labels for fold in folds])
         self.weights = np.concatenate([fold.weights for fold in folds])
+        #: What a stage prefers in its family to the smallest score.
+        self.preferred: dict[str, Candidate] = {}
         #: ``x`` of the held-out entries for each candidate, and their losses where the measure is a mean of losses.
         self.scores: dict[Candidate, Array] = {}
         self.losses: dict[Candidate, Array | None] = {}
@@ -155,7 +157,8 @@ class Trials:
             ):
                 families[family] = candidate
         chosen: Candidate | None = None
-        for candidate in families.values():
+        for family, smallest in families.items():
+            candidate = self.preferred.get(family, smallest)
             if chosen is None or self.ahead(candidate, chosen):
                 chosen = candidate
         return chosen
@@ -167,14 +170,25 @@ class Trials:
             return rich.score < simple.score
         return self.clearly_less(losses, others)
 
+    def behind(self, rich: Candidate, simple: Candidate) -> bool:
+        """Return whether the first is worse than the second by more than a standard error of the difference."""
+        losses, others = self.losses[rich], self.losses[simple]
+        if losses is None or others is None:
+            return rich.score > simple.score
+        loss, error = self._difference(losses, others)
+        return loss > error
+
     def clearly_less(self, losses: Array, others: Array) -> bool:
         """Return whether the mean of losses is smaller than that of others, beyond the error of the difference."""
-        gains = others - losses
-        share = self.weights / np.sum(self.weights)
-        mean = float(share @ gains)
-        error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
-        clearly = CLEARLY + CAUTION / (1.0 + gains.size / FEW)
-        return mean > max(clearly * error, LEAST_GAIN * abs(float(share @ others)))
+        gain, error = self._difference(others, losses)
+        clearly = CLEARLY + CAUTION / (1.0 + losses.size / FEW)
+        return gain > max(clearly * error, LEAST_GAIN * float(np.average(others, weights=self.weights)))
+
+    def _difference(self, losses: Array, others: Array) -> tuple[float, float]:
+        """Return the weighted mean of ``losses - others``, entry by entry, and its standard error."""
+        share, difference = self.weights / np.sum(self.weights), losses - others
+        mean = float(share @ difference)
+        return mean, float(np.sqrt(np.sum(share**2 * (difference - mean) ** 2)))
 
     def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried; numbers that differ by rounding are the same."""
@@ -216,6 +230,11 @@ class Trials:
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
+
+    def uncalibrated(self, candidate: Candidate) -> float:
+        """Return the measure of a candidate by the link alone."""
+        measure, x = SCORINGS[self.scoring], self.scores[candidate]
+        return measure(candidate.settings.link, x, self.labels, self.weights)
 
     def judge(self, x: Array, link: Link) -> tuple[float, tuple[float, ...], Array | None]:
         """Return the measure of held-out scores, in all and in each fold, and the losses of single entries.
