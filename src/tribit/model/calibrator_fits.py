@@ -188,7 +188,8 @@ def cross_fitted(
     curve = Logistic() if link is None else link
     signs = np.where(likes, 1, -1)
     fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
-    found = {name: np.empty(scores.size) for name in (CALIBRATORS if names is None else names)}
+    kinds = CALIBRATORS if names is None else names
+    found: dict[str, Array] = {name: np.empty(scores.size) for name in kinds}
     for part in np.unique(fold):
         test = fold == part
         train = ~test

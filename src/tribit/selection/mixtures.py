@@ -63,9 +63,7 @@ class Mixtures(Steps):
         if share is None or best is None or found.score > best.score * (1.0 + NEAR):
             return []
         for factor in (2.0, 0.5):
-            other = mixture(
-                min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed
-            )
+            other = mixture(min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed)
             self.trials.score(replace(found.settings, gammas=other))
         return []
 

@@ -107,6 +107,7 @@ def resolve(
             n_candidates=estimator.n_candidates,
             max_time=_left(estimator.max_time, began),
             draws=draws,
+            n_fits=estimator.n_fits,
             callback=callback,
         )
     return (base if search.best is None else search.best.settings), search

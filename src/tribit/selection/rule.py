@@ -48,9 +48,7 @@ def mixture(share: float, density: float, likes: float) -> tuple[float, float, f
     return 1.0 - h, h * (1.0 - likes), h * likes
 
 
-def thinned_mixture(
-    gammas: tuple[float, float, float], share: float
-) -> tuple[float, float, float]:
+def thinned_mixture(gammas: tuple[float, float, float], share: float) -> tuple[float, float, float]:
     """Return the mixture that imputes as much where a ``share`` of the observed entries is left as ``gammas`` does.
 
     With ``h = g_PU + g_NU`` the odds of imputation are ``t / (1 - t) = h / (1 - h) / density``, so that the odds of h

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,22 @@ import numpy as np
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
+from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.randomness import balanced_fold_numbers
-from tribit.selection.judgement import ENOUGH_RARE, judging_curve
+from tribit.selection.judgement import (
+    ENOUGH_RARE,
+    clearly_less,
+    judging_curve,
+    mean_difference,
+    one_sided,
+)
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
-from tribit.selection.rule import thinned_mixture
 from tribit.selection.starts import start_of
+from tribit.selection.thinning import thinned
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -40,13 +46,6 @@ from tribit.solvers.refusals import refusal_of
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
-#: Standard errors of the difference by which a richer family must win: CLEARLY on many held-out entries, up to CAUTION
-#: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the
-#: smallest of many scores is often luck: with CLEARLY alone 4 of 20 tables of noise, 30 x 20, were given more than
-#: intercepts.
-CLEARLY, CAUTION, FEW = 0.5, 1.5, 1000
-#: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
-LEAST_GAIN = 5e-4
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
@@ -168,27 +167,15 @@ class Trials:
         losses, others = self.losses[rich], self.losses[simple]
         if losses is None or others is None:  # no loss of single entries
             return rich.score < simple.score
-        return self.clearly_less(losses, others)
+        return clearly_less(losses, others, self.weights)
 
     def behind(self, rich: Candidate, simple: Candidate) -> bool:
         """Return whether the first is worse than the second by more than a standard error of the difference."""
         losses, others = self.losses[rich], self.losses[simple]
         if losses is None or others is None:
             return rich.score > simple.score
-        loss, error = self._difference(losses, others)
+        loss, error = mean_difference(losses, others, self.weights)
         return loss > error
-
-    def clearly_less(self, losses: Array, others: Array) -> bool:
-        """Return whether the mean of losses is smaller than that of others, beyond the error of the difference."""
-        gain, error = self._difference(others, losses)
-        clearly = CLEARLY + CAUTION / (1.0 + losses.size / FEW)
-        return gain > max(clearly * error, LEAST_GAIN * float(np.average(others, weights=self.weights)))
-
-    def _difference(self, losses: Array, others: Array) -> tuple[float, float]:
-        """Return the weighted mean of ``losses - others``, entry by entry, and its standard error."""
-        share, difference = self.weights / np.sum(self.weights), losses - others
-        mean = float(share @ difference)
-        return mean, float(np.sqrt(np.sum(share**2 * (difference - mean) ** 2)))
 
     def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried; numbers that differ by rounding are the same."""
@@ -205,7 +192,7 @@ class Trials:
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
-                _thinned(settings, fold.share),
+                thinned(settings, fold.share),
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
@@ -230,6 +217,12 @@ class Trials:
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether scores are those of calibrated probabilities; an order alone has none."""
+        plain = self.calibration in (None, Identity.name) or one_sided(self.labels)
+        return self.scoring in ENTRY_LOSSES and not plain
 
     def uncalibrated(self, candidate: Candidate) -> float:
         """Return the measure of a candidate by the link alone."""
@@ -265,28 +258,6 @@ class Trials:
         if left <= 0.0:
             raise SearchEndedError(OUT_OF_TIME)
         return left
-
-
-@dataclass(frozen=True)
-class _Thinned:
-    """A model of the mask when only a share of what was observed is still seen."""
-
-    whole: Missingness
-    share: float
-
-    def rho_at(self, rows: Any, columns: Any) -> Array:
-        """Return ``1 - share (1 - rho)``."""
-        return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
-
-
-def _thinned(settings: ModelSpec, share: float) -> ModelSpec:
-    """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture."""
-    rho = settings.rho
-    if isinstance(rho, Missingness):
-        rho = _Thinned(rho, share)
-    elif rho is not None:
-        rho = 1.0 - share * (1.0 - rho)
-    return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share))
 
 
 def fit_from(
