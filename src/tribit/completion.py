@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
@@ -105,6 +104,10 @@ class BinaryMatrixCompletion(FactorModel):
     calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
         How ``x`` becomes a probability: "platt" is ``f(slope x + offset)``, which is the link with its scale chosen
         from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
+    n_fits : int or "auto", default="auto"
+        Number of fits with different numbers of columns whose mean ``x`` is the model: such a mean has all their
+        columns side by side. "auto" is one, or up to three where ``rank`` is "auto" too and held-out entries clearly
+        prefer the mean. Intercepts alone (rank 0) have one minimum, and one fit.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "augmented_lagrangian", "projected_gradient", or a solver such as
         ``ProjectedGradient(step=0.01)``. "auto" is the first that keeps the model: "newton", "lbfgs" for implicit
@@ -133,18 +136,19 @@ class BinaryMatrixCompletion(FactorModel):
     Attributes
     ----------
     row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
-        U and V.
+        U and V. The mean of several fits has the columns of all of them.
     intercept_ : float
         The one intercept, 0 without intercepts.
     row_intercepts_, column_intercepts_ : array
         One intercept for each row and column.
     objective_ : float
-        The objective above at the solution, in float64.
+        The objective above at the solution, in float64; of several fits that of the first, as are ``n_iter_`` and
+        ``history_``.
     n_iter_ : int
         Iterations done by the last fit.
     converged_ : bool
-        Whether ``tol`` was reached. False after Ctrl-C, which ends a fit with the best found so far; a second one
-        raises KeyboardInterrupt.
+        Whether ``tol`` was reached, by each fit. False after Ctrl-C, which ends a fit with the best found so far; a
+        second one raises KeyboardInterrupt.
     stop_reason_ : str
         Why the solver stopped; "interrupted from the keyboard" also where that ended the search, and so does
         ``search_.stop_reason`` then.
@@ -158,10 +162,14 @@ class BinaryMatrixCompletion(FactorModel):
         The model that was fitted, with every value that was chosen.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_
         Its values that may have been chosen.
+    n_fits_ : int
+        Number of fits whose mean the model is. Below ``n_fits`` where ``max_time`` or Ctrl-C left some out.
+    members_, member_specs_ : tuple of Factors, of ModelSpec
+        Unknowns and model of each fit; the first model is ``spec_``.
     unknowns_ : Factors or None
-        The unknowns of the minimisation: the factors and intercepts themselves, or with implicit features the parts
-        that they are made of (:class:`tribit.model.features.ImplicitFeatures`). None in a model with implicit features
-        from a file of tribit 0.1.
+        The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
+        implicit features the parts that they are made of (:class:`tribit.model.features.ImplicitFeatures`). None, and
+        ``members_`` empty, in a model with implicit features from a file of tribit 0.1.
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.
     rho_ : float or Missingness
@@ -214,6 +222,7 @@ class BinaryMatrixCompletion(FactorModel):
         scoring: str = "log_loss",
         n_candidates: int | None = None,
         calibration: str | None = AUTO,
+        n_fits: Any = AUTO,
         solver: Any = AUTO,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -246,6 +255,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.scoring = scoring
         self.n_candidates = n_candidates
         self.calibration = calibration
+        self.n_fits = n_fits
         self.solver = solver
         self.max_iter = max_iter
         self.max_time = max_time
@@ -288,8 +298,10 @@ class BinaryMatrixCompletion(FactorModel):
         self
         """
         # Here, not above: whoever loads a model or predicts needs no search.
-        from tribit.selection.problem import make_problem, warn_if_ran_off  # noqa: PLC0415
-        from tribit.selection.resolve import calibrated, resolve, warm_start  # noqa: PLC0415
+        from tribit.selection.averages import member_specs  # noqa: PLC0415
+        from tribit.selection.last_fit import fit_members  # noqa: PLC0415
+        from tribit.selection.problem import warn_if_ran_off  # noqa: PLC0415
+        from tribit.selection.resolve import calibrated, options_of, resolve  # noqa: PLC0415
         from tribit.selection.trials import default_solver  # noqa: PLC0415
 
         observations = as_observations(X, like_at=self.like_at)
@@ -303,42 +315,36 @@ class BinaryMatrixCompletion(FactorModel):
             )
             spec, search = resolve(self, observations, asked, draws, side)
             solver = default_solver(spec) if asked is None else asked
-            problem = make_problem(
-                observations,
-                spec,
-                dtype=self.dtype,
-                n_jobs=self.n_jobs,
-                generator=draws,
-                side=side,
-            )
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
             interrupted = search is not None and search.interrupted
             most = solver.max_iter if self.max_iter is None else self.max_iter
+            specs = member_specs(spec, search, self.n_fits, observations.shape)
             with progress("fitting", most, self.callback, shown=bool(self.verbose)) as callback:
                 stopping = Stopping(
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
-                start = warm_start(problem, spec, search)
-                result = solver.minimise(
-                    problem.objective, problem.constraints, start, stopping, draws
+                fits = fit_members(
+                    specs, observations, search, asked, stopping, options_of(self), draws
                 )
-            self._set_fitted(problem.factors(result.factors).astype(self.dtype), observations)
+            problem, result = fits.problems[0], fits.results[0]
+            factors = fits.factors(self.dtype)
+            self._set_fitted(factors, observations)
             self.objective_ = problem.objective.in_float64().value(
                 result.factors.astype(self.dtype).astype("float64")
             )
             self.search_, self.calibration_ = search, calibrated(self, search)
+        self._set_members(fits.specs, fits.unknowns(self.dtype))
         self.n_iter_, self.history_ = result.n_iter, result.history
-        self.converged_ = result.converged and not interrupted
+        interrupted |= fits.ended == INTERRUPTED
+        self.converged_ = all(each.converged for each in fits.results) and not interrupted
         self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-        self._set_spec(replace(spec, rho=problem.rho, radius=problem.radius))
-        self.unknowns_: Factors | None = result.factors.astype(self.dtype)
         self.feature_maps_ = feature_maps(spec, observations, encoders)
         if side is not None and not spec.mixed:
             from tribit.folding import with_cold_maps  # noqa: PLC0415
 
             with_cold_maps(self, observations, side, draws)
         self.risk_ = problem.risk
-        warn_if_ran_off(spec, observations, problem.factors(result.factors))
+        warn_if_ran_off(spec, observations, factors)
         self.names_: tuple[str, str, str | None] | None = None
         if result.stop_reason in (DIVERGED, NO_DESCENT, ABOVE_MINIMUM) and not result.converged:
             warnings.warn(
@@ -415,6 +421,12 @@ class BinaryMatrixCompletion(FactorModel):
             self, X, seen, row_features=row_features, column_features=column_features
         )
 
+    def _set_members(self, specs: tuple[ModelSpec, ...], members: tuple[Factors, ...]) -> None:
+        """Keep the unknowns of each fit and their mean, and the models that were fitted."""
+        self._set_spec(specs[0])
+        self.member_specs_, self.members_, self.n_fits_ = specs, members, len(specs)
+        self.unknowns_: Factors | None = Factors.mean_of(members)
+
     def _set_spec(self, spec: ModelSpec) -> None:
         """Keep the model that was fitted, and each value that may have been chosen under its own name."""
         self.spec_ = spec
@@ -447,5 +459,7 @@ def check_options(estimator: Any) -> None:
             check_choice(name, value, known)
     if estimator.n_candidates is not None:
         check_count("n_candidates", estimator.n_candidates)
+    if not is_auto(estimator.n_fits):
+        check_count("n_fits", estimator.n_fits)
     most = 1 if estimator.max_iter is None else estimator.max_iter
     Stopping(most, estimator.tol, estimator.max_time, estimator.callback)

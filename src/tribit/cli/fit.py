@@ -12,7 +12,7 @@ import typer
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
 from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
 from tribit.cli.model_options import FitCommand
-from tribit.cli.values import number_or_word
+from tribit.cli.values import VALUE, number_or_word, whole_or_auto
 from tribit.quoting import quoted
 
 #: Arguments that the command does not pass to the library.
@@ -57,6 +57,12 @@ def fit(
         Any,
         typer.Option(
             parser=number_or_word, metavar="word", help="Calibrate: auto, platt, isotonic or none."
+        ),
+    ] = "auto",
+    n_fits: Annotated[
+        Any,
+        typer.Option(
+            parser=whole_or_auto, metavar=VALUE, help="Fits to average, of different ranks."
         ),
     ] = "auto",
     solver: Annotated[
@@ -131,9 +137,11 @@ def _chosen(model: Any, command: Any) -> dict[str, str]:
     if model.search_.best is None:
         return {"chosen": f"nothing: {ended}"}
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
+    average = model.search_.average
     return {
         **({} if ended == DONE else {"search": ended}),
         "chosen": str(model.search_.best.settings),
+        **({} if average is None else {"average": str(average)}),
         f"held-out {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
         "probabilities": "the link's" if model.calibration_ is None else model.calibration_.name,
     }

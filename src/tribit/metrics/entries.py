@@ -53,6 +53,11 @@ class ByProbability:
         return np.asarray(-np.log(np.maximum(p if y > 0 else 1.0 - p, np.finfo(np.float64).tiny)))
 
 
+def known_probabilities(probabilities: Array) -> ByProbability:
+    """Return the curve of entries whose probabilities are known already, whatever their scores."""
+    return ByProbability(lambda _: probabilities)
+
+
 def losses(curve: Curve, x: Array, labels: Labels) -> Array:
     """Return ``-log P(label)`` of each entry."""
     return np.where(labels > 0, curve.loss(x, 1), curve.loss(x, -1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.isotonic import isotonic_regression
 
 from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import ByProbability, losses
+from tribit.metrics.entries import known_probabilities, log_loss, losses
 from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt
 from tribit.model.links import Link, Logistic
 from tribit.randomness import RandomState, fold_numbers
@@ -161,6 +161,46 @@ CALIBRATORS: dict[str, Callable[..., Calibrator]] = {
 }
 
 
+def cross_fitted(
+    x: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    link: Link | None = None,
+    names: Iterable[str] | None = None,
+    folds: int = 5,
+    random_state: RandomState = None,
+) -> dict[str, Array]:
+    """Return P(like) of each entry by calibrators that were fitted to the other parts, for each kind of calibrator.
+
+    Parameters
+    ----------
+    x, labels, weights, link
+        As in :func:`platt`.
+    names : iterable of str, optional
+        Kinds of calibrators, by their names in ``CALIBRATORS``; all by default.
+    folds : int, default=5
+        Number of parts.
+    random_state : int, Generator, RandomState or None
+        Draws the parts.
+    """
+    scores, likes, w = checked(x, labels, weights)
+    curve = Logistic() if link is None else link
+    signs = np.where(likes, 1, -1)
+    fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
+    kinds = CALIBRATORS if names is None else names
+    found: dict[str, Array] = {name: np.empty(scores.size) for name in kinds}
+    for part in np.unique(fold):
+        test = fold == part
+        train = ~test
+        if not w[train].any():
+            train = np.ones_like(test)  # all the weight is in this part
+        for name, probabilities in found.items():
+            fitted = CALIBRATORS[name](scores[train], signs[train], w[train], link=curve)
+            probabilities[test] = fitted(scores[test])
+    return found
+
+
 def calibration_losses(
     x: ArrayLike,
     labels: ArrayLike,
@@ -174,27 +214,17 @@ def calibration_losses(
 
     Parameters
     ----------
-    x, labels, weights, link
-        As in :func:`platt`.
-    folds : int, default=5
-        Each entry is predicted by a calibrator fitted to the other parts.
-    random_state : int, Generator, RandomState or None
-        Draws the parts.
+    x, labels, weights, link, folds, random_state
+        As in :func:`cross_fitted`: each entry is predicted by a calibrator fitted to the other parts.
     """
+    probabilities = cross_fitted(
+        x, labels, weights, link=link, folds=folds, random_state=random_state
+    )
     scores, likes, w = checked(x, labels, weights)
-    curve = Logistic() if link is None else link
-    signs = np.where(likes, 1, -1)
-    fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
-    lost = {name: np.empty(scores.size) for name in CALIBRATORS}
-    for part in np.unique(fold):
-        test = fold == part
-        train = ~test
-        if not w[train].any():
-            train = np.ones_like(test)  # all the weight is in this part
-        for name, fit in CALIBRATORS.items():
-            fitted = fit(scores[train], signs[train], w[train], link=curve)
-            lost[name][test] = losses(ByProbability(fitted), scores[test], signs[test])
-    return {name: float(np.average(part, weights=w)) for name, part in lost.items()}
+    return {
+        name: log_loss(known_probabilities(p), scores, likes, w)
+        for name, p in probabilities.items()
+    }
 
 
 def check_method(name: Any) -> None:

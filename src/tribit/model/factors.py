@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,32 @@ class Factors:
     def minus(self, other: Factors) -> Factors:
         """Return ``self - other``, part by part."""
         return self.plus(-1.0, other)
+
+    @staticmethod
+    def mean_of(members: Sequence[Factors]) -> Factors:
+        """Return the model whose entries are the means of the members' entries, of as many columns as all of them.
+
+        ``U = [U_1, ..., U_m] / sqrt(m)``, V alike, and the means of the intercepts. The parts of implicit features
+        have such a mean too, as factors are linear in them.
+        """
+        if len(members) == 1:
+            return members[0]
+        scale = 1.0 / np.sqrt(len(members))
+
+        def stacked(name: str) -> Array:
+            columns = np.hstack([getattr(each, name) for each in members])
+            return np.asarray(columns * columns.dtype.type(scale))
+
+        def mean(name: str) -> Any:
+            return np.mean([getattr(each, name) for each in members], axis=0)
+
+        return Factors(
+            stacked("row_factors"),
+            stacked("column_factors"),
+            float(mean("intercept")),
+            mean("row_intercepts"),
+            mean("column_intercepts"),
+        )
 
     def dot(self, other: Factors) -> float:
         """Return the inner product over all parts."""

@@ -38,6 +38,8 @@ AUTO = "auto"
 #: Default bound of a mixture, as a probability: neither the low-rank part of an entry nor an intercept may move the
 #: probability of a like beyond it, from even odds. Three to one is cautious; tune it.
 DEFAULT_BOUND_PROBABILITY = 0.75
+#: Relative difference up to which two weights are the same: far above rounding, far below a step of a search.
+SAME = 1e-6
 #: Marks the fields whose values may be chosen from the data.
 CHOSEN = {"choosable": True}
 
@@ -115,6 +117,14 @@ class ModelSpec:
         """Return the model of an estimator's parameters, with the values that were chosen in the place of "auto"."""
         given = {name: getattr(estimator, name) for name in NAMES}
         return cls(**{**given, **chosen})
+
+    def is_close(self, other: ModelSpec) -> bool:
+        """Return whether two models are the same but for the rounding of their weights; rho is not compared."""
+        return all(
+            _close(getattr(self, each.name), getattr(other, each.name))
+            for each in fields(self)
+            if each.compare
+        )
 
     @property
     def mixed(self) -> bool:
@@ -260,6 +270,13 @@ CHOOSABLE = tuple(each.name for each in fields(ModelSpec) if each.metadata.get("
 def is_auto(value: Any) -> bool:
     """Return whether a parameter is left open."""
     return isinstance(value, str) and value == AUTO
+
+
+def _close(value: Any, other: Any) -> bool:
+    """Return whether two values of a field are equal, numbers and triples of them up to rounding."""
+    if isinstance(value, tuple | float) and isinstance(other, tuple | float):
+        return bool(np.allclose(value, other, rtol=SAME, atol=0.0))
+    return bool(value == other)
 
 
 def _optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:

@@ -45,7 +45,7 @@ class Mixtures(Steps):
                     "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
                 ]
             share = float(np.clip(self._imputed_share(best), *IMPUTED))
-            gammas = mixture(share, seen.density, seen.n_likes / seen.n_observed)
+            gammas = mixture(share, self._density, seen.n_likes / seen.n_observed)
         else:
             gammas, share = self.base.gammas, None
         settings = replace(
@@ -64,9 +64,15 @@ class Mixtures(Steps):
         if share is None or best is None or found.score > best.score * (1.0 + NEAR):
             return []
         for factor in (2.0, 0.5):
-            other = mixture(min(factor * share, 1.0), seen.density, seen.n_likes / seen.n_observed)
+            other = mixture(min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed)
             self.trials.score(replace(found.settings, gammas=other))
         return []
+
+    @property
+    def _density(self) -> float:
+        """Density of all observed entries, for which settings are meant; a fold has a share of them."""
+        first = self.trials.folds[0]
+        return first.train.density / first.share
 
     def _first_ridges(self, settings: ModelSpec, density: float) -> ModelSpec:
         """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
@@ -131,7 +137,7 @@ class Mixtures(Steps):
 
     def _imputed_share(self, best: Candidate | None) -> float:
         """Return what the rule says of the best model so far, from its probabilities of held-out entries."""
-        if best is None or best not in self.trials.held_out:
+        if best is None or best not in self.trials.scores:
             return 0.0
-        x, labels, weights = self.trials.held_out[best]
-        return imputed_share(self.base.link.probability(x), labels, weights)
+        probabilities = self.base.link.probability(self.trials.scores[best])
+        return imputed_share(probabilities, self.trials.labels, self.trials.weights)

@@ -45,6 +45,43 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Average:
+    """The mean of several fits, in the place of the best of them.
+
+    Attributes
+    ----------
+    members : tuple of Candidate
+        The fits, the chosen one first.
+    score : float
+        The measure of their mean over all held-out entries, calibrated as a whole.
+    best_score : float
+        That of the chosen one alone.
+    """
+
+    members: tuple[Candidate, ...]
+    score: float
+    best_score: float
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Number of columns of each member."""
+        return tuple(each.settings.rank for each in self.members)
+
+    @property
+    def cost(self) -> float:
+        """Seconds of the members' fits in the search, as a multiple of those of the chosen one."""
+        first = self.members[0].seconds
+        return sum(each.seconds for each in self.members) / first if first else float("nan")
+
+    def __str__(self) -> str:
+        ranks = [str(rank) for rank in self.ranks]
+        return (
+            f"the mean of {len(ranks)} fits, of {', '.join(ranks[:-1])} and {ranks[-1]} columns: {self.score:.4f} in "
+            f"the place of {self.best_score:.4f}, for {self.cost:.1f} times the work of one fit"
+        )
+
+
+@dataclass(frozen=True)
 class Search:
     """Every candidate that was tried, in order, and the one that was chosen.
 
@@ -54,7 +91,8 @@ class Search:
         In the order in which they were tried.
     best : Candidate or None
         The one that was chosen: of the candidates with the smallest score in each family the simplest that no richer
-        one clearly beats; None where there was too little data to hold any out.
+        one clearly beats; None where there was too little data to hold any out. With implicit features a wider one
+        that is not clearly worse comes before the smallest score.
     scoring, target : str
         The measure, and the entries it is for.
     n_held_out, n_folds : int
@@ -78,8 +116,12 @@ class Search:
     density: float
     #: Factors of the last fit of each family on the first fold, for warm starts.
     ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
-    #: ``x``, labels and weights of the held-out entries under the best candidate.
+    #: ``x``, labels and weights of the held-out entries, under the best candidate or the average.
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
+    #: The mean of several fits, where one is used.
+    average: Average | None = None
+    #: Whether scores are those of calibrated probabilities.
+    calibrated: bool = False
 
     @property
     def interrupted(self) -> bool:
@@ -92,12 +134,18 @@ class Search:
         return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
 
     def families(self) -> dict[str, Candidate]:
-        """Return the best candidate of each family of models, in the order in which they were first tried."""
+        """Return the best candidate of each family of models, in the order in which they were first tried.
+
+        Of the family of the one that was chosen it is that one, which may have more columns than that with the smallest
+        score.
+        """
         found: dict[str, Candidate] = {}
         for candidate in self.candidates:
             family = candidate.settings.family
             if family not in found or candidate.score < found[family].score:
                 found[family] = candidate
+        if self.best is not None:
+            found[self.best.settings.family] = self.best
         return found
 
     def table(self) -> list[dict[str, Any]]:
@@ -124,10 +172,12 @@ class Search:
             f"{name} {candidate.score:.4f}" for name, candidate in self.families().items()
         )
         ended = f"; {self.stop_reason}" if self.interrupted else ""
+        calibrated = ", calibrated" if self.calibrated else ""
+        average = "" if self.average is None else f"\nUses {self.average}."
         return (
             f"Chose {self.best.settings}.\n"
-            f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model: {measured} "
-            f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended})."
+            f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model{calibrated}: {measured} "
+            f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended}).{average}"
         )
 
 

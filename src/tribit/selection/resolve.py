@@ -14,18 +14,19 @@ from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
 from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
-from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
+from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.calibrators import Calibrator, Identity
 from tribit.model.factors import Factors
 from tribit.model.links import as_link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
+from tribit.selection.judgement import one_sided, preferred_calibrator
 from tribit.selection.problem import Problem
 from tribit.selection.record import Search
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
-from tribit.selection.trials import ENOUGH_RARE, Options, default_solver
+from tribit.selection.trials import Options, default_solver
 from tribit.solvers.refusals import check_kept, refusal_of
 
 #: Values of the parameters that are not chosen from the data.
@@ -114,10 +115,12 @@ def resolve(
             options,
             target=estimator.target,
             scoring=estimator.scoring,
+            calibration=estimator.calibration,
             weights=weights,
             n_candidates=estimator.n_candidates,
             max_time=_left(estimator.max_time, began),
             draws=draws,
+            n_fits=estimator.n_fits,
             callback=callback,
         )
     return (base if search.best is None else search.best.settings), search
@@ -222,7 +225,7 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
     if estimator.calibration is None or search is None:
         return None
-    if search.held_out is None or _one_sided(search.held_out[1]):
+    if search.held_out is None or one_sided(search.held_out[1]):
         if calibrates(estimator):
             warnings.warn(
                 TribitWarning(
@@ -234,17 +237,8 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
         return None
     x, labels, weights = search.held_out
     link = as_link(estimator.link)
-    name = estimator.calibration
-    if name == AUTO:
-        losses = calibration_losses(x, labels, weights, link=link, random_state=0)
-        name = min(losses, key=losses.__getitem__)
+    name, _ = preferred_calibrator(estimator.calibration, link, x, labels, weights)
     return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
-
-
-def _one_sided(labels: NDArray[np.int8]) -> bool:
-    """Return whether one label is so rare among these entries that they tell next to nothing of it."""
-    likes = int(np.count_nonzero(labels > 0))
-    return min(likes, labels.size - likes) < ENOUGH_RARE
 
 
 def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:

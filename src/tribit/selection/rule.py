@@ -46,3 +46,20 @@ def mixture(share: float, density: float, likes: float) -> tuple[float, float, f
     """
     h = share * density / (share * density + 1.0 - share) if share < 1.0 else 1.0
     return 1.0 - h, h * (1.0 - likes), h * likes
+
+
+def thinned_mixture(gammas: tuple[float, float, float], share: float) -> tuple[float, float, float]:
+    """Return the mixture that imputes as much where a ``share`` of the observed entries is left as ``gammas`` does.
+
+    With ``h = g_PU + g_NU`` the odds of imputation are ``t / (1 - t) = h / (1 - h) / density``, so that the odds of h
+    must shrink as the density does.
+
+    Examples
+    --------
+    >>> whole, part = mixture(0.3, 0.05, 0.6), mixture(0.3, 0.04, 0.6)
+    >>> max(abs(a - b) for a, b in zip(thinned_mixture(whole, 0.8), part)) < 1e-12
+    True
+    """
+    g_pn, g_pu, g_nu = gammas
+    whole = g_pn + share * (g_pu + g_nu)
+    return g_pn / whole, share * g_pu / whole, share * g_nu / whole

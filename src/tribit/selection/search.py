@@ -13,6 +13,7 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
+from tribit.selection.averages import averaged, mean_scores
 from tribit.selection.record import DONE, Candidate, Search
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
@@ -43,10 +44,12 @@ def choose(
     *,
     target: str,
     scoring: str,
+    calibration: str | None = None,
     weights: Any,
     n_candidates: int | None,
     max_time: float | None,
     draws: np.random.Generator,
+    n_fits: Any = 1,
     callback: Callable[[Candidate], Any] | None = None,
 ) -> Search:
     """Choose the free settings; those of ``base`` are kept otherwise."""
@@ -60,6 +63,7 @@ def choose(
         folds,
         options,
         scoring=scoring,
+        calibration=calibration,
         most=n_candidates,
         deadline=deadline,
         callback=callback,
@@ -82,6 +86,13 @@ def choose(
             stacklevel=2,
         )
     best = trials.chosen
+    average = None
+    if best is not None and reason != INTERRUPTED:
+        average = averaged(trials, best, n_fits, rank_is_free="rank" in freedom.names)
+    held_out = None
+    if best is not None:
+        members = (best,) if average is None else average.members
+        held_out = (mean_scores(trials, members), trials.labels, trials.weights)
     return Search(
         tuple(trials.candidates),
         best,
@@ -93,7 +104,9 @@ def choose(
         reason,
         observations.density,
         folds[0].ends,
-        None if best is None else trials.held_out[best],
+        held_out,
+        average,
+        trials.calibrates,
     )
 
 

@@ -27,11 +27,12 @@ from tribit.selection.trials import Trials
 INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 #: Ridge weights of factors, as shares of the weight at which they vanish.
 SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
-#: Largest rank that is tried.
-MOST_COLUMNS = 80
+#: Factor between the numbers of columns that are tried, and the largest number. With implicit features 4 times the
+#: columns lowered the log-loss of MovieLens-100k on each of the splits 10 to 14, by .0002 to .0027.
+WIDER, MOST_COLUMNS = 4, 80
 #: A column is in use when its singular value is above this share of the largest.
 IN_USE = 0.02
-COLUMNS_MARGIN = 3e-3  #: share of the score that another rank must gain
+HELPS = 3e-3  #: share of the score that factors must gain for other numbers of columns to be tried
 #: Ridge weights that are tried with a lower rank, as shares of the best at the higher one.
 SHRUNK_LESS = (0.6, 0.4, 0.27, 0.18, 0.12)
 FEWER = (5, 2, 1)  #: the lower ranks
@@ -49,8 +50,8 @@ class Stages(Steps):
     def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
         super().__init__(trials, base, free)
         self.notes: list[str] = []
-        #: The best factors with no fewer columns than the first had.
-        self.wide: Candidate | None = None
+        #: The best factors with the first number of columns, beside which implicit features are tried.
+        self.first: Candidate | None = None
 
     def run(self) -> None:
         """Go through the stages."""
@@ -59,7 +60,7 @@ class Stages(Steps):
             best = self._intercepts()
             best = self._factors(best)
             # Implicit features can use more columns than the labels alone.
-            featured = self._implicit_features(self.wide or best)
+            featured = self._implicit_features(self.first or best)
             if featured.score < best.score:
                 best = featured
             best = self._side_features(best)
@@ -83,7 +84,11 @@ class Stages(Steps):
         if "l2_intercept" not in self.free:
             return self.trials.score(plain)
         weights = (self.unit * weight for weight in INTERCEPT_WEIGHTS)
-        return self._path(weights, lambda weight: replace(plain, l2_intercept=weight))
+        # The factors beside them keep this ridge. A calibrator of intercepts alone would stretch over-shrunk ones, or
+        # shrink those that are too free, which factors with a scale of their own do not allow.
+        return self._path(
+            weights, lambda weight: replace(plain, l2_intercept=weight), self.trials.uncalibrated
+        )
 
     def _factors(self, start: Candidate) -> Candidate:
         """Choose the ridge and the number of columns of the factors."""
@@ -102,11 +107,15 @@ class Stages(Steps):
         else:
             best = self.trials.score(settings)
         # Where factors bring next to nothing, more of them bring no more.
-        helps = best.score < start.score * (1.0 - COLUMNS_MARGIN)
+        helps = best.score < start.score * (1.0 - HELPS)
         if "rank" not in self.free or not helps:
             return best
-        self.wide = self._more_columns(best)
-        return self._fewer_columns(self.wide)
+        self.first = best
+        best = self._more_columns(best)
+        if best is not self.first:
+            # The ridge was found with too few columns.
+            best = self._refined(best, "l2", FACTOR_STEP)
+        return self._fewer_columns(best)
 
     def _fewer_columns(self, best: Candidate) -> Candidate:
         """Try far fewer columns, shrunk less: the ridge that keeps many quiet shrinks the few that count as well."""
@@ -125,22 +134,28 @@ class Stages(Steps):
         found = self._path(
             [share * l2 for share in shares], lambda l2: replace(narrow.settings, l2=l2)
         )
-        return found if found.score < best.score * (1.0 - COLUMNS_MARGIN) else best
+        return found if self.trials.ahead(found, best) else best
 
     def _more_columns(self, best: Candidate) -> Candidate:
-        """Double the number of columns while all of them are in use and more of them help."""
-        while True:
-            rank = min(2 * best.settings.rank, MOST_COLUMNS, *self.trials.folds[0].train.shape)
-            if rank <= best.settings.rank or not self._all_in_use():
-                return best
-            wider = self.trials.score(replace(best.settings, rank=rank))
-            if wider.score >= best.score * (1.0 - COLUMNS_MARGIN):
-                return best
+        """Take four times the columns while all of them are in use and more of them help."""
+        while (wider := self._wider(best)) is not None and self.trials.ahead(wider, best):
             best = wider
+        return best
 
-    def _all_in_use(self) -> bool:
-        """Return whether every column of the last factors has a singular value of some size."""
-        end = self.trials.folds[0].ends["factors"]
+    def _wider(self, best: Candidate) -> Candidate | None:
+        """Try the same with more columns; None where there are no more, or where some are not in use already."""
+        most = min(MOST_COLUMNS, *self.trials.folds[0].train.shape)
+        rank = min(WIDER * best.settings.rank, most)
+        if rank <= best.settings.rank or not self._all_in_use(best.settings.family):
+            return None
+        return self.trials.score(replace(best.settings, rank=rank))
+
+    def _all_in_use(self, family: str = "factors") -> bool:
+        """Return whether every column of the last factors of a family has a singular value of some size.
+
+        With implicit features these are the parts: they combine to a column of 0 where their column is 0.
+        """
+        end = self.trials.folds[0].ends[family]
         triangles = (np.linalg.qr(F)[1] for F in (end.row_factors, end.column_factors))
         left, right = triangles
         values = np.linalg.svd(left @ right.T, compute_uv=False)
@@ -170,7 +185,20 @@ class Stages(Steps):
         if best is not first:
             best = self._refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
             best = self._refined(best, "l2", FACTOR_STEP**0.5)
-        return self._activity(best)
+        best = self._activity(best)
+        return self._widened(best) if "rank" in self.free else best
+
+    def _widened(self, best: Candidate) -> Candidate:
+        """Take four times the columns unless they are clearly worse, last and once.
+
+        A ridge on both factors is a trace norm, under which too many columns do no harm but cost. The ridges were
+        chosen with few columns on the same held-out entries, which favours few.
+        """
+        wider = self._wider(best)
+        if wider is None or self.trials.behind(wider, best):
+            return best
+        self.trials.preferred[wider.settings.family] = wider
+        return wider
 
     def _activity(self, best: Candidate) -> Candidate:
         """Let short columns, then short rows, count as inactive, where that is clearly better for held-out entries."""
@@ -182,6 +210,8 @@ class Stages(Steps):
             tried = self.trials.score(replace(best.settings, activity_floor=floor))
             if self.trials.ahead(tried, best):
                 best = tried
+        # Held-out entries are those of rows as long as they are now: what shorter ones need is kept unless they object.
+        self.trials.preferred[best.settings.family] = best
         return best
 
     def _side_features(self, plain: Candidate) -> Candidate:

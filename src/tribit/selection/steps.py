@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -30,17 +31,23 @@ class Steps:
         #: The unit of ridge weights: in it they mean the same whatever the scale of X.
         self.unit = 4.0 * float(base.link.second(zero, 1)[0])
 
-    def _path(self, values: Iterable[float], settings: Callable[[float], ModelSpec]) -> Candidate:
+    def _path(
+        self,
+        values: Iterable[float],
+        settings: Callable[[float], ModelSpec],
+        score: Callable[[Candidate], float] = attrgetter("score"),
+    ) -> Candidate:
         """Try values one after the other until the score has turned; return the best."""
         best: Candidate | None = None
-        worse = 0
+        least, worse = np.inf, 0
         for value in values:
             tried = self.trials.score(settings(value))
-            if best is None or tried.score < best.score:
-                best, worse = tried, 0
+            found = score(tried)
+            if best is None or found < least:
+                best, least, worse = tried, found, 0
                 continue
             worse += 1
-            if worse > 1 or tried.score > best.score * (1.0 + FAR):
+            if worse > 1 or found > least * (1.0 + FAR):
                 break
         assert best is not None
         return best

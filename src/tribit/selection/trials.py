@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,23 @@ import numpy as np
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
-from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, Labels
+from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
+from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors
-from tribit.model.risks import Missingness
+from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
 from tribit.randomness import balanced_fold_numbers
+from tribit.selection.judgement import (
+    ENOUGH_RARE,
+    clearly_less,
+    judging_curve,
+    mean_difference,
+    one_sided,
+)
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
 from tribit.selection.starts import start_of
+from tribit.selection.thinning import thinned
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -38,16 +47,6 @@ from tribit.solvers.refusals import refusal_of
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
-#: Least number of held-out entries of the rarer label, where the data has as many: the score says little of a label
-#: with fewer.
-ENOUGH_RARE = 20
-#: Standard errors of the difference by which a richer family must win: CLEARLY on many held-out entries, up to CAUTION
-#: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the
-#: smallest of many scores is often luck: with CLEARLY alone 4 of 20 tables of noise, 30 x 20, were given more than
-#: intercepts.
-CLEARLY, CAUTION, FEW = 0.5, 1.5, 1000
-#: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
-LEAST_GAIN = 5e-4
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
@@ -118,15 +117,22 @@ class Trials:
         scoring: str,
         most: int | None,
         deadline: float | None,
+        calibration: str | None = None,
         eligible: Callable[[ModelSpec], bool] = lambda _: True,
         callback: Callable[[Candidate], Any] | None = None,
     ) -> None:
         self.folds, self.options, self.callback = folds, options, callback
         self.eligible = eligible
         self.scoring, self.most, self.deadline = scoring, most, deadline
+        self.calibration = calibration
         self.candidates: list[Candidate] = []
-        #: ``x``, labels and weights of the held-out entries, for each candidate.
-        self.held_out: dict[Candidate, tuple[Array, Labels, Array]] = {}
+        self.labels = np.concatenate([fold.held_out.labels for fold in folds])
+        self.weights = np.concatenate([fold.weights for fold in folds])
+        #: What a stage prefers in its family to the smallest score.
+        self.preferred: dict[str, Candidate] = {}
+        #: ``x`` of the held-out entries for each candidate, and their losses where the measure is a mean of losses.
+        self.scores: dict[Candidate, Array] = {}
+        self.losses: dict[Candidate, Array | None] = {}
 
     @property
     def best(self) -> Candidate | None:
@@ -152,28 +158,30 @@ class Trials:
             ):
                 families[family] = candidate
         chosen: Candidate | None = None
-        for candidate in families.values():
+        for family, smallest in families.items():
+            candidate = self.preferred.get(family, smallest)
             if chosen is None or self.ahead(candidate, chosen):
                 chosen = candidate
         return chosen
 
     def ahead(self, rich: Candidate, simple: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer the first to the second."""
-        measure = ENTRY_LOSSES.get(self.scoring)
-        if measure is None:  # no loss of single entries
+        losses, others = self.losses[rich], self.losses[simple]
+        if losses is None or others is None:  # no loss of single entries
             return rich.score < simple.score
-        link = rich.settings.link
-        (x, labels, weights), (other, _, _) = self.held_out[rich], self.held_out[simple]
-        gains = measure(link, other, labels) - measure(link, x, labels)
-        share = weights / np.sum(weights)
-        mean = float(share @ gains)
-        error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
-        clearly = CLEARLY + CAUTION / (1.0 + gains.size / FEW)
-        return mean > max(clearly * error, LEAST_GAIN * abs(simple.score))
+        return clearly_less(losses, others, self.weights)
+
+    def behind(self, rich: Candidate, simple: Candidate) -> bool:
+        """Return whether the first is worse than the second by more than a standard error of the difference."""
+        losses, others = self.losses[rich], self.losses[simple]
+        if losses is None or others is None:
+            return rich.score > simple.score
+        loss, error = mean_difference(losses, others, self.weights)
+        return loss > error
 
     def known(self, settings: ModelSpec) -> Candidate | None:
-        """Return the candidate with these settings, if it was tried."""
-        return next((c for c in self.candidates if c.settings == settings), None)
+        """Return the candidate with these settings, if it was tried; numbers that differ by rounding are the same."""
+        return next((c for c in self.candidates if c.settings.is_close(settings)), None)
 
     def score(self, settings: ModelSpec) -> Candidate:
         """Fit the settings on every fold and score them on its held-out entries, unless they were scored before."""
@@ -182,11 +190,11 @@ class Trials:
         if self.most is not None and len(self.candidates) >= self.most:
             raise SearchEndedError(f"{self.most} candidates were tried, the most asked for")
         began = time.perf_counter()
-        scores, iterations, weights, entries, interrupted = [], 0, [], [], False
+        entries, iterations, interrupted = [], 0, False
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
-                replace(settings, rho=_thinned(settings.rho, fold.share)),
+                thinned(settings, fold.share),
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
@@ -198,26 +206,51 @@ class Trials:
             # The first candidate is scored even if cut short: there is nothing else to choose.
             if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
                 raise SearchEndedError(result.stop_reason)
-            x = factors.at(fold.held_out.rows, fold.held_out.columns)
-            measure = SCORINGS[self.scoring]
-            scores.append(measure(settings.link, x, fold.held_out.labels, fold.weights))
-            weights.append(float(np.sum(fold.weights)))
-            entries.append(x)
+            entries.append(factors.at(fold.held_out.rows, fold.held_out.columns))
             iterations += result.n_iter
-        total = float(np.average(scores, weights=weights))
+        x = np.concatenate(entries)
+        total, scores, losses = self.judge(x, settings.link)
         seconds = time.perf_counter() - began
-        candidate = Candidate(settings, total, tuple(scores), seconds, iterations)
+        candidate = Candidate(settings, total, scores, seconds, iterations)
         self.candidates.append(candidate)
-        self.held_out[candidate] = (
-            np.concatenate(entries),
-            np.concatenate([fold.held_out.labels for fold in self.folds]),
-            np.concatenate([fold.weights for fold in self.folds]),
-        )
+        self.scores[candidate], self.losses[candidate] = x, losses
         if self.callback is not None:
             self.callback(candidate)
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether scores are those of calibrated probabilities; an order alone has none."""
+        plain = self.calibration in (None, Identity.name) or one_sided(self.labels)
+        return self.scoring in ENTRY_LOSSES and not plain
+
+    def uncalibrated(self, candidate: Candidate) -> float:
+        """Return the measure of a candidate by the link alone."""
+        measure, x = SCORINGS[self.scoring], self.scores[candidate]
+        return measure(candidate.settings.link, x, self.labels, self.weights)
+
+    def judge(self, x: Array, link: Link) -> tuple[float, tuple[float, ...], Array | None]:
+        """Return the measure of held-out scores, in all and in each fold, and the losses of single entries.
+
+        They are calibrated as the model will be, by calibrators that have not seen the entry.
+        """
+        curve = judging_curve(self.calibration, link, x, self.labels, self.weights)
+        losses, measure = ENTRY_LOSSES.get(self.scoring), SCORINGS[self.scoring]
+        ends = np.cumsum([fold.held_out.n_observed for fold in self.folds])[:-1]
+        parts = [np.split(each, ends) for each in (x, self.labels, self.weights)]
+        if losses is None:
+            found = None
+            scores = [measure(curve, *part) for part in zip(*parts, strict=True)]
+        else:
+            found = losses(curve, x, self.labels)
+            scores = [
+                float(np.average(part, weights=weights))
+                for part, weights in zip(np.split(found, ends), parts[2], strict=True)
+            ]
+        weights = [float(np.sum(part)) for part in parts[2]]
+        return float(np.average(scores, weights=weights)), tuple(scores), found
 
     def _time_left(self) -> float | None:
         """Return how long a fit may take: as long as it likes where nothing is known yet."""
@@ -227,25 +260,6 @@ class Trials:
         if left <= 0.0:
             raise SearchEndedError(OUT_OF_TIME)
         return left
-
-
-@dataclass(frozen=True)
-class _Thinned:
-    """A model of the mask when only a share of what was observed is still seen."""
-
-    whole: Missingness
-    share: float
-
-    def rho_at(self, rows: Any, columns: Any) -> Array:
-        """Return ``1 - share (1 - rho)``."""
-        return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
-
-
-def _thinned(rho: Any, share: float) -> Any:
-    """Return ``rho`` for a fold, in which fewer entries are observed than in the whole."""
-    if isinstance(rho, Missingness):
-        return _Thinned(rho, share)
-    return None if rho is None else 1.0 - share * (1.0 - rho)
 
 
 def fit_from(

@@ -31,6 +31,7 @@ from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.quoting import quoted
 from tribit.solvers import SOLVERS, Iteration, as_solver
 from tribit.storage.ids import packed_ids, unpacked_ids
+from tribit.storage.members import described_members, named_arrays, read_members
 from tribit.storage.schema import (
     CALIBRATOR,
     CHOSEN,
@@ -43,6 +44,7 @@ from tribit.storage.schema import (
     WITH_SPEC,
     check_header,
     check_tensors,
+    member_tensors,
     tensor_bytes,
 )
 from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensor
@@ -52,7 +54,7 @@ FORMAT = max(HISTORY_COLUMNS)
 NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
 KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
 #: Parameters that are whole numbers; all other numbers are floats.
-COUNTS = ("rank", "max_iter", "n_candidates")
+COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 #: Errors of a damaged file, each of which becomes one sentence.
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
@@ -64,9 +66,9 @@ Tensors = dict[str, NDArray[Any]]
 def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, all of it or nothing; equal fits give equal bytes.
 
-    Kept: the factors, intercepts and ids, what the fit reported but for its times, its model (``spec_``) without
-    ``imputed`` and a ``rho`` by entry, and every parameter but ``callback``, ``imputed``, ``random_state``, ``verbose``
-    and ``n_jobs``.
+    Kept: the factors, intercepts and ids, the unknowns of each fit of an average, what the fit reported but for its
+    times, its model (``spec_``) without ``imputed`` and a ``rho`` by entry, and every parameter but ``callback``,
+    ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
     """
     check_is_fitted(model)
     header = {
@@ -78,12 +80,16 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     }
     tensors = _tensors(model)
     rho = model.rho_ if isinstance(model.rho_, float) else None
-    spec = replace(model.spec_, rho=rho, imputed=None)
+    specs = [
+        replace(spec, rho=rho, imputed=None) for spec in (model.spec_, *model.member_specs_[1:])
+    ]
     try:
-        header["spec"] = json.loads(spec.to_json())
+        written = [json.loads(spec.to_json()) for spec in specs]
+        header["spec"] = written[0]
+        header["members"] = described_members(written, model.members_)
         check_header(header)
         described = {name: (_name(t.dtype), t.shape) for name, t in tensors.items()}
-        check_tensors(header, spec, described)
+        check_tensors(header, specs, described)
         _check_parameters(model)
         _check_numbers(model, tensors["history"])
     except DAMAGE as error:
@@ -127,7 +133,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
             try:
                 check_header(header)
                 model = _unfitted(header)
-                return _fitted(model, header, _read(file, header, model.spec_, places))
+                return _fitted(model, header, _read(file, header, model.member_specs_, places))
             except DAMAGE as error:
                 raise InvalidInputError(
                     f"{name} is a damaged tribit model ({_reason(error)}); fit it again."
@@ -159,10 +165,12 @@ def _check_format(header: Any, name: str) -> None:
         )
 
 
-def _read(file: Any, header: dict[str, Any], spec: ModelSpec, places: dict[str, Place]) -> Tensors:
+def _read(
+    file: Any, header: dict[str, Any], specs: tuple[ModelSpec, ...], places: dict[str, Place]
+) -> Tensors:
     """Return the tensors, after all of them were found to be what the header says."""
     described = {name: (place.dtype, place.shape) for name, place in places.items()}
-    check_tensors(header, spec, described)
+    check_tensors(header, specs, described)
     for name, place in places.items():
         if tensor_bytes(place.dtype, place.shape) != place.size:
             raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
@@ -180,16 +188,30 @@ def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
     model = BinaryMatrixCompletion(
         **{names[name]: _decoded(name, value) for name, value in header["parameters"].items()}
     )
+    specs: tuple[ModelSpec, ...] = ()
     if with_spec:
-        spec = ModelSpec.from_json(json.dumps(header["spec"]))
-        if spec.rho is not None:
-            check_rho(spec.rho)
+        spec = _spec(header["spec"])
+        specs = tuple(_spec(member["spec"]) for member in header.get("members") or ())
+        if specs and specs[0] != spec:
+            raise ValueError("the first member must have the spec of the model")
+        if len({each.implicit_features for each in specs}) > 1:
+            raise ValueError("either all members have implicit features or none")
     else:
         chosen = {name.removesuffix("_"): header["fitted"][name] for name in CHOSEN}
         chosen = {RENAMED.get(name, name): value for name, value in chosen.items()}
         spec = ModelSpec.of(model, **chosen, rho=header["rho"])
     model._set_spec(spec)
+    model.member_specs_ = specs or (spec,)
+    model.n_fits_ = len(model.member_specs_)
     return model
+
+
+def _spec(values: dict[str, Any]) -> ModelSpec:
+    """Return a model that was written; its rho is a number or None."""
+    spec = ModelSpec.from_json(json.dumps(values))
+    if spec.rho is not None:
+        check_rho(spec.rho)
+    return spec
 
 
 def _fitted(
@@ -218,6 +240,10 @@ def _fitted(
             p, q, of_rows, of_columns = (tensors[name] for name in PARTS)
             # The one intercept is that of the matrix: features add to rows and columns alone.
             model.unknowns_ = Factors(p, q, model.intercept_, of_rows, of_columns)
+    model.members_ = () if model.unknowns_ is None else (model.unknowns_,)
+    if header.get("members"):
+        members = read_members(header["members"], tensors, parts=model.implicit_features_)
+        model._set_members(model.member_specs_, members)
     if header["calibrator"] is not None:
         arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
         model.calibration_ = calibrator_from(header["calibrator"], arrays, as_link(model.link))
@@ -231,17 +257,12 @@ def _fitted(
 def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     """Return every array of a model as the file holds it."""
     tensors: Tensors = {name: np.ascontiguousarray(getattr(model, name)) for name in FACTORS}
-    if model.implicit_features_ and model.unknowns_ is not None:
-        parts = model.unknowns_
-        arrays = (
-            parts.row_factors,
-            parts.column_factors,
-            parts.row_intercepts,
-            parts.column_intercepts,
-        )
-        tensors |= {
-            name: np.ascontiguousarray(part) for name, part in zip(PARTS, arrays, strict=True)
-        }
+    if model.n_fits_ > 1:
+        for number, member in enumerate(model.members_):
+            names = member_tensors(number, parts=model.implicit_features_)
+            tensors |= named_arrays(member, names)
+    elif model.implicit_features_ and model.unknowns_ is not None:
+        tensors |= named_arrays(model.unknowns_, PARTS)
     # Without the seconds, which would make equal fits different files.
     rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
     tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import reprlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,11 @@ from tribit.model.spec import ModelSpec
 from tribit.storage.tensor_file import DTYPES
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
-HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3}
+HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3}
 #: From this format on a file keeps the spec; before, the values of it that a fit had chosen.
 WITH_SPEC = 5
+#: From this format on a file says which fits a model is the mean of.
+WITH_MEMBERS = 6
 #: Before the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
 
@@ -84,6 +86,12 @@ NOT_NEGATIVE = Field(
 )
 GAMMAS = Field("three numbers at least 0 that sum to 1", _passes(check_gammas))
 RHO = Field("a number in [0, 1)", _passes(check_rho))
+MEMBERS = Field(
+    "a list of two objects or more",
+    lambda value: (
+        type(value) is list and len(value) > 1 and all(type(each) is dict for each in value)
+    ),
+)
 NAMES = Field("two names and a third or null", _are_names)
 
 #: Results of a fit, and the values that it used.
@@ -122,6 +130,9 @@ PARTS = {
     "row_intercept_parts_": Tensor(FLOATS, ("parts",)),
     "column_intercept_parts_": Tensor(FLOATS, ("parts",)),
 }
+#: Arrays of each fit of an average: its unknowns, which are the factors or the parts that they are made of.
+MEMBER = ("row_factors", "column_factors", "row_intercepts", "column_intercepts")
+MEMBER_FIELDS = {"spec": OBJECT, "intercept": NUMBER}
 IDS = {
     "row_ids_": Tensor(("U8",), ("bytes of row ids",)),
     "column_ids_": Tensor(("U8",), ("bytes of column ids",)),
@@ -151,7 +162,12 @@ HEADER = {
 
 def check_header(header: Mapping[str, Any]) -> None:
     """Refuse a header with a field that is wrong, missing or unknown."""
-    if header["format"] < WITH_SPEC:
+    if header["format"] >= WITH_MEMBERS:
+        _check_fields(header, {**HEADER, "spec": OBJECT, "members": MEMBERS.or_none()})
+        _check_fields(header["fitted"], FITTED)
+        for member in header["members"] or ():
+            _check_fields(member, MEMBER_FIELDS)
+    elif header["format"] < WITH_SPEC:
         _check_fields(header, {**HEADER, "rho": RHO.or_none()})
         _check_fields(header["fitted"], {**FITTED, **CHOSEN})
     else:
@@ -159,14 +175,36 @@ def check_header(header: Mapping[str, Any]) -> None:
         _check_fields(header["fitted"], FITTED)
 
 
+def member_tensors(number: int, *, parts: bool) -> dict[str, Tensor]:
+    """Return the arrays of one fit of an average, in the order of ``MEMBER``; ``parts`` with implicit features."""
+    rows, columns = ("parts", "parts") if parts else ("rows", "n_features_in_")
+    rank = f"columns of member {number}"
+    shapes: tuple[tuple[str, ...], ...] = ((rows, rank), (columns, rank), (rows,), (columns,))
+    return {
+        f"member {number}:{name}": Tensor(FLOATS, shape)
+        for name, shape in zip(MEMBER, shapes, strict=True)
+    }
+
+
 def check_tensors(
-    header: Mapping[str, Any], spec: ModelSpec, described: Mapping[str, tuple[str, tuple[int, ...]]]
+    header: Mapping[str, Any],
+    specs: Sequence[ModelSpec],
+    described: Mapping[str, tuple[str, tuple[int, ...]]],
 ) -> None:
-    """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree."""
+    """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree.
+
+    ``specs`` are the models of all fits, most often of one.
+    """
+    spec = specs[0]
     history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
     needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
-    if spec.implicit_features and PARTS.keys() & described.keys():
+    members: dict[str, Tensor] = {}
+    if len(specs) > 1:
+        for number in range(len(specs)):
+            members |= member_tensors(number, parts=spec.implicit_features)
+    elif spec.implicit_features and PARTS.keys() & described.keys():
         needed |= PARTS
+    needed |= members
     _check_names(described, needed, {**needed, **IDS})
     sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}
     for name, rule in {**needed, **IDS}.items():
@@ -180,10 +218,18 @@ def check_tensors(
     ):
         raise ValueError("row_parts_ must have a row for each row and each column of the matrix")
     # A solver that lets the rank grow may have found fewer columns to be enough.
-    if sizes["rank"] > spec.rank:
+    if len(specs) == 1 and sizes["rank"] > spec.rank:
         raise ValueError(f"rank must be at least {sizes['rank']}, the columns of the factors")
-    spec.check_shape((sizes["rows"], sizes["n_features_in_"]))
-    if len({described[name][0] for name in {**FACTORS, **PARTS} if name in described}) > 1:
+    columns = [sizes[f"columns of member {number}"] for number in range(len(specs)) if members]
+    if members and sum(columns) != sizes["rank"]:
+        raise ValueError(f"rank must be {sum(columns)}, the columns of all members")
+    for number, (each, size) in enumerate(zip(specs, columns, strict=bool(members))):
+        if size > each.rank:
+            raise ValueError(f"rank of member {number} must be at least {size}, its columns")
+    for each in specs:
+        each.check_shape((sizes["rows"], sizes["n_features_in_"]))
+    named = {**FACTORS, **PARTS, **members}
+    if len({described[name][0] for name in named if name in described}) > 1:
         raise ValueError("the dtypes of the factors do not agree")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.model.features import ImplicitFeatures
 from tribit.model.risks import Risk
 from tribit.model.spec import CHOOSABLE, ModelSpec
 
@@ -27,6 +29,22 @@ def unfitted(model: FactorModel, random_state: int) -> Any:
         used["imputed"] = model.imputed  # clone has made it unfitted too
     used |= {"random_state": random_state, "callback": None, "verbose": 0}
     return again.set_params(**{name: value for name, value in used.items() if name in known})
+
+
+def first_fit(model: Any, observations: Observations) -> Any:
+    """Return the model, or of an average the first of its fits as a model of its own, on the model's own probabilities.
+
+    Only a fit is at the minimum of an objective, whose curvature says how sure it is.
+    """
+    if getattr(model, "n_fits_", 1) == 1:
+        return model
+    alone = copy(model)
+    alone.n_fits, alone.calibration_ = 1, None
+    alone._set_members(model.member_specs_[:1], model.members_[:1])
+    parts = model.members_[0]
+    featured = model.implicit_features_
+    alone._set_factors(ImplicitFeatures.of(observations).combine(parts) if featured else parts)
+    return alone
 
 
 def fitted_objective(model: Any, observations: Observations) -> tuple[Objective, float | None]:

@@ -23,7 +23,7 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
-from tribit.uncertainty.fitted import fitted_objective, unfitted
+from tribit.uncertainty.fitted import first_fit, fitted_objective, unfitted
 from tribit.uncertainty.held_out import Placed, check_level, weigh
 from tribit.uncertainty.moderation import moderated
 from tribit.uncertainty.side import BLOCK, Side, normal_side
@@ -212,7 +212,8 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     ----------
     model : BinaryMatrixCompletion
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
-        nothing was observed. The one intercept ``b``, and the sums that implicit features add to the factors, are taken
+        nothing was observed. Of an average of several fits (``n_fits``) it is the posterior around the first of them,
+        whose centre is that fit and not the average. The one intercept ``b``, and the sums that implicit features add to the factors, are taken
         as known.
     X : Observations, sparse matrix or array
         The entries it was fitted on. Matched by id where both have ids.
@@ -234,6 +235,7 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     """
     entries = Placed.of(model, X)
     observations = Observations.from_pairs(*entries, shape=model.shape_)
+    model = first_fit(model, observations)
     objective, radius = fitted_objective(model, observations)
     factors = model._factors().astype("float64")
     plus, minus = objective.risk.observed_weights(

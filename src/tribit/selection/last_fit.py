@@ -1,0 +1,101 @@
+"""The last fit: the chosen model on all observed entries, or each member of an average."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tribit.data.observations import Observations
+from tribit.model.factors import Factors
+from tribit.model.spec import ModelSpec
+from tribit.selection.problem import Problem, make_problem
+from tribit.selection.record import Search
+from tribit.selection.resolve import warm_start
+from tribit.selection.trials import Options, default_solver
+from tribit.solvers import Solver, SolverResult, Stopping
+from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Fits whose mean is the model; most often one.
+
+    Attributes
+    ----------
+    specs : tuple of ModelSpec
+        The models, the chosen one first, with the ``rho`` and the radius that were used.
+    problems : tuple of Problem
+        What each minimises.
+    results : tuple of SolverResult
+        What each solver found.
+    ended : str or None
+        Why further fits were left out, if any were.
+    """
+
+    specs: tuple[ModelSpec, ...]
+    problems: tuple[Problem, ...]
+    results: tuple[SolverResult, ...]
+    ended: str | None
+
+    def unknowns(self, dtype: str) -> tuple[Factors, ...]:
+        """Return the unknowns of each fit."""
+        return tuple(each.factors.astype(dtype) for each in self.results)
+
+    def factors(self, dtype: str) -> Factors:
+        """Return the factors of the matrix: those of the mean of the fits."""
+        found = (
+            problem.factors(result.factors).astype(dtype)
+            for problem, result in zip(self.problems, self.results, strict=True)
+        )
+        return Factors.mean_of(tuple(found))
+
+
+def fit_members(
+    specs: Sequence[ModelSpec],
+    observations: Observations,
+    search: Search | None,
+    solver: Solver | None,
+    stopping: Stopping,
+    options: Options,
+    draws: np.random.Generator,
+) -> Fits:
+    """Minimise each model on all observed entries, from warm starts of the search.
+
+    The time that ``stopping`` allows is that of all fits together. A further fit that time or the user has cut short is
+    left out of the mean; the first is kept in any case.
+    """
+    began = time.perf_counter()
+    done: list[tuple[ModelSpec, Problem, SolverResult]] = []
+    ended: str | None = None
+    for spec in specs:
+        left: Any = stopping.max_time
+        if done and left is not None:
+            left -= time.perf_counter() - began
+            if left <= 0.0:
+                ended = OUT_OF_TIME
+                break
+        problem = make_problem(
+            observations, spec, dtype=options.dtype, n_jobs=options.n_jobs, generator=draws
+        )
+        # The same model again differs by its start alone.
+        known = any(spec.is_close(other) for other, _, _ in done)
+        start = problem.start if known else warm_start(problem, spec, search)
+        result = (default_solver(spec) if solver is None else solver).minimise(
+            problem.objective,
+            problem.constraints,
+            start,
+            replace(stopping, max_time=left),
+            draws,
+        )
+        if done and result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
+            ended = result.stop_reason
+            break
+        done.append((replace(spec, rho=problem.rho, radius=problem.radius), problem, result))
+        if result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
+            break
+    models, problems, results = zip(*done, strict=True)
+    return Fits(models, problems, results, ended)

@@ -1,0 +1,35 @@
+"""Settings for a fold: what they mean for all observed entries, where only a share of those is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tribit.metrics.entries import Array
+from tribit.model.risks import Missingness
+from tribit.model.spec import ModelSpec
+from tribit.selection.rule import thinned_mixture
+
+
+@dataclass(frozen=True)
+class _Thinned:
+    """A model of the mask when only a share of what was observed is still seen."""
+
+    whole: Missingness
+    share: float
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return ``1 - share (1 - rho)``."""
+        return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
+
+
+def thinned(settings: ModelSpec, share: float) -> ModelSpec:
+    """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture."""
+    rho = settings.rho
+    if isinstance(rho, Missingness):
+        rho = _Thinned(rho, share)
+    elif rho is not None:
+        rho = 1.0 - share * (1.0 - rho)
+    return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share))
