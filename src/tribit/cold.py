@@ -72,7 +72,13 @@ def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any
 
     def fitted(chosen: NDArray[np.bool_], l2: float, start: Array | None) -> Array:
         return _fitted(
-            link, entries.labels[chosen], design[entries.rows[chosen]], against[chosen], offsets[chosen], l2, start
+            link,
+            entries.labels[chosen],
+            design[entries.rows[chosen]],
+            against[chosen],
+            offsets[chosen],
+            l2,
+            start,
         )
 
     test = number == 0
@@ -87,7 +93,9 @@ def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any
     return fitted(np.ones(number.size, dtype=bool), unit * best, Z)
 
 
-def _met(half: Half, entries: Observations, number: NDArray[np.integer[Any]]) -> tuple[Array, Array]:
+def _met(
+    half: Half, entries: Observations, number: NDArray[np.integer[Any]]
+) -> tuple[Array, Array]:
     """Return ``(v_j, 1)`` and ``b + c_j`` that each entry meets: solved for without the rows of its fold."""
     k = half.factors.rank
     against, offsets = np.empty((number.size, k + 1)), np.empty(number.size)
@@ -144,4 +152,3 @@ def _fitted(
         function, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS}
     )
     return np.asarray(found.x.reshape(shape))
-

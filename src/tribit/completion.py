@@ -310,9 +310,7 @@ class BinaryMatrixCompletion(FactorModel):
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas():
-            encoders, side = side_features.learned(
-                observations.axes, row_features, column_features
-            )
+            encoders, side = side_features.learned(observations.axes, row_features, column_features)
             spec, search = resolve(self, observations, asked, draws, side)
             solver = default_solver(spec) if asked is None else asked
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
@@ -324,7 +322,7 @@ class BinaryMatrixCompletion(FactorModel):
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
                 fits = fit_members(
-                    specs, observations, search, asked, stopping, options_of(self), draws
+                    specs, observations, search, asked, stopping, options_of(self, side), draws
                 )
             problem, result = fits.problems[0], fits.results[0]
             factors = fits.factors(self.dtype)
@@ -334,11 +332,14 @@ class BinaryMatrixCompletion(FactorModel):
             )
             self.search_, self.calibration_ = search, calibrated(self, search)
         self._set_members(fits.specs, fits.unknowns(self.dtype))
+        self.member_factors_ = fits.member_factors(self.dtype)
         self.n_iter_, self.history_ = result.n_iter, result.history
         interrupted |= fits.ended == INTERRUPTED
         self.converged_ = all(each.converged for each in fits.results) and not interrupted
         self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-        self.feature_maps_ = feature_maps(spec, observations, encoders)
+        self.feature_maps_ = tuple(
+            feature_maps(each, observations, encoders) for each in fits.specs
+        )
         if side is not None and not spec.mixed:
             from tribit.folding import with_cold_maps  # noqa: PLC0415
 
@@ -417,9 +418,7 @@ class BinaryMatrixCompletion(FactorModel):
         """
         from tribit.folding import update  # noqa: PLC0415
 
-        return update(
-            self, X, seen, row_features=row_features, column_features=column_features
-        )
+        return update(self, X, seen, row_features=row_features, column_features=column_features)
 
     def _set_members(self, specs: tuple[ModelSpec, ...], members: tuple[Factors, ...]) -> None:
         """Keep the unknowns of each fit and their mean, and the models that were fitted."""

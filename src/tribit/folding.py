@@ -155,8 +155,6 @@ class Half:
     def extended(self, axis: Axis, shared: tuple[Array, Array]) -> Half:
         """Return the model with rows that have no part of their own yet."""
         n, m = self.axes.rows.size, axis.size
-        ids = self.axes.rows.ids
-        together = None if ids is None or axis.ids is None else _joined(ids, axis.ids)
         U, a = self.factors.row_factors, self.factors.row_intercepts
         unknowns, maps = self.unknowns, self.maps
         own = replace(
@@ -180,12 +178,10 @@ class Half:
                 row_intercepts=np.concatenate([a, shared[1]]),
             ),
             maps=(maps[0], maps[1].beside(m)),
-            axes=self.axes._replace(rows=Axis(self.axes.rows.name, n + m, together)),
+            axes=self.axes._replace(rows=_longer(self.axes.rows, axis)),
         )
 
-    def solved(
-        self, places: Positions, entries: Observations, shared: tuple[Array, Array]
-    ) -> Half:
+    def solved(self, places: Positions, entries: Observations, shared: tuple[Array, Array]) -> Half:
         """Return the model with some rows at the minimiser of their own objective, given all entries of these."""
         spec, k = self.spec, self.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
@@ -239,10 +235,10 @@ def fold_in(
     check_is_fitted(model)
     check_choice("axis", axis, AXES)
     given = as_observations(X, like_at=model.like_at)
-    half = half_of(model)
+    halves = halves_of(model)
     if axis == "columns":
-        half, given = half.transposed, given.transpose()
-    ours, new = half.axes, given.axes.rows
+        halves, given = [each.transposed for each in halves], given.transpose()
+    ours, new = halves[0].axes, given.axes.rows
     _check_new(ours.rows, new)
     columns = ours.columns.match(
         given.axes.columns, "the entries have", f"pass entries of the same {ours.columns.name}s"
@@ -254,12 +250,20 @@ def fold_in(
             f"fold_in(..., axis={AXES[axis == 'rows']!r}), or use update."
         )
     entries = _placed(given, given.rows, columns[given.columns], new, ours.columns)
+    _say_what_is_unknown(halves[0], entries, features)
+    groups = halves[0].maps[0].groups(new, features)
+    solved = [_with_rows(half, new, entries, features, groups) for half in halves]
+    return _model_of(model, solved if axis == "rows" else [each.transposed for each in solved])
+
+
+def _with_rows(
+    half: Half, new: Axis, entries: Observations, features: Any, groups: tuple[Group, ...]
+) -> Half:
+    """Return one fit with new rows."""
     shared = half.shared(half.maps[0].design(mask_of(entries), new, features))
-    _say_what_is_unknown(half, entries, features)
-    places = ours.rows.size + np.arange(new.size)
+    places = half.axes.rows.size + np.arange(new.size)
     solved = half.extended(new, shared).solved(places, entries, shared)
-    solved = solved.answered_by_features(places, entries, half.maps[0].groups(new, features))
-    return _model_of(model, solved if axis == "rows" else solved.transposed)
+    return solved.answered_by_features(places, entries, groups)
 
 
 def update(
@@ -273,64 +277,96 @@ def update(
     """Return a copy of a fitted model that knows new entries too; see the model's own method."""
     check_is_fitted(model)
     before, given = (as_observations(each, like_at=model.like_at) for each in (seen, X))
-    half = half_of(model)
-    old = half.axes.places(before, "the seen entries have", "pass what the model was fitted on")
+    halves = halves_of(model)
+    ours = halves[0].axes
+    old = ours.places(before, "the seen entries have", "pass what the model was fitted on")
     if any((side < 0).any() for side in old):
         raise InvalidInputError(
             "The seen entries have rows or columns that the model does not know; pass what it was fitted on."
         )
-    # Before anything moves: side features themselves are not kept, but what they add to the rows of the fit is.
-    added = [
-        each.left_by_side(_placed(before, *places, *each.axes))
-        for each, places in ((half, old), (half.transposed, old[::-1]))
-    ]
-    tables = row_features, column_features
-    for side, theirs in enumerate(given.axes):
-        half = half.transposed if side else half
-        new = _new_of(half.axes.rows, theirs)
-        nothing = sp.csr_array((new.size, half.axes.columns.size))
-        shared = half.shared(half.maps[0].design(nothing, new, tables[side]))
-        added[side] = _stacked(added[side], half.shared_by_side(new, tables[side]))
-        half = half.extended(new, shared)
-        half = half.transposed if side else half
+    new = [_new_of(axis, theirs) for axis, theirs in zip(ours, given.axes, strict=True)]
+    axes = Axes(*(_longer(axis, more) for axis, more in zip(ours, new, strict=True)))
     places = tuple(
-        ours.match(theirs, "the new entries have", "give the same ids")[at]
-        if ours.ids is not None
+        axis.match(theirs, "the new entries have", "give the same ids")[at]
+        if axis.ids is not None
         else at
-        for ours, theirs, at in zip(half.axes, given.axes, (given.rows, given.columns), strict=True)
+        for axis, theirs, at in zip(axes, given.axes, (given.rows, given.columns), strict=True)
     )
-    entries = _merged(old, before.labels, places, given.labels, half.axes)
-    for side in (0, 1, 0):
-        touched = np.unique(places[side])
-        turned, seen_now = (half.transposed, entries.transpose()) if side else (half, entries)
-        some = _rows_of(seen_now, touched)
-        shared = turned.shared_by_activity(mask_of(some))
-        shared = tuple(part + side_part[touched] for part, side_part in zip(shared, added[side], strict=True))
-        turned = turned.solved(touched, some, shared)
+    entries = _merged(old, before.labels, places, given.labels, axes)
+    touched = [np.unique(side) for side in places]
+    earlier = _placed(before, *old, *ours)
+    tables = row_features, column_features
+    return _model_of(
+        model, [_updated(half, entries, earlier, new, touched, tables) for half in halves]
+    )
+
+
+def _updated(
+    half: Half,
+    entries: Observations,
+    earlier: Observations,
+    new: list[Axis],
+    touched: list[Positions],
+    tables: tuple[Any, Any],
+) -> Half:
+    """Return one fit with the touched rows and columns solved for again, new ones among them."""
+    added = []
+    # Before anything moves: side features themselves are not kept, but what they add to the rows of the fit is.
+    for side, seen in enumerate((earlier, earlier.transpose())):
+        turned = half.transposed if side else half
+        by_side = turned.left_by_side(seen), turned.shared_by_side(new[side], tables[side])
+        added.append([np.concatenate(pair) for pair in zip(*by_side, strict=True)])
+    for side in (0, 1):
+        turned = half.transposed if side else half
+        nothing = sp.csr_array((new[side].size, turned.axes.columns.size))
+        shared = turned.shared(turned.maps[0].design(nothing, new[side], tables[side]))
+        turned = turned.extended(new[side], shared)
         half = turned.transposed if side else turned
-    return _model_of(model, half)
-
-
-def half_of(model: BinaryMatrixCompletion) -> Half:
-    """Return a fitted model with its rows as the side that changes."""
-    spec = model.spec_
-    if model.unknowns_ is None:
-        raise InvalidInputError(
-            "The model comes from a file of tribit 0.1, which does not keep the parts of its implicit features: fit it "
-            "again."
+    for side in (0, 1, 0):
+        turned, seen = (half.transposed, entries.transpose()) if side else (half, entries)
+        some = _rows_of(seen, touched[side])
+        implicit = turned.shared_by_activity(mask_of(some))
+        factors, intercepts = (
+            part + by_side[touched[side]]
+            for part, by_side in zip(implicit, added[side], strict=True)
         )
-    if spec.mixed and model.imputed is not None:
+        turned = turned.solved(touched[side], some, (factors, intercepts))
+        half = turned.transposed if side else turned
+    return half
+
+
+def halves_of(model: BinaryMatrixCompletion) -> list[Half]:
+    """Return each fit of a model, with its rows as the side that changes."""
+    specs = model.member_specs_
+    complete = model.members_ and model.feature_maps_
+    if not complete or (specs[0].implicit_features and model.feature_maps_[0][0].activity is None):
+        raise InvalidInputError(
+            "The model comes from a file of an earlier tribit, which does not keep all parts of its implicit features: "
+            "fit it again."
+        )
+    if specs[0].mixed and model.imputed is not None:
         raise InvalidInputError(
             "The model was fitted with imputed, which knows nothing of new rows and columns: fit it again."
         )
-    maps = model.feature_maps_
-    exact = (factors.astype("float64") for factors in (model.unknowns_, model._factors()))
-    return Half(*exact, maps, model._axes, spec, _risk(model), count_jobs(model.n_jobs))
+    n_jobs = count_jobs(model.n_jobs)
+    return [
+        Half(
+            unknowns.astype("float64"),
+            factors.astype("float64"),
+            maps,
+            model._axes,
+            spec,
+            _risk(model, spec),
+            n_jobs,
+        )
+        for unknowns, factors, maps, spec in zip(
+            model.members_, model.member_factors_, model.feature_maps_, specs, strict=True
+        )
+    ]
 
 
-def _risk(model: BinaryMatrixCompletion) -> Risk:
+def _risk(model: BinaryMatrixCompletion, spec: ModelSpec) -> Risk:
     """Return the risk of new rows: a model of the mask, which does not know them, gives its mean by column."""
-    spec = model.spec_
     if not spec.mixed:
         return Risk(1.0, 0.0, 0.0)
     if model.rho_ is None:
@@ -358,17 +394,20 @@ def _transposed(risk: Risk) -> Risk:
     return risk
 
 
-def _model_of(model: BinaryMatrixCompletion, half: Half) -> Any:
+def _model_of(model: BinaryMatrixCompletion, halves: list[Half]) -> Any:
     """Return a copy of a model with other factors."""
     again = copy(model)
-    _set_half(again, half)
+    _set_halves(again, halves)
     return again
 
 
-def _set_half(model: BinaryMatrixCompletion, half: Half) -> None:
-    model._set_factors(half.factors.astype(model.dtype))
-    model.unknowns_, model.feature_maps_ = half.unknowns.astype(model.dtype), half.maps
-    model._set_axes(half.axes)
+def _set_halves(model: BinaryMatrixCompletion, halves: list[Half]) -> None:
+    model.member_factors_ = tuple(each.factors.astype(model.dtype) for each in halves)
+    model._set_factors(Factors.mean_of(model.member_factors_))
+    members = tuple(each.unknowns.astype(model.dtype) for each in halves)
+    model._set_members(model.member_specs_, members)
+    model.feature_maps_ = tuple(each.maps for each in halves)
+    model._set_axes(halves[0].axes)
 
 
 def with_cold_maps(
@@ -378,17 +417,26 @@ def with_cold_maps(
     draws: np.random.Generator,
 ) -> None:
     """Give a fitted model the maps from features to factors, and rows and columns without entries their factors."""
-    half = half_of(model)
+    _set_halves(
+        model, [_with_cold_maps(half, observations, side, draws) for half in halves_of(model)]
+    )
+
+
+def _with_cold_maps(
+    half: Half, observations: Observations, side: SideFeatures, draws: np.random.Generator
+) -> Half:
+    """Return one fit with its maps, and with the rows and columns that these answer."""
     for number, groups in enumerate(side):
         if not groups:
             continue
-        turned, entries = (half.transposed, observations.transpose()) if number else (half, observations)
+        turned, entries = (
+            (half.transposed, observations.transpose()) if number else (half, observations)
+        )
         Z = cold_map(turned, entries, design_of(groups, entries.shape[0]), draws)
-        maps = replace(turned.maps[0], cold=Z), turned.maps[1]
-        places = np.arange(entries.shape[0])
-        turned = replace(turned, maps=maps).answered_by_features(places, entries, groups)
+        turned = replace(turned, maps=(replace(turned.maps[0], cold=Z), turned.maps[1]))
+        turned = turned.answered_by_features(np.arange(entries.shape[0]), entries, groups)
         half = turned.transposed if number else turned
-    _set_half(model, half)
+    return half
 
 
 def _check_new(ours: Axis, new: Axis) -> None:
@@ -442,9 +490,7 @@ def _placed(
     """Return entries at other positions, in another matrix."""
     order = np.lexsort((columns, rows))
     axes = Axes(of_rows, of_columns)
-    return Observations._trusted(
-        Checked(rows[order], columns[order], entries.labels[order], axes)
-    )
+    return Observations._trusted(Checked(rows[order], columns[order], entries.labels[order], axes))
 
 
 def _merged(
@@ -473,16 +519,14 @@ def _rows_of(entries: Observations, places: Positions) -> Observations:
     )
 
 
-def _stacked(above: tuple[Array, Array], below: tuple[Array, Array]) -> tuple[Array, Array]:
-    factors, intercepts = (np.concatenate(pair) for pair in zip(above, below, strict=True))
-    return factors, intercepts
-
-
-def _joined(ids: Any, more: Any) -> Any:
-    """Return ids of both, as objects where their types differ: NumPy would make 1 and "1" the same id."""
-    if ids.dtype.kind != more.dtype.kind:
-        ids, more = ids.astype(object), more.astype(object)
-    return np.concatenate([ids, more])
+def _longer(axis: Axis, more: Axis) -> Axis:
+    """Return an axis with further rows; ids are objects where their types differ: NumPy would make 1 and "1" one id."""
+    size, ids, new = axis.size + more.size, axis.ids, more.ids
+    if ids is None or new is None:
+        return Axis(axis.name, size, ids if not more.size else None)
+    if ids.dtype.kind != new.dtype.kind:
+        ids, new = ids.astype(object), new.astype(object)
+    return Axis(axis.name, size, np.concatenate([ids, new]))
 
 
 def _inserted(parts: Array, place: int, n: int) -> Array:

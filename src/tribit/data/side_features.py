@@ -27,6 +27,8 @@ Array = NDArray[np.floating[Any]]
 KNOTS = 8
 #: Fewest rows in which a category or a tag must appear: with fewer it tells nothing of other rows.
 LEAST_ROWS = 2
+#: Kinds of groups: hat functions between knots, indicators of categories or tags, numbers as they are.
+KINDS = ("quantity", "tags", "matrix")
 #: Separator of tags within a text.
 SEPARATOR = "|"
 
@@ -76,7 +78,9 @@ class GroupEncoder:
         levels: tuple[Any, ...]
         if kind == "quantity":
             finite = values[np.isfinite(values)]
-            knots = np.unique(np.quantile(finite, np.linspace(0, 1, KNOTS))) if finite.size else finite
+            knots = (
+                np.unique(np.quantile(finite, np.linspace(0, 1, KNOTS))) if finite.size else finite
+            )
             levels = tuple(float(knot) for knot in knots)
         elif kind == "tags":
             counts: dict[Any, int] = {}

@@ -114,7 +114,9 @@ class Design:
 
     def pull_back(self, gradient: Array) -> Array:
         """Return the gradient in the parts, given that in the factors."""
-        return np.concatenate([gradient, *(each.transposed_times(gradient) for each in self.blocks)])
+        return np.concatenate(
+            [gradient, *(each.transposed_times(gradient) for each in self.blocks)]
+        )
 
     def pull_back_squares(self, curvatures: Array) -> Array:
         """Return the curvature in each part, given that in the factors."""

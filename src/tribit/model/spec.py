@@ -254,11 +254,15 @@ class ModelSpec:
         named = [name for name in CHOOSABLE if name.startswith("l2")]
         for name in ["radius", "alpha", *named]:
             value = getattr(self, name)
-            used = {"l2_implicit": self.implicit_features, "l2_side": self.side_features}.get(name, True)
+            used = {"l2_implicit": self.implicit_features, "l2_side": self.side_features}.get(
+                name, True
+            )
             if value is not None and used and not (name == "l2" and not self.rank):
                 words.append(f"{name} {value:.3g}")
         if self.implicit_features:
-            words.append("activity_floor " + " ".join(f"{share:g}" for share in self.activity_floor))
+            words.append(
+                "activity_floor " + " ".join(f"{share:g}" for share in self.activity_floor)
+            )
         return f"{self.family}: " + ", ".join(words)
 
 

@@ -45,13 +45,16 @@ class Fits:
         """Return the unknowns of each fit."""
         return tuple(each.factors.astype(dtype) for each in self.results)
 
-    def factors(self, dtype: str) -> Factors:
-        """Return the factors of the matrix: those of the mean of the fits."""
-        found = (
+    def member_factors(self, dtype: str) -> tuple[Factors, ...]:
+        """Return the factors of the matrix of each fit."""
+        return tuple(
             problem.factors(result.factors).astype(dtype)
             for problem, result in zip(self.problems, self.results, strict=True)
         )
-        return Factors.mean_of(tuple(found))
+
+    def factors(self, dtype: str) -> Factors:
+        """Return the factors of the matrix: those of the mean of the fits."""
+        return Factors.mean_of(self.member_factors(dtype))
 
 
 def fit_members(
@@ -79,7 +82,12 @@ def fit_members(
                 ended = OUT_OF_TIME
                 break
         problem = make_problem(
-            observations, spec, dtype=options.dtype, n_jobs=options.n_jobs, generator=draws
+            observations,
+            spec,
+            dtype=options.dtype,
+            n_jobs=options.n_jobs,
+            generator=draws,
+            side=options.side,
         )
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)

@@ -88,7 +88,7 @@ def resolve(
         )
     if not free and not calibrates(estimator):
         return base, None
-    options = replace(options_of(estimator), side=side)
+    options = options_of(estimator, side)
     if not _searchable(whole):
         sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
         search = Search(
@@ -133,9 +133,9 @@ def _bounded(estimator: Any) -> bool:
     return mixed or any(value is not None for value in bounds)
 
 
-def options_of(estimator: Any) -> Options:
-    """Return how the arithmetic of every candidate is done."""
-    return Options(estimator.dtype, estimator.n_jobs)
+def options_of(estimator: Any, side: SideFeatures | None = None) -> Options:
+    """Return how the arithmetic of every candidate is done, and what is known of rows and columns."""
+    return Options(estimator.dtype, estimator.n_jobs, side)
 
 
 def _left(max_time: float | None, began: float) -> float | None:

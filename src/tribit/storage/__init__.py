@@ -30,6 +30,16 @@ from tribit.model.risks import check_rho
 from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.quoting import quoted
 from tribit.solvers import SOLVERS, Iteration, as_solver
+from tribit.storage.features import (
+    check_features,
+    cold_tensors,
+    described_features,
+    feature_arrays,
+    feature_tensors,
+    read_maps,
+    read_member_factors,
+    widths,
+)
 from tribit.storage.ids import packed_ids, unpacked_ids
 from tribit.storage.members import described_members, named_arrays, read_members
 from tribit.storage.schema import (
@@ -41,6 +51,7 @@ from tribit.storage.schema import (
     IDS,
     PARTS,
     TEXT,
+    WITH_MEMBERS,
     WITH_SPEC,
     check_header,
     check_tensors,
@@ -55,6 +66,8 @@ NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
 KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
 #: Parameters that are whole numbers; all other numbers are floats.
 COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")
+#: Values of the fields that earlier formats lack: theirs were the implicit features of SVD++, without side features.
+OLDER = {"activity_floor": (0.0, 0.0), "side_features": False, "l2_side": None}
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 #: Errors of a damaged file, each of which becomes one sentence.
 DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
@@ -87,9 +100,11 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         written = [json.loads(spec.to_json()) for spec in specs]
         header["spec"] = written[0]
         header["members"] = described_members(written, model.members_)
+        header["features"] = described_features(model.feature_maps_)
         check_header(header)
+        check_features(header["features"])
         described = {name: (_name(t.dtype), t.shape) for name, t in tensors.items()}
-        check_tensors(header, specs, described)
+        _check_tensors(header, specs, described)
         _check_parameters(model)
         _check_numbers(model, tensors["history"])
     except DAMAGE as error:
@@ -132,6 +147,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
             _check_format(header, name)
             try:
                 check_header(header)
+                check_features(header.get("features"))
                 model = _unfitted(header)
                 return _fitted(model, header, _read(file, header, model.member_specs_, places))
             except DAMAGE as error:
@@ -170,11 +186,24 @@ def _read(
 ) -> Tensors:
     """Return the tensors, after all of them were found to be what the header says."""
     described = {name: (place.dtype, place.shape) for name, place in places.items()}
-    check_tensors(header, specs, described)
+    _check_tensors(header, specs, described)
     for name, place in places.items():
         if tensor_bytes(place.dtype, place.shape) != place.size:
             raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
     return {name: read_tensor(file, place) for name, place in places.items()}
+
+
+def _check_tensors(header: dict[str, Any], specs: Any, described: Any) -> None:
+    """Refuse tensors that are not what the header says."""
+    features = header.get("features")
+    check_tensors(
+        header,
+        specs,
+        described,
+        feature_tensors(features, specs),
+        cold_tensors(features, specs),
+        widths(features),
+    )
 
 
 def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
@@ -190,16 +219,17 @@ def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
     )
     specs: tuple[ModelSpec, ...] = ()
     if with_spec:
-        spec = _spec(header["spec"])
+        older = {} if header["format"] >= WITH_MEMBERS else OLDER
+        spec = _spec({**older, **header["spec"]})
         specs = tuple(_spec(member["spec"]) for member in header.get("members") or ())
         if specs and specs[0] != spec:
             raise ValueError("the first member must have the spec of the model")
-        if len({each.implicit_features for each in specs}) > 1:
-            raise ValueError("either all members have implicit features or none")
+        if len({(each.implicit_features, each.side_features) for each in specs}) > 1:
+            raise ValueError("either all members have features of a kind or none")
     else:
         chosen = {name.removesuffix("_"): header["fitted"][name] for name in CHOSEN}
         chosen = {RENAMED.get(name, name): value for name, value in chosen.items()}
-        spec = ModelSpec.of(model, **chosen, rho=header["rho"])
+        spec = ModelSpec.of(model, **OLDER, **chosen, rho=header["rho"])
     model._set_spec(spec)
     model.member_specs_ = specs or (spec,)
     model.n_fits_ = len(model.member_specs_)
@@ -234,7 +264,8 @@ def _fitted(
     model._set_axes(Axes.of(shape, *ids))
     _check_parameters(model)
     model.unknowns_ = model._factors()
-    if model.implicit_features_:
+    shares = model.spec_.shares_unknowns
+    if shares:
         model.unknowns_ = None
         if PARTS.keys() <= tensors.keys():
             p, q, of_rows, of_columns = (tensors[name] for name in PARTS)
@@ -242,8 +273,10 @@ def _fitted(
             model.unknowns_ = Factors(p, q, model.intercept_, of_rows, of_columns)
     model.members_ = () if model.unknowns_ is None else (model.unknowns_,)
     if header.get("members"):
-        members = read_members(header["members"], tensors, parts=model.implicit_features_)
+        members = read_members(header["members"], tensors, parts=shares)
         model._set_members(model.member_specs_, members)
+    model.member_factors_ = read_member_factors(model._factors(), model.members_, tensors)
+    model.feature_maps_ = read_maps(header.get("features"), tensors, model.member_specs_)
     if header["calibrator"] is not None:
         arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
         model.calibration_ = calibrator_from(header["calibrator"], arrays, as_link(model.link))
@@ -259,10 +292,11 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     tensors: Tensors = {name: np.ascontiguousarray(getattr(model, name)) for name in FACTORS}
     if model.n_fits_ > 1:
         for number, member in enumerate(model.members_):
-            names = member_tensors(number, parts=model.implicit_features_)
+            names = member_tensors(number, parts=model.spec_.shares_unknowns)
             tensors |= named_arrays(member, names)
-    elif model.implicit_features_ and model.unknowns_ is not None:
+    elif model.spec_.shares_unknowns and model.unknowns_ is not None:
         tensors |= named_arrays(model.unknowns_, PARTS)
+    tensors |= feature_arrays(model.feature_maps_, model.member_factors_)
     # Without the seconds, which would make equal fits different files.
     rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
     tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])

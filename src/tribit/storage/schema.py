@@ -122,13 +122,13 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
-#: Parts of implicit features: as many rows as the matrix has rows and columns. Files of formats 2 and 3 lack them, and
+#: Parts of features: one for each row of the matrix, each implicit and each side feature. Files of formats 2 and 3 lack them, and
 #: so do files that are written of a model from such a file.
 PARTS = {
-    "row_parts_": Tensor(FLOATS, ("parts", "rank")),
-    "column_parts_": Tensor(FLOATS, ("parts", "rank")),
-    "row_intercept_parts_": Tensor(FLOATS, ("parts",)),
-    "column_intercept_parts_": Tensor(FLOATS, ("parts",)),
+    "row_parts_": Tensor(FLOATS, ("parts of rows", "rank")),
+    "column_parts_": Tensor(FLOATS, ("parts of columns", "rank")),
+    "row_intercept_parts_": Tensor(FLOATS, ("parts of rows",)),
+    "column_intercept_parts_": Tensor(FLOATS, ("parts of columns",)),
 }
 #: Arrays of each fit of an average: its unknowns, which are the factors or the parts that they are made of.
 MEMBER = ("row_factors", "column_factors", "row_intercepts", "column_intercepts")
@@ -163,21 +163,24 @@ HEADER = {
 def check_header(header: Mapping[str, Any]) -> None:
     """Refuse a header with a field that is wrong, missing or unknown."""
     if header["format"] >= WITH_MEMBERS:
-        _check_fields(header, {**HEADER, "spec": OBJECT, "members": MEMBERS.or_none()})
-        _check_fields(header["fitted"], FITTED)
+        check_fields(
+            header,
+            {**HEADER, "spec": OBJECT, "members": MEMBERS.or_none(), "features": OBJECT.or_none()},
+        )
+        check_fields(header["fitted"], FITTED)
         for member in header["members"] or ():
-            _check_fields(member, MEMBER_FIELDS)
+            check_fields(member, MEMBER_FIELDS)
     elif header["format"] < WITH_SPEC:
-        _check_fields(header, {**HEADER, "rho": RHO.or_none()})
-        _check_fields(header["fitted"], {**FITTED, **CHOSEN})
+        check_fields(header, {**HEADER, "rho": RHO.or_none()})
+        check_fields(header["fitted"], {**FITTED, **CHOSEN})
     else:
-        _check_fields(header, {**HEADER, "spec": OBJECT})
-        _check_fields(header["fitted"], FITTED)
+        check_fields(header, {**HEADER, "spec": OBJECT})
+        check_fields(header["fitted"], FITTED)
 
 
 def member_tensors(number: int, *, parts: bool) -> dict[str, Tensor]:
-    """Return the arrays of one fit of an average, in the order of ``MEMBER``; ``parts`` with implicit features."""
-    rows, columns = ("parts", "parts") if parts else ("rows", "n_features_in_")
+    """Return the arrays of one fit of an average, in the order of ``MEMBER``; ``parts`` with features."""
+    rows, columns = ("parts of rows", "parts of columns") if parts else ("rows", "n_features_in_")
     rank = f"columns of member {number}"
     shapes: tuple[tuple[str, ...], ...] = ((rows, rank), (columns, rank), (rows,), (columns,))
     return {
@@ -190,10 +193,14 @@ def check_tensors(
     header: Mapping[str, Any],
     specs: Sequence[ModelSpec],
     described: Mapping[str, tuple[str, tuple[int, ...]]],
+    further: Mapping[str, Tensor],
+    optional: Mapping[str, Tensor],
+    widths: tuple[int, int],
 ) -> None:
     """Refuse tensors (a dtype and a shape by name) that are missing or unknown, or whose shapes do not agree.
 
-    ``specs`` are the models of all fits, most often of one.
+    ``specs`` are the models of all fits, most often of one; ``further`` and ``optional`` are the tensors of features
+    that a file must and may hold, and ``widths`` the numbers of side features.
     """
     spec = specs[0]
     history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
@@ -201,22 +208,24 @@ def check_tensors(
     members: dict[str, Tensor] = {}
     if len(specs) > 1:
         for number in range(len(specs)):
-            members |= member_tensors(number, parts=spec.implicit_features)
-    elif spec.implicit_features and PARTS.keys() & described.keys():
+            members |= member_tensors(number, parts=spec.shares_unknowns)
+    elif spec.shares_unknowns and PARTS.keys() & described.keys():
         needed |= PARTS
-    needed |= members
-    _check_names(described, needed, {**needed, **IDS})
+    needed |= {**members, **further}
+    _check_names(described, needed, {**needed, **optional, **IDS})
     sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}
-    for name, rule in {**needed, **IDS}.items():
+    for name, rule in {**needed, **optional, **IDS}.items():
         if name in described:
             _check_tensor(name, rule, *described[name], sizes)
     if not sizes["rows"]:
         raise ValueError("row_factors_ must have a row")
-    if (
-        sizes.get("parts", sizes["rows"] + sizes["n_features_in_"])
-        != sizes["rows"] + sizes["n_features_in_"]
-    ):
-        raise ValueError("row_parts_ must have a row for each row and each column of the matrix")
+    shape = sizes["rows"], sizes["n_features_in_"]
+    for side, size, other, width in zip(("row", "column"), shape, shape[::-1], widths, strict=True):
+        wanted = size + other * spec.implicit_features + width * spec.side_features
+        if sizes.get(f"parts of {side}s", wanted) != wanted:
+            raise ValueError(
+                f"{side}_parts_ must have {wanted} rows: one for each {side}, each implicit and each side feature"
+            )
     # A solver that lets the rank grow may have found fewer columns to be enough.
     if len(specs) == 1 and sizes["rank"] > spec.rank:
         raise ValueError(f"rank must be at least {sizes['rank']}, the columns of the factors")
@@ -238,7 +247,7 @@ def tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
     return DTYPES[dtype].itemsize * math.prod(shape)
 
 
-def _check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
+def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
     _check_names(values, fields, fields)
     for name, field in fields.items():
         field.check(name, values[name])
