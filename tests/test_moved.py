@@ -45,7 +45,8 @@ def test_what_is_inside_a_package_has_moved_with_it():
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [
-        ("tribit.model.features", "MaskFeatures", "ImplicitFeatures"),
+        ("tribit.model.features", "MaskFeatures", "Features"),
+        ("tribit.model.features", "ImplicitFeatures", "Features"),
         ("tribit.recommend", "LikeFinder", "CandidateRanker"),
         ("tribit.recommend", "Finder", "Ranker"),
         ("tribit.recommend.candidate_ranker", "LikeFinder", "CandidateRanker"),

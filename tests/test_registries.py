@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Objective, load, pn
-from tribit.backends.featured import FeaturedObjective
+from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.checks import check_positive
 from tribit.data.observations import Observations
 from tribit.model.constraints import NORMS, Constraint, MaxNorm
 from tribit.model.factors import Factors
-from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic
+from tribit.model.spec import ModelSpec
 from tribit.selection import resolve
 from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.solvers.bounded import AugmentedLagrangian
@@ -182,7 +182,7 @@ def test_a_new_solver_fits_with_and_without_a_search(name, tmp_path):
 def test_rows_that_share_unknowns_are_refused_by_solvers_of_rows(solver):
     seen = Observations.from_matrix(A)
     plain = Objective(seen, Logistic(), pn(), l2=1.0)
-    objective = FeaturedObjective(plain, ImplicitFeatures.of(seen), 1.0)
+    objective = FeaturedObjective(plain, features_of(ModelSpec(implicit_features=True), seen, None))
     start = objective.unknowns(Factors.of(*(np.zeros((size, 2)) for size in A.shape)))
     with pytest.raises(InvalidInputError, match="solver cannot move these: use solver='lbfgs'"):
         solver.minimise(objective, [], start, Stopping(3, 1e-3), RNG)

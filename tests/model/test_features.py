@@ -16,10 +16,9 @@ from reference import (
 )
 from tribit import BinaryMatrixCompletion
 from tribit.backends import sparse
-from tribit.backends.featured import IMPLICIT_SHARE, FeaturedObjective
+from tribit.backends.featured import IMPLICIT_SHARE, FeaturedObjective, features_of
 from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
-from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
 from tribit.model.spec import ModelSpec
@@ -35,19 +34,33 @@ L2, L2_INTERCEPT, L2_IMPLICIT = 0.7, 0.3, 1.9
 NAMES = ("row_factors", "column_factors", "intercept", "row_intercepts", "column_intercepts")
 
 
-def dense_features(labels):
-    """Return ``[I, D O]`` for rows and for columns from the definition, with loops."""
+def implicit(labels, l2=L2_IMPLICIT, floor=(1.0, 1.0)):
+    spec = ModelSpec(implicit_features=True, l2_implicit=l2, activity_floor=floor)
+    return features_of(spec, observations_of(labels), None)
+
+
+def dense_features(labels, floor=(1.0, 1.0)):
+    """Return ``[I, S]`` for rows and for columns from the definition, with loops."""
     sides = []
-    for mask in (labels != 0, labels.T != 0):
+    for mask, share in zip((labels != 0, labels.T != 0), floor, strict=True):
         size, other = mask.shape
+        popularity = mask.sum(axis=0) / mask.sum()
+        counts = mask.sum(axis=1)
+        typical = counts[counts > 0].mean()
         S = np.zeros((size, size + other))
         for i in range(size):
             S[i, i] = 1.0
+            n = counts[i]
+            active = max(n, share * typical) if n else typical
             for j in range(other):
-                if mask[i, j]:
-                    S[i, size + j] = 1.0 / np.sqrt(mask[i].sum())
+                centred = (mask[i, j] - n * popularity[j]) / np.sqrt(n) if n else 0.0
+                S[i, size + j] = centred + np.sqrt(active) * popularity[j]
         sides.append(S)
     return sides
+
+
+def as_dense(design):
+    return design.combine(np.eye(design.n_parts))
 
 
 def random_parts(seed=0, rank=RANK, size=0.5):
@@ -72,7 +85,7 @@ def featured(link=None, *, labels=A, intercept=True, dtype="float64", n_jobs=1, 
         n_jobs=n_jobs,
         **ridges,
     )
-    return FeaturedObjective(objective, ImplicitFeatures.of(observations_of(labels)), l2_implicit)
+    return FeaturedObjective(objective, implicit(labels, l2_implicit))
 
 
 def flat(factors):
@@ -108,60 +121,66 @@ def dense_value(link, parts, labels=A):
 # From parts to factors
 
 
-def test_the_sparse_matrices_are_those_of_the_definition():
-    features = ImplicitFeatures.of(observations_of(A))
-    rows, columns = dense_features(A)
-    np.testing.assert_allclose(features.rows.toarray(), rows, rtol=1e-14)
-    np.testing.assert_allclose(features.columns.toarray(), columns, rtol=1e-14)
+@pytest.mark.parametrize("floor", [(0.0, 0.0), (1.0, 1.0), (1.0, 0.0), (0.5, 3.0)])
+def test_the_designs_are_those_of_the_definition(floor):
+    features = implicit(A, floor=floor)
+    rows, columns = dense_features(A, floor)
+    np.testing.assert_allclose(as_dense(features.rows), rows, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(as_dense(features.columns), columns, rtol=1e-13, atol=1e-13)
 
 
-def test_a_row_of_features_has_length_1_or_0_and_labels_do_not_count():
-    features = ImplicitFeatures.of(observations_of(A))
-    lengths = np.linalg.norm(features.rows.toarray()[:, 9:], axis=1)
-    np.testing.assert_allclose(lengths, (A != 0).any(axis=1), atol=1e-12)
-    lengths = np.linalg.norm(features.columns.toarray()[:, 7:], axis=1)
-    np.testing.assert_allclose(lengths, (A != 0).any(axis=0), atol=1e-12)
-    flipped = ImplicitFeatures.of(observations_of(-A))
-    assert (features.rows != flipped.rows).nnz == 0
+def test_labels_do_not_count():
+    features, flipped = implicit(A), implicit(-A)
+    np.testing.assert_array_equal(as_dense(features.rows), as_dense(flipped.rows))
+    np.testing.assert_array_equal(as_dense(features.columns), as_dense(flipped.columns))
 
 
-def test_combine_is_the_sum_over_what_was_observed():
+def test_without_a_floor_factors_are_the_sums_of_svd_plus_plus():
     parts = random_parts()
-    factors = ImplicitFeatures.of(observations_of(A)).combine(parts)
+    factors = implicit(A, floor=(0.0, 0.0)).combine(parts)
     d1, d2 = SHAPE
-    for i in range(d1):
+    for i in np.flatnonzero((A != 0).any(axis=1)):
         seen = np.flatnonzero(A[i])
-        u = parts.row_factors[i].copy()
+        u = parts.row_factors[i] + parts.row_factors[d1 + seen].sum(axis=0) / np.sqrt(seen.size)
         a = parts.row_intercepts[i]
-        if seen.size:
-            u += parts.row_factors[d1 + seen].sum(axis=0) / np.sqrt(seen.size)
-            a += parts.row_intercepts[d1 + seen].sum() / np.sqrt(seen.size)
+        a += parts.row_intercepts[d1 + seen].sum() / np.sqrt(seen.size)
         np.testing.assert_allclose(factors.row_factors[i], u, rtol=1e-12)
         assert factors.row_intercepts[i] == pytest.approx(a)
-    for j in range(d2):
+    for j in np.flatnonzero((A != 0).any(axis=0)):
         seen = np.flatnonzero(A[:, j])
-        v = parts.column_factors[j].copy()
-        c = parts.column_intercepts[j]
-        if seen.size:
-            v += parts.column_factors[d2 + seen].sum(axis=0) / np.sqrt(seen.size)
-            c += parts.column_intercepts[d2 + seen].sum() / np.sqrt(seen.size)
+        v = parts.column_factors[j]
+        v = v + parts.column_factors[d2 + seen].sum(axis=0) / np.sqrt(seen.size)
         np.testing.assert_allclose(factors.column_factors[j], v, rtol=1e-12)
-        assert factors.column_intercepts[j] == pytest.approx(c)
     assert factors.intercept == parts.intercept
 
 
-def test_nothing_observed_leaves_a_row_and_a_column_their_own_part():
+def test_a_floor_changes_short_rows_alone():
+    counts = (A != 0).sum(axis=1)
+    long = counts >= counts[counts > 0].mean()
+    assert 0 < np.count_nonzero(long) < 9
+    plain, floored = (as_dense(implicit(A, floor=(share, 0.0)).rows) for share in (0.0, 1.0))
+    np.testing.assert_allclose(plain[long], floored[long], rtol=1e-13, atol=1e-15)
+    short = (counts > 0) & ~long
+    assert np.all(np.abs(plain[short] - floored[short]).max(axis=1) > 1e-3)
+
+
+@pytest.mark.parametrize("floor", [(0.0, 0.0), (1.0, 1.0)])
+def test_a_row_with_nothing_observed_counts_as_one_of_the_mean_length(floor):
     parts = random_parts()
-    factors = ImplicitFeatures.of(observations_of(A)).combine(parts)
-    np.testing.assert_array_equal(factors.row_factors[4], parts.row_factors[4])
-    np.testing.assert_array_equal(factors.column_factors[2], parts.column_factors[2])
-    assert factors.row_intercepts[4] == parts.row_intercepts[4]
-    assert factors.column_intercepts[2] == parts.column_intercepts[2]
+    factors = implicit(A, floor=floor).combine(parts)
+    mask = A != 0
+    counts = mask.sum(axis=1)
+    mean = np.sqrt(counts[counts > 0].mean()) * mask.sum(axis=0) / mask.sum()
+    expected = parts.row_factors[4] + mean @ parts.row_factors[9:]
+    np.testing.assert_allclose(factors.row_factors[4], expected, rtol=1e-12)
+    assert factors.row_intercepts[4] == pytest.approx(
+        parts.row_intercepts[4] + mean @ parts.row_intercepts[9:]
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_pull_back_is_the_adjoint_of_combine(seed):
-    features = ImplicitFeatures.of(observations_of(A))
+    features = implicit(A)
     parts = random_parts(seed)
     rng = np.random.default_rng(seed)
     U, V = random_factors(SHAPE, RANK, seed=seed)
@@ -171,7 +190,7 @@ def test_pull_back_is_the_adjoint_of_combine(seed):
 
 
 def test_begin_keeps_the_factors_and_lets_the_features_count_for_nothing():
-    features = ImplicitFeatures.of(observations_of(A))
+    features = implicit(A)
     rng = np.random.default_rng(0)
     U, V = random_factors(SHAPE, RANK)
     factors = Factors(U, V, 0.4, rng.normal(size=9), rng.normal(size=7))
@@ -187,7 +206,7 @@ def test_begin_keeps_the_factors_and_lets_the_features_count_for_nothing():
 
 
 def test_begin_with_no_columns():
-    features = ImplicitFeatures.of(observations_of(A))
+    features = implicit(A)
     parts = features.begin(Factors.of(np.zeros((9, 0)), np.zeros((7, 0)), 0.5))
     assert parts.row_factors.shape == (16, 0)
     assert features.combine(parts).intercept == 0.5
@@ -287,7 +306,6 @@ def test_float64_is_the_same_objective_and_float32_is_near_it():
     exact = dense_value(CloglogLink(), parts)
     assert rough.in_float64().value(parts) == pytest.approx(exact, rel=1e-11)
     assert rough.value(parts) == pytest.approx(exact, rel=1e-5)
-    assert rough.in_float64().ridge == rough.ridge
 
 
 def test_parts_are_left_as_they_are_between_steps():
@@ -306,6 +324,7 @@ def make(**parameters):
         "l2_intercept": L2_INTERCEPT,
         "l2_implicit": L2_IMPLICIT,
         "implicit_features": True,
+        "activity_floor": (1, 1),
         "dtype": "float64",
         "tol": 1e-9,
         "n_jobs": 1,
@@ -365,8 +384,10 @@ def test_the_reported_objective_is_the_dense_one_at_the_end():
 
 
 def test_the_mask_s_own_ridge_is_by_default_a_multiple_of_the_factors():
-    assert problem_of().objective.ridge.l2 == pytest.approx(IMPLICIT_SHARE * L2)
-    assert problem_of(l2_implicit=0.25).objective.ridge.l2 == 0.25
+    for problem, l2 in ((problem_of(), IMPLICIT_SHARE * L2), (problem_of(l2_implicit=0.25), 0.25)):
+        features = problem.objective.features
+        for design in (features.rows, features.columns):
+            assert [block.l2 for block in design.blocks] == [pytest.approx(l2)]
     assert make(l2_implicit=None).fit(A).objective_ == pytest.approx(
         make(l2_implicit=IMPLICIT_SHARE * L2).fit(A).objective_, rel=1e-12
     )

@@ -18,14 +18,14 @@ from reference import (
 )
 from tribit import BinaryMatrixCompletion
 from tribit.backends import sparse
-from tribit.backends.featured import FeaturedObjective
+from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import NORMS, EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
-from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import pn, tri
+from tribit.model.spec import ModelSpec
 from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, loop
 
 A = random_matrix((12, 9), observed=0.6)
@@ -363,8 +363,10 @@ def test_the_same_bits_for_any_number_of_threads(dtype, mask, monkeypatch):
         objective = objective_of(labels=labels, l2=0.1, dtype=dtype, n_jobs=n_jobs)
         start = start_of(labels)
         if mask:
-            features = ImplicitFeatures.of(observations_of(labels))
-            objective, start = FeaturedObjective(objective, features, 1.0), features.begin(start)
+            features = features_of(
+                ModelSpec(implicit_features=True, l2_implicit=1.0), observations_of(labels), None
+            )
+            objective, start = FeaturedObjective(objective, features), features.begin(start)
         results.append(minimise(objective, start=start, max_iter=8, tol=0.0))
     for result in results[1:]:
         assert result.objective == results[0].objective

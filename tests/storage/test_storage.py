@@ -25,7 +25,7 @@ from tribit import (
     save,
     storage,
 )
-from tribit.model.features import ImplicitFeatures
+from tribit.backends.featured import features_of
 from tribit.model.links import LINKS
 from tribit.model.spec import CHOOSABLE
 from tribit.solvers import LBFGS
@@ -572,7 +572,7 @@ def test_the_unknowns_of_a_plain_model_are_its_factors(tmp_path):
 
 def test_a_model_and_its_file_keep_the_parts_of_implicit_features(tmp_path):
     model = featured()
-    features = ImplicitFeatures.of(Observations.from_matrix(A))
+    features = features_of(model.spec_, Observations.from_matrix(A), None)
     combined = features.combine(model.unknowns_)
     np.testing.assert_allclose(combined.row_factors, model.row_factors_, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(combined.column_intercepts, model.column_intercepts_, atol=1e-12)
