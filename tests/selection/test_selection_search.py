@@ -259,24 +259,26 @@ def test_columns_in_use():
 def test_more_columns_are_tried_where_all_are_in_use():
     free = frozenset({"rank", "l2"})
     rich = chosen(low_rank((80, 60), density=0.6, rank=6, size=3.0, seed=5), free=free)
-    assert next(c.settings.rank for c in rich.candidates if c.settings.rank > 10) == 40
+    assert next(c.settings.rank for c in rich.candidates if c.settings.rank > 10) == 20
     poor = chosen(low_rank((80, 60), density=0.6, rank=1, size=3.0), free=free)
     assert poor.best.settings.rank <= 10
     few = chosen(low_rank((60, 12), density=0.8, rank=6, size=3.0), free=free)
     assert max(c.settings.rank for c in few.candidates) <= 12  # the smaller side
 
 
-@pytest.mark.parametrize(("gain", "tried", "rank"), [(0.5, 40, 10), (2.0, 60, 60)])
-def test_more_columns_must_be_worth_it(monkeypatch, gain, tried, rank):
-    # Each step gains this many times the margin: half of it is not enough, and twice goes on to the smaller side.
-    worth = 1.0 - gain * MARGIN
-    steps = stages("rank", lambda rank: worth ** (np.log2(rank / 10) / np.log2(1.5)))
-    steps.trials.folds = make_folds(
-        observed(np.tile(A, (2, 2))[:80, :60]), None, np.random.default_rng(0)
-    )
+@pytest.mark.parametrize(
+    ("scores", "tried", "rank"),
+    [
+        ({20: 0.995}, 20, 10),  # less than the margin
+        ({20: 0.98, 40: 1.0}, 40, 20),  # four times are clearly worse
+        ({20: 0.98, 40: 0.985, 80: 0.98}, 80, 40),  # four times are not, eight must help again
+        ({20: 0.98, 40: 0.97, 80: 0.9}, 80, 80),
+    ],
+)
+def test_more_columns_must_be_worth_it(monkeypatch, scores, tried, rank):
+    steps = stages("rank", scores.__getitem__)
+    steps.trials.folds = make_folds(observed(np.tile(A, (3, 3))), None, np.random.default_rng(0))
     monkeypatch.setattr(steps, "_all_in_use", lambda _: True)
-    if gain < 1.0:
-        steps.trials.function = lambda _: worth
     found = steps._more_columns(Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0))
     assert max(steps.trials.tried) == tried
     assert found.settings.rank == rank
