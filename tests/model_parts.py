@@ -34,6 +34,7 @@ OLD_NAMES = {"implicit_features": "mask_features", "l2_implicit": "l2_mask"}
 def older(header, number):
     """Make a header that of a format before 5, with the values of the spec among what the fit found."""
     spec = header.pop("spec")
+    del header["members"]
     header["format"], header["rho"] = number, spec["rho"]
     for name in (
         "gammas",

@@ -26,6 +26,7 @@ CASES = [
         "--link cauchy", "--link-scale 0", "--link-scale 1e300", "--rank -1", "--rank few", "--radius 0",
         "--norm nuclear", "--alpha -1", "--l2 -1", "--l2-intercept -1", "--implicit-features maybe", "--l2-implicit -1",
         "--inverse-power 2", "--target some", "--scoring r2", "--n-candidates 0", "--calibration magic",
+        "--n-fits 0", "--n-fits few",
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
         "--value item", "--max-size 10",
     )),

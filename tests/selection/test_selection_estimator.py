@@ -23,7 +23,7 @@ from tribit import (
     load,
 )
 from tribit.backends import sparse, tiles
-from tribit.model.calibrator_fits import platt
+from tribit.model.calibrator_fits import cross_fitted, platt
 from tribit.model.calibrators import Isotonic, Platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
@@ -404,7 +404,7 @@ def popular_and_rare(seed=0):
 
 def test_the_target_is_every_cell_alike_where_each_weighs_1_over_q():
     labels, rho = popular_and_rare()
-    fixed = {"gammas": PN, "rank": 0, "rho": rho}
+    fixed = {"gammas": PN, "rank": 0, "rho": rho, "calibration": None}
     chosen, everywhere = (make(**fixed, target=t).fit(labels) for t in ("observed", "all"))
     q = 1 - rho.rho
     for model, weighted in ((chosen, False), (everywhere, True)):
@@ -421,7 +421,7 @@ def test_the_target_is_every_cell_alike_where_each_weighs_1_over_q():
     folds = trials.make_folds(observed(labels), None, generator(0))
     by_hand = np.concatenate([1 / q[fold.held_out.columns] for fold in folds])
     np.testing.assert_allclose(everywhere.search_.held_out[2], by_hand)
-    mended = make(**fixed, target="all", calibration="platt").fit(labels)
+    mended = make(**{**fixed, "calibration": "platt"}, target="all").fit(labels)
     x, y, w = mended.search_.held_out
     assert mended.calibration_ == platt(x, y, w, link=Logistic())
     assert mended.calibration_ != platt(x, y, link=Logistic())
@@ -445,7 +445,7 @@ def test_the_target_of_all_cells_fits_a_model_of_the_mask():
 
 @pytest.mark.parametrize("scoring", ["error", "auc"])
 def test_another_measure_decides(scoring, model):
-    other = make(scoring=scoring, gammas=PN).fit(A)
+    other = make(scoring=scoring, gammas=PN, calibration=None).fit(A)
     assert other.search_.scoring == scoring
     x, labels, _ = other.search_.held_out
     if scoring == "error":
@@ -488,9 +488,10 @@ def test_a_calibrator_by_name_takes_held_out_entries_though_nothing_is_open(name
     assert plain.search_ is None
     assert model.objective_ == pytest.approx(plain.objective_, rel=1e-3)
     x, labels, weights = model.search_.held_out
-    assert np.average(np.logaddexp(0, -labels * x), weights=weights) == pytest.approx(
-        model.search_.best.score
-    )
+    found = cross_fitted(x, labels, weights, names=[name], random_state=0)[name]
+    losses = -np.log(np.where(labels > 0, found, 1.0 - found))
+    assert np.average(losses, weights=weights) == pytest.approx(model.search_.best.score)
+    assert "by kind of model, calibrated: " in str(model.search_)
 
 
 @pytest.mark.parametrize("name", [None, "identity"])

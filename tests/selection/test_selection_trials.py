@@ -14,14 +14,18 @@ from tribit import BinaryMatrixCompletion
 from tribit.backends.featured import FeaturedObjective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import SCORINGS, log_loss, misorder, sign_error
+from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, misorder, sign_error
+from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
+from tribit.randomness import fold_numbers
 from tribit.selection import trials as module
+from tribit.selection.rule import mixture
 from tribit.selection.starts import start_of
+from tribit.selection.thinning import thinned
 from tribit.selection.trials import (
     Options,
     SearchEndedError,
@@ -173,7 +177,7 @@ def test_a_score_is_the_measure_of_all_held_out_entries_together(weighted, scori
     weights = np.random.default_rng(0).uniform(0.5, 9.0, SEEN.n_observed) if weighted else None
     trials = trials_of(scoring=scoring, weights=weights)
     candidate = trials.score(INTERCEPTS)
-    x, labels, w = trials.held_out[candidate]
+    x, labels, w = trials.scores[candidate], trials.labels, trials.weights
     assert x.size == labels.size == w.size == sum(f.held_out.n_observed for f in trials.folds)
     assert candidate.score == pytest.approx(SCORINGS[scoring](Logistic(), x, labels, w))
     assert len(candidate.scores) == len(trials.folds)
@@ -185,7 +189,7 @@ def test_a_score_is_the_measure_of_all_held_out_entries_together(weighted, scori
 def test_held_out_entries_are_predicted_by_a_fit_without_them():
     trials = trials_of()
     candidate = trials.score(INTERCEPTS)
-    x = trials.held_out[candidate][0]
+    x = trials.scores[candidate]
     at = 0
     for fold in trials.folds:
         factors, _ = fit_from(
@@ -203,6 +207,77 @@ def test_what_was_tried_is_not_tried_again():
     assert trials.score(replace(INTERCEPTS)) is first
     assert trials.candidates == [first]
     assert trials.known(ModelSpec()) is None
+    # Rounding makes no other settings; a step of a search does.
+    rounded = replace(INTERCEPTS, l2_intercept=3.0 * (1.0 + 1e-12))
+    assert rounded != INTERCEPTS
+    assert trials.score(rounded) is first
+    assert trials.known(replace(INTERCEPTS, l2_intercept=3.0 * (1.0 + 1e-3))) is None
+    assert trials.known(replace(INTERCEPTS, l2_intercept=None)) is None
+    assert trials.known(replace(INTERCEPTS, link=Probit())) is None
+
+
+def test_a_fold_imputes_the_share_that_all_entries_do():
+    likes = 0.6
+    whole = ModelSpec(gammas=mixture(0.3, SEEN.density, likes), rho=0.5, radius=1.0)
+    for fold in folds_of():
+        here = thinned(whole, fold.share)
+        np.testing.assert_allclose(here.gammas, mixture(0.3, fold.train.density, likes), rtol=1e-12)
+        assert here.rho == pytest.approx(1.0 - 0.5 * fold.share)
+    corner = replace(whole, gammas=(0.0, 1.0, 0.0))
+    assert thinned(corner, 0.8).gammas == corner.gammas
+    assert thinned(INTERCEPTS, 0.8) == INTERCEPTS
+
+
+@pytest.mark.parametrize("name", ["platt", "isotonic", "auto"])
+def test_candidates_are_judged_by_calibrators_that_have_not_seen_the_entry(name):
+    trials = trials_of(calibration=name)
+    candidate = trials.score(ModelSpec(rank=5, l2=0.01))  # far too sure of itself
+    x, labels = trials.scores[candidate], trials.labels
+    by_hand = {}
+    for kind in ("platt", "isotonic"):
+        fold = fold_numbers(x.size, 5, 0)
+        p = np.empty(x.size)
+        for part in range(5):
+            here = fold == part
+            p[here] = CALIBRATORS[kind](x[~here], labels[~here])(x[here])
+        by_hand[kind] = float(-np.mean(np.log(np.where(labels > 0, p, 1 - p))))
+    wanted = min(by_hand.values()) if name == "auto" else by_hand[name]
+    assert candidate.score == pytest.approx(wanted)
+    assert candidate.score < 0.9 * trials.uncalibrated(candidate)
+    assert trials.uncalibrated(candidate) == pytest.approx(log_loss(Logistic(), x, labels))
+    assert trials.calibrates
+    assert not trials_of(calibration="identity").calibrates
+    assert not trials_of(calibration=name, scoring="auc").calibrates
+
+
+def test_a_label_that_is_hardly_held_out_leaves_scores_as_they_are():
+    labels = np.full((30, 20), 1)
+    labels[:2, :12] = -1  # 24 dislikes, of which three fifths are held out
+    trials = Trials(
+        folds_of(observed(labels))[:3],
+        OPTIONS,
+        scoring="log_loss",
+        most=None,
+        deadline=None,
+        calibration="platt",
+    )
+    candidate = trials.score(INTERCEPTS)
+    assert np.count_nonzero(trials.labels < 0) < module.ENOUGH_RARE
+    assert candidate.score == trials.uncalibrated(candidate)
+    assert not trials.calibrates
+
+
+def test_behind_is_by_more_than_a_standard_error():
+    trials = trials_of()
+    n = trials.labels.size
+    noise = np.where(np.arange(n) % 2, 1.0, -1.0)
+    simple, rich = (
+        module.Candidate(FAMILIES[name], 0.0, (), 0.0, 1) for name in ("factors", "mixture")
+    )
+    trials.losses[simple] = np.zeros(n)
+    for errors, behind in ((0.9, False), (1.1, True), (-2.0, False)):
+        trials.losses[rich] = noise - np.mean(noise) + errors / np.sqrt(n)
+        assert trials.behind(rich, simple) is behind
 
 
 def test_the_best_is_the_smallest_score_that_is_allowed():
@@ -226,13 +301,15 @@ FAMILIES = {
 def choice_among(entries, *, scoring="log_loss", weights=None, eligible=lambda _: True):
     """Return the family that is chosen, given ``x`` of the same held-out likes and dislikes in each."""
     trials = trials_of(scoring=scoring, eligible=eligible)
+    measure = ENTRY_LOSSES.get(scoring)
     labels = np.where(np.arange(next(iter(entries.values())).size) % 2, 1, -1).astype(np.int8)
     weights = np.ones(labels.size) if weights is None else weights
+    trials.labels, trials.weights = labels, weights
     for family, x in entries.items():
         score = SCORINGS[scoring](Logistic(), x, labels, weights)
         candidate = module.Candidate(FAMILIES[family], score, (score,), 0.0, 1)
         trials.candidates.append(candidate)
-        trials.held_out[candidate] = x, labels, weights
+        trials.losses[candidate] = None if measure is None else measure(Logistic(), x, labels)
     return None if trials.chosen is None else trials.chosen.settings.family
 
 

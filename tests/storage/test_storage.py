@@ -271,7 +271,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.FORMAT == 5
+    assert header["format"] == storage.FORMAT == 6
     assert header["version"] == __version__
 
 
@@ -410,13 +410,13 @@ def test_a_damaged_header(path, text):
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 6, 0, None, "2", 2.0, True])
+@pytest.mark.parametrize("number", [1, 7, 0, None, "2", 2.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads formats 2, 3, 4, 5;" in text
+    assert f"tribit {__version__} reads formats 2, 3, 4, 5, 6;" in text
 
 
 def without(name):

@@ -12,6 +12,7 @@ like the observed ones, a model of the mask (:mod:`tribit.propensity`).
 from tribit.model.calibrator_fits import (
     CALIBRATORS,
     calibration_losses,
+    cross_fitted,
     identity,
     isotonic,
     platt,
@@ -38,6 +39,7 @@ __all__ = [
     "calibration_losses",
     "calibrator_from",
     "conformal",
+    "cross_fitted",
     "identity",
     "isotonic",
     "laplace",

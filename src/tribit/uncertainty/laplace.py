@@ -213,8 +213,8 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     model : BinaryMatrixCompletion
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
         nothing was observed. Of an average of several fits (``n_fits``) it is the posterior around the first of them,
-        whose centre is that fit and not the average. The one intercept ``b``, and the sums that implicit features add to the factors, are taken
-        as known.
+        whose centre is that fit and not the average. The one intercept ``b``, and the sums that implicit features add
+        to the factors, are taken as known.
     X : Observations, sparse matrix or array
         The entries it was fitted on. Matched by id where both have ids.
 
