@@ -31,10 +31,17 @@ def put_together(description, header, tensors):
 OLD_NAMES = {"implicit_features": "mask_features", "l2_implicit": "l2_mask"}
 
 
-def older(header, number):
+NEW_NAMES = ("activity_floor", "side_features", "l2_side")
+
+
+def older(header, number, tensors=None):
     """Make a header that of a format before 5, with the values of the spec among what the fit found."""
     spec = header.pop("spec")
-    del header["members"]
+    del header["members"], header["features"]
+    for name in NEW_NAMES:
+        del header["parameters"][name]
+    for name in ("row_popularity_", "column_popularity_"):
+        (tensors or {}).pop(name, None)
     header["format"], header["rho"] = number, spec["rho"]
     for name in (
         "gammas",

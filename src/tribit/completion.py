@@ -397,7 +397,8 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.folding import fold_in  # noqa: PLC0415 - it takes the estimator
 
         features = row_features if axis == "rows" else column_features
-        return fold_in(self, X, axis=axis, features=features)
+        folded: Self = fold_in(self, X, axis=axis, features=features)
+        return folded
 
     def update(
         self, X: Any, seen: Any, *, row_features: Any = None, column_features: Any = None
@@ -418,7 +419,10 @@ class BinaryMatrixCompletion(FactorModel):
         """
         from tribit.folding import update  # noqa: PLC0415
 
-        return update(self, X, seen, row_features=row_features, column_features=column_features)
+        updated: Self = update(
+            self, X, seen, row_features=row_features, column_features=column_features
+        )
+        return updated
 
     def _set_members(self, specs: tuple[ModelSpec, ...], members: tuple[Factors, ...]) -> None:
         """Keep the unknowns of each fit and their mean, and the models that were fitted."""

@@ -405,9 +405,11 @@ def test_features_that_are_shrunk_away_leave_the_plain_model():
 def test_a_row_with_nothing_observed_is_predicted_from_what_all_rows_share():
     model = make().fit(A)
     assert np.isfinite(model.complete("decision")).all()
-    assert np.abs(model.row_factors_[4]).max() < 1e-3
-    assert np.abs(model.row_intercepts_[4]) < 1e-3
-    assert np.abs(model.column_intercepts_[2]) < 1e-3
+    parts = model.unknowns_
+    for own in (parts.row_factors[4], parts.column_factors[2]):
+        assert np.abs(own).max() < 1e-3
+    shared = dense_features(A)[0][4, 9:] @ parts.row_factors[9:]
+    np.testing.assert_allclose(model.row_factors_[4], shared, atol=1e-3)
 
 
 def test_without_intercepts_a_model_with_implicit_features_has_none():

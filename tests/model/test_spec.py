@@ -26,6 +26,9 @@ EVERY_FIELD = ModelSpec(
     l2_implicit=5e-324,
     intercept=False,
     inverse_power=0.7,
+    activity_floor=(0.5, 0.0),
+    side_features=True,
+    l2_side=2.5,
 )
 
 
@@ -74,7 +77,7 @@ def changed(**values):
     [
         ("", InvalidInputError, "not a model in JSON"),
         ("[1]", InvalidInputError, "is missing"),
-        ("{}", InvalidInputError, "'alpha' is missing"),
+        ("{}", InvalidInputError, "'activity_floor' is missing"),
         ("[" * 100_000, InvalidInputError, "not a model in JSON"),
         (changed(speed=1), InvalidInputError, "'speed' is unknown"),
         (changed(link={"name": "cauchy"}), InvalidInputError, "cauchy"),

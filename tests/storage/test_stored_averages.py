@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_storage import contents, rewrite
 
+from model_parts import NEW_NAMES
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
 
 A = np.random.default_rng(0).choice([-1, 0, 1], (40, 30))
@@ -73,7 +74,14 @@ def test_a_file_of_format_5_has_one_fit(tmp_path):
     model.save(path)
     header, _ = contents(path)
     assert header["members"] is None
-    rewrite(path, lambda header, _: (header.update(format=5), header.pop("members")))
+
+    def of_format_5(header, _):
+        header["format"] = 5
+        del header["members"], header["features"]
+        for name in NEW_NAMES:
+            del header["parameters"][name], header["spec"][name]
+
+    rewrite(path, of_format_5)
     copy = load(path)
     assert copy.n_fits_ == len(copy.members_) == len(copy.member_specs_) == 1
     assert copy.members_[0] is copy.unknowns_

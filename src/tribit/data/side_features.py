@@ -7,6 +7,7 @@ is. Groups are centred and scaled to a mean square of 1, and what is missing cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -180,12 +181,12 @@ def learned(
 def _as_kind(encoder: GroupEncoder, values: Any) -> Any:
     """Return values that look like another kind, such as a category that happens to be numbers in a few rows."""
     if encoder.kind == "tags" and isinstance(values, np.ndarray):
-        return [None if value != value else (_plain(value),) for value in values.tolist()]
+        return [None if _missing(value) else (_plain(value),) for value in values.tolist()]
     if encoder.kind == "quantity" and all(tags is None for tags in values):
         return np.full(len(values), np.nan)
     raise InvalidInputError(
-        f"The feature {quoted(encoder.name)} was of the kind {encoder.kind} when the model was fitted and is of another "
-        "now; give values of the same type."
+        f"The feature {quoted(encoder.name)} was of the kind {encoder.kind} when the model was fitted and is of "
+        "another now; give values of the same type."
     )
 
 
@@ -214,12 +215,12 @@ def _of_array(array: NDArray[Any], axis: Axis) -> list[tuple[str, str, Any]]:
     """Return a column of a matrix of numbers as a quantity each, but 0/1 columns all together."""
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InvalidTypeError(
-            f"{axis.name}_features must be a matrix of numbers or a data frame; got an array of shape {array.shape} and "
-            f"type {array.dtype}."
+            f"{axis.name}_features must be a matrix of numbers or a data frame; got an array of shape {array.shape} "
+            f"and type {array.dtype}."
         )
     _check_length(array.shape[0], axis)
     numbers = array.astype(np.float64)
-    if (bad := first_true(np.isinf(numbers).any(axis=1))) is not None:
+    if (bad := first_true(np.asarray(np.isinf(numbers).any(axis=1)))) is not None:
         raise InvalidInputError(
             f"{axis.name}_features, {axis.name} {bad}: a value is infinite; give NaN for one that is not known."
         )
@@ -279,7 +280,7 @@ def _plain(value: Any) -> Any:
 
 
 def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _placed(kind_and_values: tuple[str, Any], places: NDArray[np.int64]) -> tuple[str, Any]:

@@ -231,7 +231,7 @@ class FeatureMap:
         Whether side features are parts of the factors of rows with entries too.
     cold : array of shape (1 + n_features, rank + 1) or None
         The map from ``(1, side features)`` to the factors and the intercept of a row without entries
-        (:mod:`tribit.cold`).
+        (:mod:`tribit.folding.cold`).
     """
 
     activity: Activity | None = None
@@ -261,6 +261,15 @@ class FeatureMap:
 def side_block(group: Group, l2: float) -> Block:
     """Return side features, centred; a row in which they are not known has none."""
     return Block(group.matrix, np.where(group.known, -1.0, 0.0), group.means, l2)
+
+
+def side_design(groups: tuple[Group, ...], size: int) -> sp.csr_array:
+    """Return ``(1, features)`` of each row, the features centred and 0 where they are not known."""
+    parts = [np.ones((size, 1))]
+    for group in groups:
+        shift = np.where(group.known, -1.0, 0.0)
+        parts.append(group.matrix.toarray() + np.outer(shift, group.means))
+    return sp.csr_array(np.hstack(parts))
 
 
 def mask_of(observations: Observations) -> sp.csr_array:

@@ -122,8 +122,8 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
-#: Parts of features: one for each row of the matrix, each implicit and each side feature. Files of formats 2 and 3 lack them, and
-#: so do files that are written of a model from such a file.
+#: Parts of features: one for each row of the matrix, each implicit and each side feature. Files of formats 2 and 3 lack
+#: them, and so do files that are written of a model from such a file.
 PARTS = {
     "row_parts_": Tensor(FLOATS, ("parts of rows", "rank")),
     "column_parts_": Tensor(FLOATS, ("parts of columns", "rank")),
@@ -248,6 +248,7 @@ def tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
 
 
 def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
+    """Refuse values of which one is wrong, missing or unknown."""
     _check_names(values, fields, fields)
     for name, field in fields.items():
         field.check(name, values[name])

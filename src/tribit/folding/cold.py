@@ -1,13 +1,13 @@
-"""Rows and columns without entries: factors from their features alone.
+"""Rows and columns without entries: factors from their side features alone.
 
-In a fit the features of a row share the work with its own part, and these learn little where entries say more. For a row
-that was never seen there is no own part: its factors are a map of its features, the minimiser of
+In a fit the features of a row share the work with its own part, and learn little where its entries say more. A row that
+was never seen has no part of its own: its factors are a map of its features ``f_i = (1, features)``,
 
-    sum over observed entries of the loss at  x_ij = f_i' Z (v_j, 1) + c_j + b   +  l2 / 2 |Z|^2,     f_i = (1, features)
+    Z = argmin  sum over observed entries of the loss at  x_ij = f_i' Z (v_j, 1) + c_j + b,  plus  l2 / 2 |Z|^2
 
-with the other side fixed, own parts and implicit features left out. Factors of the other side have seen the entries that
-the map is fitted to, and would make it overconfident: rows are divided into folds, and the entries of a fold meet factors
-that were solved for without them. One fold, held out whole, chooses ``l2``.
+with the other side fixed, own parts and implicit features left out. Factors of the other side have seen the entries
+that the map is fitted to, and would make it overconfident: rows are divided into folds, and the entries of a fold meet
+factors that were solved for without them. One fold, held out whole, chooses ``l2``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tribit.data.observations import Observations
-from tribit.data.side_features import Group
 from tribit.model.features import mask_of
 
 if TYPE_CHECKING:
-    from tribit.folding import Half
+    from tribit.folding.half import Half
 
 Array = NDArray[np.floating[Any]]
 
@@ -37,15 +36,6 @@ WEIGHTS = (1000.0, 300.0, 100.0, 30.0)
 OF_CONSTANT = 1e-3
 #: Most iterations of a minimisation, and entries of each label from which one is worth while.
 ITERATIONS, LEAST = 200, 20
-
-
-def design_of(groups: tuple[Group, ...], size: int) -> sp.csr_array:
-    """Return ``(1, features)`` of each row, the features centred and 0 where they are not known."""
-    parts = [np.ones((size, 1))]
-    for group in groups:
-        shift = np.where(group.known, -1.0, 0.0)
-        parts.append(group.matrix.toarray() + np.outer(shift, group.means))
-    return sp.csr_array(np.hstack(parts))
 
 
 def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any) -> Array | None:

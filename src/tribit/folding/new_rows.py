@@ -1,0 +1,260 @@
+"""New rows and columns for a fitted model, without a new fit; see :mod:`tribit.folding`."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.backends.threads import count_jobs
+from tribit.checks import check_choice
+from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.observations import Observations, as_observations
+from tribit.data.side_features import Group, SideFeatures
+from tribit.errors import InvalidInputError, TribitWarning, parameter
+from tribit.folding.cold import cold_map
+from tribit.folding.half import ByColumn, Half
+from tribit.folding.positions import check_new, longer, merged, new_of, placed, rows_of
+from tribit.model.factors import Factors
+from tribit.model.features import mask_of, side_design
+from tribit.model.risks import Missingness, Risk
+from tribit.model.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from tribit.completion import BinaryMatrixCompletion
+
+Array = NDArray[np.floating[Any]]
+
+#: Rows that the mean of a model of the mask is taken over: the rho of a new row, by column.
+SAMPLED = 1000
+AXES = ("rows", "columns")
+
+
+def fold_in(
+    model: BinaryMatrixCompletion, X: Any, *, axis: str = "rows", features: Any = None
+) -> Any:
+    """Return a copy of a fitted model with the rows (or columns) of ``X`` added; see the model's own method."""
+    check_is_fitted(model)
+    check_choice("axis", axis, AXES)
+    given = as_observations(X, like_at=model.like_at)
+    halves = halves_of(model)
+    if axis == "columns":
+        halves, given = [each.transposed for each in halves], given.transpose()
+    ours, new = halves[0].axes, given.axes.rows
+    check_new(ours.rows, new)
+    columns = ours.columns.match(
+        given.axes.columns, "the entries have", f"pass entries of the same {ours.columns.name}s"
+    )
+    if (lost := first_true(columns[given.columns] < 0)) is not None:
+        name = named(given.axes.columns.ids, given.columns[lost])
+        raise InvalidInputError(
+            f"The {ours.columns.name} {name} is unknown to the model: add it with "
+            f"fold_in(..., axis={AXES[axis == 'rows']!r}), or use update."
+        )
+    entries = placed(given, given.rows, columns[given.columns], new, ours.columns)
+    _say_what_is_unknown(halves[0], entries, features)
+    groups = halves[0].maps[0].groups(new, features)
+    solved = [_with_rows(half, new, entries, features, groups) for half in halves]
+    return _model_of(model, solved if axis == "rows" else [each.transposed for each in solved])
+
+
+def _with_rows(
+    half: Half, new: Axis, entries: Observations, features: Any, groups: tuple[Group, ...]
+) -> Half:
+    """Return one fit with new rows."""
+    shared = half.shared(half.maps[0].design(mask_of(entries), new, features))
+    places = half.axes.rows.size + np.arange(new.size)
+    solved = half.extended(new, shared).solved(places, entries, shared)
+    return solved.answered_by_features(places, entries, groups)
+
+
+def update(
+    model: BinaryMatrixCompletion,
+    X: Any,
+    seen: Any,
+    *,
+    row_features: Any = None,
+    column_features: Any = None,
+) -> Any:
+    """Return a copy of a fitted model that knows new entries too; see the model's own method."""
+    check_is_fitted(model)
+    before, given = (as_observations(each, like_at=model.like_at) for each in (seen, X))
+    halves = halves_of(model)
+    ours = halves[0].axes
+    old = ours.places(before, "the seen entries have", "pass what the model was fitted on")
+    if any((side < 0).any() for side in old):
+        raise InvalidInputError(
+            "The seen entries have rows or columns that the model does not know; pass what it was fitted on."
+        )
+    new = [new_of(axis, theirs) for axis, theirs in zip(ours, given.axes, strict=True)]
+    axes = Axes(*(longer(axis, more) for axis, more in zip(ours, new, strict=True)))
+    places = tuple(
+        axis.match(theirs, "the new entries have", "give the same ids")[at]
+        if axis.ids is not None
+        else at
+        for axis, theirs, at in zip(axes, given.axes, (given.rows, given.columns), strict=True)
+    )
+    entries = merged(old, before.labels, places, given.labels, axes)
+    touched = [np.unique(side) for side in places]
+    earlier = placed(before, *old, *ours)
+    tables = row_features, column_features
+    return _model_of(
+        model, [_updated(half, entries, earlier, new, touched, tables) for half in halves]
+    )
+
+
+def _updated(
+    half: Half,
+    entries: Observations,
+    earlier: Observations,
+    new: list[Axis],
+    touched: list[Positions],
+    tables: tuple[Any, Any],
+) -> Half:
+    """Return one fit with the touched rows and columns solved for again, new ones among them."""
+    added = []
+    # Before anything moves: side features themselves are not kept, but what they add to the rows of the fit is.
+    for side, seen in enumerate((earlier, earlier.transpose())):
+        turned = half.transposed if side else half
+        by_side = turned.left_by_side(seen), turned.shared_by_side(new[side], tables[side])
+        added.append([np.concatenate(pair) for pair in zip(*by_side, strict=True)])
+    for side in (0, 1):
+        turned = half.transposed if side else half
+        nothing = sp.csr_array((new[side].size, turned.axes.columns.size))
+        shared = turned.shared(turned.maps[0].design(nothing, new[side], tables[side]))
+        turned = turned.extended(new[side], shared)
+        half = turned.transposed if side else turned
+    for side in (0, 1, 0):
+        turned, seen = (half.transposed, entries.transpose()) if side else (half, entries)
+        some = rows_of(seen, touched[side])
+        implicit = turned.shared_by_activity(mask_of(some))
+        factors, intercepts = (
+            part + by_side[touched[side]]
+            for part, by_side in zip(implicit, added[side], strict=True)
+        )
+        turned = turned.solved(touched[side], some, (factors, intercepts))
+        half = turned.transposed if side else turned
+    return half
+
+
+def with_cold_maps(
+    model: BinaryMatrixCompletion,
+    observations: Observations,
+    side: SideFeatures,
+    draws: np.random.Generator,
+) -> None:
+    """Give a fitted model the maps from features to factors, and rows and columns without entries their factors."""
+    _set_halves(
+        model, [_with_cold_maps(half, observations, side, draws) for half in halves_of(model)]
+    )
+
+
+def _with_cold_maps(
+    half: Half, observations: Observations, side: SideFeatures, draws: np.random.Generator
+) -> Half:
+    """Return one fit with its maps, and with the rows and columns that these answer."""
+    for number, groups in enumerate(side):
+        if not groups:
+            continue
+        turned, entries = (
+            (half.transposed, observations.transpose()) if number else (half, observations)
+        )
+        Z = cold_map(turned, entries, side_design(groups, entries.shape[0]), draws)
+        turned = replace(turned, maps=(replace(turned.maps[0], cold=Z), turned.maps[1]))
+        turned = turned.answered_by_features(np.arange(entries.shape[0]), entries, groups)
+        half = turned.transposed if number else turned
+    return half
+
+
+def halves_of(model: BinaryMatrixCompletion) -> list[Half]:
+    """Return each fit of a model, with its rows as the side that changes."""
+    specs = model.member_specs_
+    complete = model.members_ and model.feature_maps_
+    if not complete or (specs[0].implicit_features and model.feature_maps_[0][0].activity is None):
+        raise InvalidInputError(
+            "The model comes from a file of an earlier tribit, which does not keep all parts of its implicit features: "
+            "fit it again."
+        )
+    if specs[0].mixed and model.imputed is not None:
+        raise InvalidInputError(
+            "The model was fitted with imputed, which knows nothing of new rows and columns: fit it again."
+        )
+    n_jobs = count_jobs(model.n_jobs)
+    return [
+        Half(
+            unknowns.astype("float64"),
+            factors.astype("float64"),
+            maps,
+            model._axes,
+            spec,
+            _risk(model, spec),
+            n_jobs,
+        )
+        for unknowns, factors, maps, spec in zip(
+            model.members_, model.member_factors_, model.feature_maps_, specs, strict=True
+        )
+    ]
+
+
+def _risk(model: BinaryMatrixCompletion, spec: ModelSpec) -> Risk:
+    """Return the risk of new rows: a model of the mask, which does not know them, gives its mean by column."""
+    if not spec.mixed:
+        return Risk(1.0, 0.0, 0.0)
+    if model.rho_ is None:
+        raise InvalidInputError(
+            f"The model was read from a file, which does not keep {parameter('rho')}_, the model of why entries are "
+            "missing: set model.rho_ to the one it was fitted with."
+        )
+    if not isinstance(model.rho_, Missingness):
+        return Risk(*spec.gammas, model.rho_)
+    return Risk(*spec.gammas, ByColumn(*_mean_rho(model.rho_, model.shape_)))
+
+
+def _mean_rho(rho: Missingness, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Return the mean of rho by row and by column, over rows or columns that are evenly spaced."""
+    rows, columns = (np.arange(size) for size in shape)
+    some_rows, some_columns = (np.unique(np.linspace(0, n - 1, SAMPLED).astype(int)) for n in shape)
+    by_row = np.mean([rho.rho_at(rows, np.full(rows.size, j)) for j in some_columns], axis=0)
+    by_column = np.mean([rho.rho_at(np.full(columns.size, i), columns) for i in some_rows], axis=0)
+    return by_row, by_column
+
+
+def _model_of(model: BinaryMatrixCompletion, halves: list[Half]) -> Any:
+    """Return a copy of a model with other factors."""
+    again = copy(model)
+    _set_halves(again, halves)
+    return again
+
+
+def _set_halves(model: BinaryMatrixCompletion, halves: list[Half]) -> None:
+    model.member_factors_ = tuple(each.factors.astype(model.dtype) for each in halves)
+    model._set_factors(Factors.mean_of(model.member_factors_))
+    members = tuple(each.unknowns.astype(model.dtype) for each in halves)
+    model._set_members(model.member_specs_, members)
+    model.feature_maps_ = tuple(each.maps for each in halves)
+    model._set_axes(halves[0].axes)
+
+
+def _say_what_is_unknown(half: Half, entries: Observations, features: Any) -> None:
+    """Warn of rows of which nothing is known: they are answered by the effects of the columns alone."""
+    if features is not None and half.maps[0].encoder is not None:
+        return
+    counts = np.bincount(entries.rows, minlength=entries.shape[0])
+    bare = np.flatnonzero(counts == 0)
+    if not bare.size:
+        return
+    axis = entries.axes.rows
+    warnings.warn(
+        TribitWarning(
+            f"Nothing is known of {bare.size} of the new {axis.name}s, such as {named(axis.ids, bare[0])}: no entry "
+            "and no features. Their predictions are the effects of the "
+            f"{half.axes.columns.name}s alone, the same for each of them."
+        ),
+        stacklevel=4,
+    )

@@ -1,0 +1,82 @@
+"""Positions of new rows and entries: what is new, what is known already, and all of it in one matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.ingest import Checked
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError
+
+
+def check_new(ours: Axis, new: Axis) -> None:
+    """Refuse rows that the model knows already, and rows without ids beside rows with them."""
+    if (ours.ids is None) != (new.ids is None):
+        raise InvalidInputError(
+            f"The model's {ours.name}s have {'no ids' if ours.ids is None else 'ids'} and the new ones have "
+            f"{'some' if ours.ids is None else 'none'}: give both of the same kind."
+        )
+    if ours.ids is None:
+        return
+    places = ours.match(new, "the entries have", "give new ids")
+    if (again := first_true(places >= 0)) is not None:
+        raise InvalidInputError(
+            f"The model knows the {ours.name} {named(new.ids, again)} already: add entries to it with update."
+        )
+
+
+def new_of(ours: Axis, theirs: Axis) -> Axis:
+    """Return the rows there that are not here; without ids those beyond the last one here."""
+    if ours.ids is None or theirs.ids is None:
+        if ours.ids is not theirs.ids:
+            check_new(ours, theirs)
+        return Axis(ours.name, max(theirs.size - ours.size, 0))
+    new = ours.match(theirs, "the new entries have", "give the same ids") < 0
+    return Axis(ours.name, int(np.count_nonzero(new)), theirs.ids[new])
+
+
+def longer(axis: Axis, more: Axis) -> Axis:
+    """Return an axis with further rows; ids are objects where their types differ: NumPy would make 1 and "1" one id."""
+    size, ids, new = axis.size + more.size, axis.ids, more.ids
+    if ids is None or new is None:
+        return Axis(axis.name, size, ids if not more.size else None)
+    if ids.dtype.kind != new.dtype.kind:
+        ids, new = ids.astype(object), new.astype(object)
+    return Axis(axis.name, size, np.concatenate([ids, new]))
+
+
+def placed(
+    entries: Observations, rows: Positions, columns: Positions, of_rows: Axis, of_columns: Axis
+) -> Observations:
+    """Return entries at other positions, in another matrix."""
+    order = np.lexsort((columns, rows))
+    axes = Axes(of_rows, of_columns)
+    return Observations._trusted(Checked(rows[order], columns[order], entries.labels[order], axes))
+
+
+def merged(
+    old: tuple[Positions, Positions],
+    old_labels: NDArray[np.int8],
+    new: tuple[Positions, ...],
+    new_labels: NDArray[np.int8],
+    axes: Axes,
+) -> Observations:
+    """Return all entries; of one that is in both the new label counts."""
+    rows, columns = (np.concatenate(pair) for pair in zip(new, old, strict=True))
+    labels = np.concatenate([new_labels, old_labels])
+    # The first of equal ones is kept, and new ones come first.
+    _, first = np.unique(rows * axes.columns.size + columns, return_index=True)
+    return Observations._trusted(Checked(rows[first], columns[first], labels[first], axes))
+
+
+def rows_of(entries: Observations, places: Positions) -> Observations:
+    """Return the entries of some rows, as a matrix of these rows."""
+    number = np.full(entries.shape[0], -1)
+    number[places] = np.arange(places.size)
+    here = number[entries.rows] >= 0
+    axes = Axes(Axis(entries.axes.rows.name, places.size), entries.axes.columns)
+    return Observations._trusted(
+        Checked(number[entries.rows[here]], entries.columns[here], entries.labels[here], axes)
+    )
