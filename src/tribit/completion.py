@@ -368,7 +368,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     def fold_in(
         self,
-        X: Any,
+        X: Any = None,
         *,
         axis: str = "rows",
         row_features: Any = None,
@@ -382,8 +382,9 @@ class BinaryMatrixCompletion(FactorModel):
 
         Parameters
         ----------
-        X : Observations, sparse matrix or array
-            The entries of the new rows, in the columns of the model; with ids where the model has ids.
+        X : Observations, sparse matrix, array or None
+            The entries of the new rows, in the columns of the model; with ids where the model has ids. None for rows
+            of which features alone are known.
         axis : {"rows", "columns"}, default="rows"
             Which are new. New columns come with entries in the rows of the model.
         row_features, column_features : data frame, sparse matrix or array, optional

@@ -178,6 +178,24 @@ def learned(
     return (rows, columns), SideFeatures(of_rows, of_columns)
 
 
+def table_axis(table: Any, like: Axis) -> Axis:
+    """Return the rows (or columns) of a table of features, with its ids where the others have ids."""
+    if table is None:
+        raise InvalidInputError(
+            f"Neither entries nor features of new {like.name}s were given; give one of the two."
+        )
+    if sp.issparse(table) or isinstance(table, np.ndarray):
+        if like.ids is not None:
+            raise InvalidInputError(
+                f"The {like.name}s of the model have ids, and a matrix of features has none: give a data frame."
+            )
+        return Axis(like.name, table.shape[0])
+    frame = eager(table)
+    ids, _ = _ids_of(table, frame, like)
+    size = len(frame) if ids is None else ids.size
+    return Axis(like.name, size, None if ids is None else distinct_ids(ids, "The ids of features"))
+
+
 def _as_kind(encoder: GroupEncoder, values: Any) -> Any:
     """Return values that look like another kind, such as a category that happens to be numbers in a few rows."""
     if encoder.kind == "tags" and isinstance(values, np.ndarray):

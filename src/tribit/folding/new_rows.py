@@ -16,11 +16,19 @@ from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.observations import Observations, as_observations
-from tribit.data.side_features import Group, SideFeatures
+from tribit.data.side_features import Group, SideFeatures, table_axis
 from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.folding.cold import cold_map
 from tribit.folding.half import ByColumn, Half
-from tribit.folding.positions import check_new, longer, merged, new_of, placed, rows_of
+from tribit.folding.positions import (
+    check_new,
+    longer,
+    merged,
+    new_of,
+    placed,
+    rows_of,
+    without_entries,
+)
 from tribit.model.factors import Factors
 from tribit.model.features import mask_of, side_design
 from tribit.model.risks import Missingness, Risk
@@ -42,11 +50,16 @@ def fold_in(
     """Return a copy of a fitted model with the rows (or columns) of ``X`` added; see the model's own method."""
     check_is_fitted(model)
     check_choice("axis", axis, AXES)
-    given = as_observations(X, like_at=model.like_at)
     halves = halves_of(model)
     if axis == "columns":
-        halves, given = [each.transposed for each in halves], given.transpose()
-    ours, new = halves[0].axes, given.axes.rows
+        halves = [each.transposed for each in halves]
+    ours = halves[0].axes
+    if X is None:
+        given = without_entries(table_axis(features, ours.rows), ours.columns)
+    else:
+        given = as_observations(X, like_at=model.like_at)
+        given = given.transpose() if axis == "columns" else given
+    new = given.axes.rows
     check_new(ours.rows, new)
     columns = ours.columns.match(
         given.axes.columns, "the entries have", f"pass entries of the same {ours.columns.name}s"

@@ -80,3 +80,11 @@ def rows_of(entries: Observations, places: Positions) -> Observations:
     return Observations._trusted(
         Checked(number[entries.rows[here]], entries.columns[here], entries.labels[here], axes)
     )
+
+
+def without_entries(rows: Axis, columns: Axis) -> Observations:
+    """Return a matrix of which nothing was observed."""
+    none = np.zeros(0, dtype=np.int64)
+    return Observations._trusted(
+        Checked(none, none, np.zeros(0, dtype=np.int8), Axes(rows, columns))
+    )

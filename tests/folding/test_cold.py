@@ -1,0 +1,147 @@
+"""Rows and columns without entries, from their side features."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
+
+from tribit import BinaryMatrixCompletion, load
+from tribit.backends.featured import FeaturedObjective, features_of
+from tribit.backends.objective import Objective
+from tribit.data.observations import as_observations
+from tribit.data.side_features import learned
+from tribit.folding.cold import _fitted
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic
+from tribit.model.risks import pn
+from tribit.model.spec import ModelSpec
+
+RNG = np.random.default_rng(11)
+N_ROWS, N_COLUMNS = 150, 80
+KINDS = RNG.integers(4, size=N_COLUMNS)
+TASTE = RNG.normal(size=(N_ROWS, 4))
+TRUTH = (
+    1.6 * TASTE[:, KINDS] + 0.5 * RNG.normal(size=(N_ROWS, 1)) + 0.3 * RNG.normal(size=N_COLUMNS)
+)
+LABELS = np.where(RNG.random(TRUTH.shape) < 1 / (1 + np.exp(-TRUTH)), 1, -1)
+SEEN = np.where(RNG.random(TRUTH.shape) < 0.4, LABELS, 0)
+COLD = np.arange(70, 80)
+TRAIN = SEEN.copy()
+TRAIN[:, COLD] = 0
+FEATURES = pd.DataFrame({"kind": [f"k{kind}" for kind in KINDS]})
+FIXED = {
+    "gammas": (1, 0, 0),
+    "rank": 5,
+    "l2": 3.0,
+    "l2_intercept": 1.0,
+    "implicit_features": False,
+    "calibration": None,
+    "n_fits": 1,
+    "n_jobs": 1,
+    "random_state": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BinaryMatrixCompletion(**FIXED, side_features=True, l2_side=5.0).fit(
+        TRAIN, column_features=FEATURES
+    )
+
+
+def auc(model, columns):
+    x = np.array([model.decision_function(range(N_ROWS), [j] * N_ROWS) for j in columns])
+    return roc_auc_score((LABELS[:, columns].T > 0).ravel(), x.ravel())
+
+
+def test_columns_that_were_never_seen_are_told_by_their_features(model):
+    without = BinaryMatrixCompletion(**FIXED).fit(TRAIN)
+    assert auc(without, COLD) < 0.7
+    assert auc(model, COLD) > auc(without, COLD) + 0.08
+    # Columns of one kind have no part of their own, and so the same factors.
+    first, second = next((j, k) for j in COLD for k in COLD if j < k and KINDS[j] == KINDS[k])
+    np.testing.assert_allclose(model.column_factors_[first], model.column_factors_[second])
+
+
+def test_a_new_column_with_features_is_as_one_that_was_there_without_entries(model):
+    folded = model.fold_in(
+        axis="columns", column_features=FEATURES.iloc[COLD].reset_index(drop=True)
+    )
+    X = folded.complete("decision")
+    np.testing.assert_allclose(X[:, 80:], X[:, COLD], atol=1e-4)
+
+
+def test_features_are_kept_in_the_file(model, tmp_path):
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.complete(), model.complete())
+    table = pd.DataFrame({"kind": ["k0", "k3", None]})
+    X, Y = (each.fold_in(axis="columns", column_features=table) for each in (model, again))
+    np.testing.assert_allclose(X.complete(), Y.complete(), atol=1e-6)
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_an_entry_of_a_new_column_counts_beside_its_features(model):
+    entries = np.zeros((N_ROWS, 1))
+    entries[:30, 0] = 1
+    folded = model.fold_in(entries, axis="columns", column_features=FEATURES.iloc[[70]])
+    bare = model.fold_in(axis="columns", column_features=FEATURES.iloc[[70]])
+    assert folded.complete()[:, 80].mean() > bare.complete()[:, 80].mean() + 0.1
+
+
+def test_the_search_leaves_out_features_that_say_nothing():
+    rng = np.random.default_rng(0)
+    noise = pd.DataFrame({"noise": [f"n{k}" for k in rng.integers(6, size=N_COLUMNS)]})
+    free = {**FIXED, "l2": "auto", "rank": 3}
+    chosen = BinaryMatrixCompletion(**free).fit(SEEN, column_features=noise)
+    assert chosen.side_features_ is False
+    telling = BinaryMatrixCompletion(**free).fit(SEEN, column_features=FEATURES)
+    assert telling.side_features_ is True
+    assert any("side" in family for family in telling.search_.families())
+
+
+def test_the_map_is_the_minimum_of_its_objective():
+    rng = np.random.default_rng(5)
+    n, k, m = 300, 3, 4
+    features, against = rng.normal(size=(n, m)), rng.normal(size=(n, k))
+    labels = rng.choice([-1, 1], n).astype(np.int8)
+    offsets = rng.normal(size=n)
+    Z = _fitted(Logistic(), labels, sp.csr_array(features), against, offsets, 2.0, None)
+    x = offsets + np.einsum("ij,ij->i", features @ Z, against)
+    ridge = np.full((m, 1), 2.0)
+    ridge[0] = 1e-3
+    slope = -labels / (1 + np.exp(labels * x))
+    gradient = features.T @ (slope[:, None] * against) + ridge * Z
+    assert np.abs(gradient).max() < 1e-2
+
+
+def test_the_gradient_with_side_features_is_that_of_differences():
+    A = SEEN[:9, :7]
+    observations = as_observations(A)
+    _, side = learned(
+        observations.axes,
+        pd.DataFrame({"age": np.arange(9.0) ** 2}),
+        pd.DataFrame({"tags": [["a"], ["a", "b"], ["b"], [], ["a"], ["b"], ["a", "b"]]}),
+    )
+    spec = ModelSpec(implicit_features=True, side_features=True, l2_side=0.7, l2_implicit=1.3)
+    features = features_of(spec, observations, side)
+    plain = Objective(observations, Logistic(), pn(), l2=0.5, l2_intercept=0.2, intercept=True)
+    objective = FeaturedObjective(plain, features)
+    rng = np.random.default_rng(1)
+    rows, columns = objective.unknown_sizes
+    assert rows > 9 + 7
+    parts = Factors(
+        *(rng.normal(size=(n, 2)) for n in (rows, columns)),
+        0.1,
+        *(rng.normal(size=n) for n in (rows, columns)),
+    )
+    step = Factors(
+        *(rng.normal(size=(n, 2)) for n in (rows, columns)),
+        0.3,
+        *(rng.normal(size=n) for n in (rows, columns)),
+    )
+    slope = objective.gradient(parts)[1].dot(step)
+    ends = (objective.value(parts.plus(sign * 1e-5, step)) for sign in (1, -1))
+    assert slope == pytest.approx((next(ends) - next(ends)) / 2e-5, rel=1e-6)
