@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow torture lint format bench bench-accuracy bench-search bench-unobserved pictures reproduce compare docs clean
+.PHONY: demo test test-slow torture lint format bench bench-accuracy bench-cold bench-search bench-unobserved pictures reproduce compare docs clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -50,6 +50,9 @@ measured = for name in $(if $(DATA),$(3)); do \
 
 bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other software (DATA=folder with ml-100k, coat)
 	@$(call measured,accuracy,accuracy,ml-100k coat)
+
+bench-cold: .venv/.installed-test  ## new users and items, with and without features (DATA=folder with ml-100k)
+	@$(call measured,cold,cold,ml-100k)
 
 bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,grid,search,ml-100k senate coat)
