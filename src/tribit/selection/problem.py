@@ -143,7 +143,7 @@ def _warn_if_unbounded(
             f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
             f"{parameter('l2')} > 0."
         ),
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -208,7 +208,7 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
                 f"{parameter('rho')}, the probability that one of the {what} goes unobserved (now "
                 f"{1 - observations.density:.3g}, as if every entry were one)."
             ),
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
