@@ -209,7 +209,6 @@ SAVED = [
     (["--scoring", "auc"], "scoring", "auc"),
     (["--n-candidates", "5"], "n_candidates", 5),
     (["--n-fits", "2"], "n_fits", 2),
-    (["--n-fits", "auto"], "n_fits", "auto"),
     (["--calibration", "none"], "calibration", None),
     (["--solver", "lbfgs"], "solver", "lbfgs"),
     (["--solver", "projected_gradient"], "solver", "projected_gradient"),

@@ -279,7 +279,8 @@ def test_more_columns_must_be_worth_it(monkeypatch, scores, tried, rank):
     steps = stages("rank", scores.__getitem__)
     steps.trials.folds = make_folds(observed(np.tile(A, (3, 3))), None, np.random.default_rng(0))
     monkeypatch.setattr(steps, "_all_in_use", lambda _: True)
-    found = steps._more_columns(Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0))
+    first = Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0)
+    found = steps._more_columns(first, first)
     assert max(steps.trials.tried) == tried
     assert found.settings.rank == rank
 

@@ -21,6 +21,8 @@ SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
 #: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MOST_UNOBSERVED = 100.0
+#: Most columns of mixtures: on votes a search with 40 of them took twice as long as with 20, and reached no more.
+MOST_COLUMNS = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 OUT_OF_REACH = 0.03
 #: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
@@ -51,7 +53,7 @@ class Mixtures(Steps):
         settings = replace(
             base,
             gammas=gammas,
-            rank=base.rank or (RANK if "rank" in self.free else 0),
+            rank=self._columns(base),
             radius=self.base.radius,
             alpha=self.base.alpha,
             implicit_features=False,
@@ -73,6 +75,12 @@ class Mixtures(Steps):
         """Density of all observed entries, for which settings are meant; a fold has a share of them."""
         first = self.trials.folds[0]
         return first.train.density / first.share
+
+    def _columns(self, settings: ModelSpec) -> int:
+        """Return the number of columns of mixtures beside a model: those of that model, but not very many."""
+        if "rank" not in self.free:
+            return settings.rank
+        return min(settings.rank or RANK, MOST_COLUMNS)
 
     def _first_ridges(self, settings: ModelSpec, density: float) -> ModelSpec:
         """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
@@ -99,6 +107,7 @@ class Mixtures(Steps):
         settings = replace(
             best.settings,
             gammas=gammas,
+            rank=self._columns(best.settings),
             radius=self.base.radius,
             alpha=self.base.alpha,
             implicit_features=False,

@@ -150,7 +150,7 @@ def _warn_if_unbounded(
             f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
             f"{parameter('l2')} > 0."
         ),
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -215,7 +215,7 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
                 f"{parameter('rho')}, the probability that one of the {what} goes unobserved (now "
                 f"{1 - observations.density:.3g}, as if every entry were one)."
             ),
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

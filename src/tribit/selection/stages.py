@@ -116,10 +116,10 @@ class Stages(Steps):
         if "rank" not in self.free or not helps:
             return best
         self.first = best
-        best = self._more_columns(best)
+        best = self._more_columns(best, self.first)
         if best is not self.first:
-            # The ridge was found with too few columns.
-            best = self._refined(best, "l2", FACTOR_STEP)
+            # The ridge was found with too few columns; where it becomes smaller more of them may be in use.
+            best = self._more_columns(self._refined(best, "l2", FACTOR_STEP), self.first)
         return self._fewer_columns(best)
 
     def _fewer_columns(self, best: Candidate) -> Candidate:
@@ -141,12 +141,11 @@ class Stages(Steps):
         )
         return found if self.trials.ahead(found, best) else best
 
-    def _more_columns(self, best: Candidate) -> Candidate:
+    def _more_columns(self, best: Candidate, first: Candidate) -> Candidate:
         """Double the number of columns while all of them are in use and more of them help.
 
         Where twice the columns help, four times are taken unless they are clearly worse (see :meth:`_widened`).
         """
-        first = best
         while (wider := self._wider(best, 2)) is not None:
             doubtful = best is first or wider.settings.rank > WIDER * first.settings.rank
             if not self.trials.ahead(wider, best) if doubtful else self.trials.behind(wider, best):
