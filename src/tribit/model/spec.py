@@ -108,28 +108,37 @@ class ModelSpec:
         return sum(self.gammas[1:]) > 0.0
 
     @property
+    def unbounded(self) -> bool:
+        """Whether the risk alone has no lower bound: unobserved entries count, and observed ones correct for them.
+
+        With ``rho = 0`` nothing is corrected: every unobserved entry is a dislike to PU and a like to NU, no loss has a
+        negative weight, and a ridge is enough.
+        """
+        return self.mixed and (isinstance(self.rho, str | Missingness) or self.rho != 0.0)
+
+    @property
     def family(self) -> str:
         """Family of the model: intercepts, factors, implicit features or mixture, in the order of the search."""
-        if self.mixed:
+        if self.unbounded:
             return "mixture"
         if self.implicit_features:
             return "implicit features"
         return "factors" if self.rank else "intercepts"
 
     def completed(self) -> Self:
-        """Return the model that is fitted: a mixture without a bound has the default radius.
+        """Return the model that is fitted: a mixture that needs a bound and has none is given the default radius.
 
-        Refused are a mixture whose norm has no default radius, and implicit features with a mixture or a bound.
+        Refused are such a mixture whose norm has no default radius, and implicit features with it or with a bound.
         """
         bounded = self.radius is not None or self.alpha is not None
-        if self.implicit_features and (self.mixed or bounded):
+        if self.implicit_features and (self.unbounded or bounded):
             bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
-            what = "weight on unobserved entries" if self.mixed else bounds
+            what = "weight on unobserved entries" if self.unbounded else bounds
             raise InvalidInputError(
                 f"{parameter('implicit_features', True)} does not go with {what}: the factors of a row then depend on "
                 "those of others, and no ball holds them; leave out one of the two."
             )
-        if bounded or not self.mixed:
+        if bounded or not self.unbounded:
             return self
         level = self.link.level(DEFAULT_BOUND_PROBABILITY)
         if NORMS[self.norm](level).row_radius > level:
@@ -151,8 +160,8 @@ class ModelSpec:
 
     @property
     def intercept_bound(self) -> float:
-        """Largest absolute intercept: infinite under PN, else the tighter of the radius of the rows and alpha."""
-        if not self.mixed:
+        """Largest absolute intercept: the tighter of the radius of the rows and alpha; infinite for a bounded risk."""
+        if not self.unbounded:
             return np.inf
         bound = min(self.row_radius, np.inf if self.alpha is None else self.alpha)
         return bound if np.isfinite(bound) else self.link.level(DEFAULT_BOUND_PROBABILITY)

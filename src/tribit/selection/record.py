@@ -17,6 +17,8 @@ HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[
 
 #: Reason to stop of a search that has gone through every stage.
 DONE = "every stage was done"
+#: What probabilities are of, where likes and dislikes were observed.
+LIKE = "a like"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Search:
         Why no more candidates were tried.
     density : float
         The share of the matrix that is observed.
+    meaning : str
+        What the probabilities are of: "a like", or what else is identified where one label was observed alone.
     """
 
     candidates: tuple[Candidate, ...] = field(repr=False)
@@ -80,6 +84,7 @@ class Search:
     ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
     #: ``x``, labels and weights of the held-out entries under the best candidate.
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
+    meaning: str = LIKE
 
     @property
     def interrupted(self) -> bool:
@@ -128,6 +133,7 @@ class Search:
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model: {measured} "
             f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended})."
+            + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )
 
 

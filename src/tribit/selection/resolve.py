@@ -14,14 +14,15 @@ from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
 from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
-from tribit.model.calibrators import Calibrator, Identity
+from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
 from tribit.model.links import as_link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
 from tribit.selection.problem import Problem
-from tribit.selection.record import Search
+from tribit.selection.one_label import corner, one_label
+from tribit.selection.record import LIKE, Search
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
 from tribit.selection.trials import ENOUGH_RARE, Options, default_solver
@@ -53,7 +54,13 @@ def resolve(
         raise InvalidInputError(
             "imputed stands in the place of PU and NU: say in gammas how much weight these have."
         )
-    if "rho" in free:
+    alone = one_label(observations)
+    if alone and "gammas" in free:
+        fixed["gammas"] = corner(alone)
+        free -= {"gammas"}
+    if "rho" in free and alone and tuple(fixed.get("gammas", estimator.gammas)) == corner(alone):
+        fixed["rho"] = 0.0  # what is identified: whether a cell was seen and liked
+    elif "rho" in free:
         weighted = estimator.target == "all" or bool(estimator.inverse_power)
         fixed["rho"] = "low-rank" if weighted else None
     if "rank" in free:
@@ -136,7 +143,7 @@ def _searchable(spec: ModelSpec) -> bool:
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
-        free -= {"implicit_features", "l2_implicit"} if base.mixed else {"radius", "alpha"}
+        free -= {"implicit_features", "l2_implicit"} if base.unbounded else {"radius", "alpha"}
     if "implicit_features" not in free and base.implicit_features:
         free -= {"gammas", "radius", "alpha"}
     if not base.intercept:
@@ -207,6 +214,10 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     x, labels, weights = search.held_out
     link = as_link(estimator.link)
     name = estimator.calibration
+    if name == AUTO and search.meaning != LIKE:
+        # Held-out likes are a part of all: the level of the probabilities is always to be set, and no two scores may
+        # become one probability, as they are ranked by it.
+        name = Platt.name
     if name == AUTO:
         losses = calibration_losses(x, labels, weights, link=link, random_state=0)
         name = min(losses, key=losses.__getitem__)

@@ -13,7 +13,8 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
-from tribit.selection.record import DONE, Candidate, Search
+from tribit.selection.one_label import LEAST_ALONE, OneLabel, UnseenTrials, meaning, one_label
+from tribit.selection.record import DONE, LIKE, Candidate, Search
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.solvers.loop import INTERRUPTED
@@ -51,12 +52,18 @@ def choose(
 ) -> Search:
     """Choose the free settings; those of ``base`` are kept otherwise."""
     began = time.perf_counter()
-    too_few = _too_few(observations)
+    alone = one_label(observations) if base.mixed else 0
+    about = meaning(alone, base) if alone else LIKE
+    if alone and scoring == "error":
+        scoring = "log_loss"  # next to no cell is likelier than not to be seen and liked
+    too_few = _too_few(observations, alone)
     if too_few is not None:
-        return Search((), None, scoring, target, 0, 0, 0.0, too_few, observations.density)
-    folds = make_folds(observations, weights, draws)
+        return Search(
+            (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
+        )
+    folds = make_folds(observations, None if alone else weights, draws)
     deadline = None if max_time is None else began + max_time
-    trials = Trials(
+    trials = (UnseenTrials if alone else Trials)(
         folds,
         options,
         scoring=scoring,
@@ -65,7 +72,7 @@ def choose(
         callback=callback,
         eligible=lambda settings: freedom.allows(settings, base),
     )
-    stages = Stages(trials, base, freedom.names)
+    stages = (OneLabel if alone else Stages)(trials, base, freedom.names)
     reason = DONE
     try:
         stages.run()
@@ -82,6 +89,8 @@ def choose(
             stacklevel=2,
         )
     best = trials.chosen
+    # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
+    calibrates = best is not None and not (alone and base.unbounded)
     return Search(
         tuple(trials.candidates),
         best,
@@ -93,17 +102,23 @@ def choose(
         reason,
         observations.density,
         folds[0].ends,
-        None if best is None else trials.held_out[best],
+        trials.held_out[best] if best is not None and calibrates else None,
+        about,
     )
 
 
-def _too_few(observations: Observations) -> str | None:
+def _too_few(observations: Observations, alone: int) -> str | None:
     likes, dislikes = observations.n_likes, observations.n_dislikes
+    if alone:
+        if likes + dislikes >= LEAST_ALONE:
+            return None
+        what = "likes" if likes else "dislikes"
+        return f"{likes + dislikes} {what} are too few to hold any out ({LEAST_ALONE} are needed)"
     if not (likes and dislikes):
-        what, corner = ("likes", (0, 1, 0)) if likes else ("dislikes", (0, 0, 1))
+        what = "likes" if likes else "dislikes"
         return Message(
-            f"only {what} were observed, which tell nothing apart; give unobserved entries weight with "
-            f"{parameter('gammas', corner)}, and pass {parameter('rho')}"
+            f"only {what} were observed, which PN cannot tell apart; leave out {parameter('gammas')} to have them told "
+            "from the cells that were not seen"
         )
     if min(likes, dislikes) < LEAST_OF_EACH or likes + dislikes < LEAST:
         return (

@@ -19,7 +19,7 @@ ASLEEP = 0.01
 
 def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
     """Return a warm start: from the last fit of this family, else of a simpler one, else the problem's own factors."""
-    if settings.mixed:
+    if settings.unbounded:
         families: tuple[str, ...] = ("mixture",)
     else:
         families = (settings.family, "factors", "intercepts")

@@ -78,7 +78,8 @@ def make_folds(
     n = observations.n_observed
     if weights is None:
         weights = np.ones(n)
-    rarer = min(observations.n_likes, observations.n_dislikes)
+    # Where one label was observed alone it is the one that must be held out.
+    rarer = min(observations.n_likes, observations.n_dislikes) or n
     once = n >= MANY and rarer >= 10 * ENOUGH_RARE
     parts = 10 if once else FIFTHS
     needed = max(-(-ENOUGH * FIFTHS // n), 1)
@@ -166,8 +167,13 @@ class Trials:
         share = weights / np.sum(weights)
         mean = float(share @ gains)
         error = float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2)))
-        clearly = CLEARLY + CAUTION / (1.0 + gains.size / FEW)
-        return mean > max(clearly * error, LEAST_GAIN * abs(simple.score))
+        return self._clear(mean, error, gains.size, simple.score)
+
+    @staticmethod
+    def _clear(gain: float, error: float, n: int, score: float) -> bool:
+        """Return whether a mean gain over ``n`` entries is clearly above its standard error, and worth a richer model."""
+        clearly = CLEARLY + CAUTION / (1.0 + n / FEW)
+        return gain > max(clearly * error, LEAST_GAIN * abs(score))
 
     def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried."""
@@ -196,26 +202,30 @@ class Trials:
             # The first candidate is scored even if cut short: there is nothing else to choose.
             if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
                 raise SearchEndedError(result.stop_reason)
-            x = factors.at(fold.held_out.rows, fold.held_out.columns)
-            measure = SCORINGS[self.scoring]
-            scores.append(measure(settings.link, x, fold.held_out.labels, fold.weights))
-            weights.append(float(np.sum(fold.weights)))
-            entries.append(x)
+            score, held_out = self._judge(fold, settings, factors)
+            scores.append(score)
+            weights.append(float(np.sum(held_out[2])))
+            entries.append(held_out)
             iterations += result.n_iter
         total = float(np.average(scores, weights=weights))
         seconds = time.perf_counter() - began
         candidate = Candidate(settings, total, tuple(scores), seconds, iterations)
         self.candidates.append(candidate)
-        self.held_out[candidate] = (
-            np.concatenate(entries),
-            np.concatenate([fold.held_out.labels for fold in self.folds]),
-            np.concatenate([fold.weights for fold in self.folds]),
-        )
+        x, labels, counted = (np.concatenate(part) for part in zip(*entries, strict=True))
+        self.held_out[candidate] = (x, labels, counted)
         if self.callback is not None:
             self.callback(candidate)
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
+
+    def _judge(
+        self, fold: Fold, settings: ModelSpec, factors: Factors
+    ) -> tuple[float, tuple[Array, Labels, Array]]:
+        """Return the score of a fit on the held-out entries of a fold, and their ``x``, labels and weights."""
+        x, labels = factors.at(fold.held_out.rows, fold.held_out.columns), fold.held_out.labels
+        score = SCORINGS[self.scoring](settings.link, x, labels, fold.weights)
+        return score, (x, labels, fold.weights)
 
     def _time_left(self) -> float | None:
         """Return how long a fit may take: as long as it likes where nothing is known yet."""
@@ -240,10 +250,13 @@ class _Thinned:
 
 
 def _thinned(rho: Any, share: float) -> Any:
-    """Return ``rho`` for a fold, in which fewer entries are observed than in the whole."""
+    """Return ``rho`` for a fold, in which fewer entries are observed than in the whole.
+
+    With 0 the label is that of having been observed, in a fold as in the whole.
+    """
     if isinstance(rho, Missingness):
         return _Thinned(rho, share)
-    return None if rho is None else 1.0 - share * (1.0 - rho)
+    return rho if not rho else 1.0 - share * (1.0 - rho)
 
 
 def fit_from(
@@ -279,10 +292,12 @@ def _problem(
 def default_solver(settings: ModelSpec) -> Solver:
     """Return the solver for such a model.
 
-    Newton's method; L-BFGS where rows share unknowns or there are none; the augmented Lagrangian where a set ties rows
-    together, as a bound on entries does that no ball of rows implies.
+    Newton's method; L-BFGS where rows share unknowns or there are none, and where every entry counts and no bound is
+    kept, as the curvature of a row then costs many gradients; the augmented Lagrangian where a set ties rows together,
+    as a bound on entries does that no ball of rows implies.
     """
-    fast: tuple[Solver, ...] = (Newton(), LBFGS()) if settings.rank else (LBFGS(), Newton())
+    by_rows = settings.rank > 0 and not (settings.mixed and not settings.unbounded)
+    fast: tuple[Solver, ...] = (Newton(), LBFGS()) if by_rows else (LBFGS(), Newton())
     solvers = (*fast, AugmentedLagrangian())
     constraints = settings.constraints()
     able = (each for each in solvers if refusal_of(each, settings, constraints) is None)
