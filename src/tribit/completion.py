@@ -270,7 +270,12 @@ class BinaryMatrixCompletion(FactorModel):
         """
         # Here, not above: whoever loads a model or predicts needs no search.
         from tribit.selection.problem import make_problem, warn_if_ran_off  # noqa: PLC0415
-        from tribit.selection.resolve import calibrated, resolve, warm_start  # noqa: PLC0415
+        from tribit.selection.resolve import (  # noqa: PLC0415
+            calibrated,
+            resolve,
+            warm_start,
+            with_chosen_regression,
+        )
         from tribit.selection.trials import default_solver  # noqa: PLC0415
 
         observations = as_observations(X, like_at=self.like_at)
@@ -295,7 +300,8 @@ class BinaryMatrixCompletion(FactorModel):
                 result = solver.minimise(
                     problem.objective, problem.constraints, start, stopping, draws
                 )
-            self._set_fitted(problem.factors(result.factors).astype(self.dtype), observations)
+            unknowns = with_chosen_regression(result.factors, observations, search)
+            self._set_fitted(problem.factors(unknowns).astype(self.dtype), observations)
             self.objective_ = problem.objective.in_float64().value(
                 result.factors.astype(self.dtype).astype("float64")
             )
@@ -303,8 +309,15 @@ class BinaryMatrixCompletion(FactorModel):
         self.n_iter_, self.history_ = result.n_iter, result.history
         self.converged_ = result.converged and not interrupted
         self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-        self._set_spec(replace(spec, rho=problem.rho, radius=problem.radius))
-        self.unknowns_: Factors | None = result.factors.astype(self.dtype)
+        self._set_spec(
+            replace(
+                spec,
+                rho=problem.rho,
+                radius=problem.radius,
+                rank=max(spec.rank, unknowns.rank),
+            )
+        )
+        self.unknowns_: Factors | None = unknowns.astype(self.dtype)
         self.risk_ = problem.risk
         warn_if_ran_off(spec, observations, problem.factors(result.factors))
         self.names_: tuple[str, str, str | None] | None = None

@@ -31,7 +31,7 @@ Positions = NDArray[np.integer[Any]]
 Transform = Callable[[Array, slice], Array]
 
 #: Number of bins, and the log-odds up to which they reach: each is 0.002 wide, and what is beyond is in the last one.
-BINS, REACH = 2**14, 16.0
+BINS, REACH = 2**15, 32.0
 #: Scores in memory at once.
 BLOCK = 2**20
 
@@ -119,7 +119,6 @@ def against_unseen(
     held_out: Observations,
     *,
     unit: float,
-    weight: float = 1.0,
     transform: Transform | None = None,
 ) -> tuple[Array, NDArray[np.int8], Array]:
     """Return scores, labels and weights of held-out entries of one label and, with the other, of all unseen cells.
@@ -132,8 +131,6 @@ def against_unseen(
         The entries that are left out, and those that are to be found.
     unit : float
         ``f^-1(0.75)``, the scale of scores.
-    weight : float, default=1.0
-        Weight of a held-out entry; an unseen cell has 1.
     transform : callable, optional
         Score of a block, given its product and its rows.
 
@@ -146,11 +143,9 @@ def against_unseen(
     hidden = _ones(held_out.rows, held_out.columns, shape)
     known = _ones(seen.rows, seen.columns, shape) + hidden
     label = int(held_out.labels[0])
-    x, labels, weights = _compared(
+    return _compared(
         factors, known, hidden, label, unit=unit, transform=transform or (lambda block, _: block)
     )
-    weights[: hidden.nnz] = weight
-    return x, labels, weights
 
 
 def _compared(
@@ -175,10 +170,10 @@ def _compared(
         place = np.clip(x * scale + np.float32(BINS / 2), 0, BINS - 1).astype(np.intp)
         counts += np.bincount(place.ravel(), minlength=BINS)
         counts -= np.bincount(place[_places(known[rows])], minlength=BINS)
-        listed.append(x[_places(hidden[rows])])
+        # In the same bins, so that a tie there is a tie and what is beyond the last has no advantage.
+        listed.append(place[_places(hidden[rows])])
     filled = np.flatnonzero(counts)
-    centres = (filled + 0.5 - BINS / 2) / float(scale)
-    scores = np.concatenate([*listed, centres]).astype(np.float64)
+    scores = (np.concatenate([*listed, filled]) + 0.5 - BINS / 2) / float(scale)
     labels = np.full(scores.size, -label, dtype=np.int8)
     labels[: hidden.nnz] = label
     weights = np.concatenate([np.ones(hidden.nnz), counts[filled]]).astype(np.float64)

@@ -13,7 +13,7 @@ scored, as they are after the last fit.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,16 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
 from tribit.metrics.unseen import Transform, against_unseen
-from tribit.model.calibrator_fits import platt
+from tribit.model.calibrator_fits import isotonic, platt
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.problem import make_problem
-from tribit.selection.record import Candidate
-from tribit.selection.stages import INTERCEPT_WEIGHTS, MOST_COLUMNS, SHARES
+from tribit.selection.record import Candidate, HeldOut
+from tribit.selection.regression import regressible, regression_factors, with_regression
+from tribit.selection.stages import MOST_COLUMNS, SHARES
 from tribit.selection.steps import Steps
 from tribit.selection.trials import Fold, Trials
 
@@ -43,11 +44,24 @@ FIRST_RANK = 16
 #: MovieLens-100k, whole and its densest part, of Coat and on drawn tables (seed 10 of each) the best were within a
 #: factor of 2 of them.
 FACTOR_SHARE, FEATURE_SHARE = 0.6, 1.7
+#: Ridge of plain factors that is tried beside them, as such a share, and the share of the score within which it is
+#: refined: on Senate votes (seed 10) plain factors with many columns are the better.
+PLAIN_SHARE, PLAIN_NEAR = 0.2, 0.01
+#: Ridge weights of intercepts, in units of the link.
+INTERCEPT_WEIGHTS = (100.0, 10.0, 1.0)
+#: Largest of them beside factors, which take over much of what intercepts explain: with 10 and more the fits on
+#: MovieLens-100k (seed 10) take twice as long and are no better.
+MOST_INTERCEPT_WEIGHT = 3.0
 #: Factor by which a line search changes a ridge.
 STEP = 1.6
+#: Weights of the regression that is added, in units of the link: log-odds of an entry that the regression is sure of.
+REGRESSION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: Share of the score that twice the columns must gain; and what the next doubling is expected to gain, as a share of
 #: the last one's gain: on MovieLens-100k (seed 10) it gained .24% and then .08%.
 COLUMNS_GAIN, NEXT_GAIN = 1e-3, 0.3
+#: Share of the score that they may lose: at the same ridge more columns do no harm beyond the noise of few held-out
+#: entries.
+COLUMNS_LOSS = 2e-3
 #: Columns and rounds of the subspace iteration for the largest singular value.
 WIDTH, ROUNDS = 4, 4
 
@@ -72,8 +86,38 @@ def meaning(label: int, spec: ModelSpec) -> str:
     return "a cell not being seen and disliked; pass rho for the probability of a like"
 
 
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Weight of the regression that is added to a candidate, with the score and the held-out entries of the two."""
+
+    weight: float
+    score: float
+    held_out: HeldOut
+
+
 class UnseenTrials(Trials):
     """Trials in which held-out entries of one label stand against all unseen cells."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        #: Factors of each candidate, one for each fold.
+        self.fits: dict[Candidate, list[Factors]] = {}
+        #: Weight of the regression that is added to the chosen candidate, and its score; None without.
+        self.regression: Regression | None = None
+
+    def _keep(self, candidate: Candidate, factors: list[Factors]) -> None:
+        self.fits[candidate] = factors
+
+    def regressed(self, best: Candidate, parts: list[Factors], weight: float) -> Regression:
+        """Return the score of a candidate with the regression added, and the held-out scores behind it."""
+        found = [
+            self._judge(fold, best.settings, with_regression(factors, part, weight))
+            for fold, factors, part in zip(self.folds, self.fits[best], parts, strict=True)
+        ]
+        scores, entries = zip(*found, strict=True)
+        total = float(np.average(scores, weights=[float(np.sum(each[2])) for each in entries]))
+        x, labels, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
+        return Regression(weight, total, (x, labels, weights))
 
     def _judge(
         self, fold: Fold, settings: ModelSpec, factors: Factors
@@ -85,28 +129,50 @@ class UnseenTrials(Trials):
             fold.train,
             fold.held_out,
             unit=link.level(0.75),
-            # Held-out entries stand for those of the training part, whose probability the model gives.
-            weight=fold.train.n_observed / fold.held_out.n_observed,
             transform=_observed(settings.rho, link, fold) if settings.unbounded else None,
         )
-        curve = ByProbability(platt(x, labels, weights, link=link))
+        curve = ByProbability(isotonic(x, labels, weights))
         return SCORINGS[self.scoring](curve, x, labels, weights), (x, labels, weights)
+
+    def calibration_entries(self, best: Candidate) -> HeldOut:
+        """Return the held-out scores of the choice, the held-out entries with the weight of all in the training part.
+
+        Those are what the model gives the probability of.
+        """
+        entries = self.held_out[best] if self.regression is None else self.regression.held_out
+        x, labels, weights = entries
+        held_out = labels == self.folds[0].held_out.labels[0]
+        share = self.folds[0].share
+        return x, labels, np.where(held_out, share / (1.0 - share), 1.0) * weights
 
     def _ahead(self, rich: Candidate, simple: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer the first to the second, by their own losses."""
         if self.scoring != "log_loss":
             return rich.score < simple.score
-        own, other = self._losses(rich), self._losses(simple)
+        link = rich.settings.link
+        own, other = (self._losses(self.held_out[each], link) for each in (rich, simple))
+        return self._gains(own, other, simple.score - rich.score, simple.score)
+
+    def gains_by(self, added: Regression, best: Candidate) -> bool:
+        """Return whether the held-out entries clearly prefer a candidate with the regression to the same without."""
+        if self.scoring != "log_loss":
+            return added.score < best.score
+        link = best.settings.link
+        own, other = (self._losses(each, link) for each in (added.held_out, self.held_out[best]))
+        return self._gains(own, other, best.score - added.score, best.score)
+
+    def _gains(
+        self, own: tuple[Array, float], other: tuple[Array, float], gain: float, score: float
+    ) -> bool:
         gains = other[0] - own[0]
         error = float(np.std(gains)) * np.sqrt(gains.size) * own[1]
-        return self._clear(simple.score - rich.score, error, gains.size, simple.score)
+        return self._clear(gain, error, gains.size, score)
 
-    def _losses(self, candidate: Candidate) -> tuple[Array, float]:
+    def _losses(self, entries: HeldOut, link: Link) -> tuple[Array, float]:
         """Return the losses of the held-out entries, and how much one of them weighs in the score."""
-        x, labels, weights = self.held_out[candidate]
-        link = candidate.settings.link
+        x, labels, weights = entries
         held_out = labels == self.folds[0].held_out.labels[0]
-        curve = ByProbability(platt(x, labels, weights, link=link))
+        curve = ByProbability(isotonic(x, labels, weights))
         found = losses(curve, x[held_out], labels[held_out])
         return found, float(np.mean(weights[held_out]) / np.sum(weights))
 
@@ -130,9 +196,14 @@ def _observed(rho: Any, link: Link, fold: Fold) -> Transform:
 
 
 class OneLabel(Steps):
-    """The stages for one label: intercepts, factors with implicit features, more columns; or PU with a given rho."""
+    """The stages for one label: intercepts, factors with implicit features and without, more columns, a regression.
 
-    def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
+    With a ``rho`` that the user gave it is PU (or NU) in balls instead.
+    """
+
+    trials: UnseenTrials
+
+    def __init__(self, trials: UnseenTrials, base: ModelSpec, free: frozenset[str]) -> None:
         super().__init__(trials, base, free)
         self.notes: list[str] = []
 
@@ -150,6 +221,9 @@ class OneLabel(Steps):
         if not rank:
             return
         largest = self._largest_ridge(plain)
+        if "l2_intercept" in self.free and plain.l2_intercept is not None:
+            most = MOST_INTERCEPT_WEIGHT * self.unit
+            plain = replace(plain, l2_intercept=min(plain.l2_intercept, most))
         start = replace(plain, rank=rank)
         d1, d2 = self.trials.folds[0].train.shape
         small = d1 * d2 <= MOST_CELLS
@@ -167,7 +241,12 @@ class OneLabel(Steps):
             l2 = share * largest if "l2" in self.free else self.base.l2
             best = self.trials.score(replace(start, l2=l2))
         if small:
-            self._more_columns(best)
+            best = self._more_columns(best)
+            self._leave_out_narrower(best)
+            if "implicit_features" in self.free and best.settings.implicit_features:
+                self._plain(best, PLAIN_SHARE * largest)
+            if "rank" in self.free:
+                self._regression()
 
     def _intercepts(self, plain: ModelSpec) -> Candidate:
         """Choose the ridge of intercepts, without factors."""
@@ -189,20 +268,50 @@ class OneLabel(Steps):
         best = self._refined(best, "l2_implicit", STEP)
         return self._refined(best, "l2", STEP)
 
-    def _more_columns(self, best: Candidate) -> None:
+    def _plain(self, best: Candidate, l2: float) -> None:
+        """Try factors without implicit features: with many columns they may do as well."""
+        settings = replace(best.settings, implicit_features=False, l2_implicit=self.base.l2_implicit)
+        if "l2" in self.free:
+            settings = replace(settings, l2=l2)
+        if "rank" in self.free:
+            settings = replace(settings, rank=min(2 * FIRST_RANK, *self.trials.folds[0].train.shape))
+        found = self.trials.score(settings)
+        if found.score < best.score * (1.0 + PLAIN_NEAR):
+            self._more_columns(self._refined(found, "l2", STEP))
+
+    def _regression(self) -> None:
+        """Add the regression of the smaller side to the chosen candidate where held-out entries prefer that."""
+        best = self.trials.chosen
+        if best is None or not regressible(self.trials.folds[0].train.shape, best.settings.rank):
+            return
+        parts = [regression_factors(fold.train) for fold in self.trials.folds]
+        unit = self.base.link.level(0.75) / np.log(3.0)
+        tried = [self.trials.regressed(best, parts, unit * weight) for weight in REGRESSION_WEIGHTS]
+        added = min(tried, key=lambda each: each.score)
+        if self.trials.gains_by(added, best):
+            self.trials.regression = added
+
+    def _more_columns(self, best: Candidate) -> Candidate:
         """Double the number of columns while that helps, and is likely to."""
         if "rank" not in self.free:
-            return
+            return best
         while True:
             most = min(MOST_COLUMNS, *self.trials.folds[0].train.shape)
             rank = min(2 * best.settings.rank, most)
             if rank <= best.settings.rank:
-                return
+                return best
             wider = self.trials.score(replace(best.settings, rank=rank))
             gain = 1.0 - wider.score / best.score
-            if gain < COLUMNS_GAIN or NEXT_GAIN * gain < COLUMNS_GAIN:
-                return
-            best = wider
+            if gain > -COLUMNS_LOSS:
+                best = wider
+            if NEXT_GAIN * gain < COLUMNS_GAIN:
+                return best
+
+    def _leave_out_narrower(self, best: Candidate) -> None:
+        """Leave out of the choice what was tried with fewer columns on the way."""
+        before = self.trials.eligible
+        least = best.settings.rank
+        self.trials.eligible = lambda spec: before(spec) and (not spec.rank or spec.rank >= least)
 
     def _largest_ridge(self, plain: ModelSpec) -> float:
         """Return the ridge weight above which factors vanish: the spectral norm of the gradient without them.

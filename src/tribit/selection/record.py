@@ -69,6 +69,9 @@ class Search:
         The share of the matrix that is observed.
     meaning : str
         What the probabilities are of: "a like", or what else is identified where one label was observed alone.
+    regression : float or None
+        Weight of the regression of the smaller side that is added to the factors
+        (:mod:`tribit.selection.regression`); None for none.
     """
 
     candidates: tuple[Candidate, ...] = field(repr=False)
@@ -85,6 +88,7 @@ class Search:
     #: ``x``, labels and weights of the held-out entries under the best candidate.
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
     meaning: str = LIKE
+    regression: float | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -122,6 +126,9 @@ class Search:
             for candidate in self.candidates
         ]
 
+    def _added(self) -> str:
+        return f"The regression of the smaller side on itself is added with weight {self.regression:.3g}."
+
     def __str__(self) -> str:
         if self.best is None:
             return f"Nothing was chosen from the data: {self.stop_reason}."
@@ -133,6 +140,7 @@ class Search:
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model: {measured} "
             f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended})."
+            + ("" if self.regression is None else f"\n{self._added()}")
             + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
-from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses
+from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
 from tribit.model.links import as_link
@@ -23,6 +23,7 @@ from tribit.progress import candidates_bar
 from tribit.selection.problem import Problem
 from tribit.selection.one_label import corner, one_label
 from tribit.selection.record import LIKE, Search
+from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
 from tribit.selection.trials import ENOUGH_RARE, Options, default_solver
@@ -214,10 +215,10 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
     x, labels, weights = search.held_out
     link = as_link(estimator.link)
     name = estimator.calibration
-    if name == AUTO and search.meaning != LIKE:
+    if name in (AUTO, Platt.name) and search.meaning != LIKE:
         # Held-out likes are a part of all: the level of the probabilities is always to be set, and no two scores may
         # become one probability, as they are ranked by it.
-        name = Platt.name
+        return platt(x, labels, weights, link=link, counts=True)
     if name == AUTO:
         losses = calibration_losses(x, labels, weights, link=link, random_state=0)
         name = min(losses, key=losses.__getitem__)
@@ -228,6 +229,15 @@ def _one_sided(labels: NDArray[np.int8]) -> bool:
     """Return whether one label is so rare among these entries that they tell next to nothing of it."""
     likes = int(np.count_nonzero(labels > 0))
     return min(likes, labels.size - likes) < ENOUGH_RARE
+
+
+def with_chosen_regression(
+    unknowns: Factors, observations: Observations, search: Search | None
+) -> Factors:
+    """Return the unknowns with the columns of the regression that a search of one label has added, if it has."""
+    if search is None or search.regression is None:
+        return unknowns
+    return with_regression(unknowns, regression_factors(observations), search.regression)
 
 
 def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:

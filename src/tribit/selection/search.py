@@ -90,7 +90,9 @@ def choose(
         )
     best = trials.chosen
     # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
-    calibrates = best is not None and not (alone and base.unbounded)
+    calibrates = not (alone and base.unbounded)
+    added = getattr(trials, "regression", None)
+    held_out = None if best is None or not calibrates else trials.calibration_entries(best)
     return Search(
         tuple(trials.candidates),
         best,
@@ -102,8 +104,9 @@ def choose(
         reason,
         observations.density,
         folds[0].ends,
-        trials.held_out[best] if best is not None and calibrates else None,
+        held_out,
         about,
+        None if added is None else added.weight,
     )
 
 

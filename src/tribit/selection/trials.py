@@ -37,6 +37,9 @@ from tribit.solvers.refusals import refusal_of
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
+#: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
+#: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
+MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000
 #: Least number of held-out entries of the rarer label, where the data has as many: the score says little of a label
 #: with fewer.
 ENOUGH_RARE = 20
@@ -84,6 +87,8 @@ def make_folds(
     parts = 10 if once else FIFTHS
     needed = max(-(-ENOUGH * FIFTHS // n), 1)
     used = 1 if once else min(MOST_FOLDS, needed)
+    if not (observations.n_likes and observations.n_dislikes) and n >= MANY_ALONE:
+        parts, used = 10, min(MOST_FOLDS, -(-ENOUGH_ALONE * 10 // n))
     # A rare label must be among what is held out, or nothing can be said of it.
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
@@ -175,6 +180,10 @@ class Trials:
         clearly = CLEARLY + CAUTION / (1.0 + n / FEW)
         return gain > max(clearly * error, LEAST_GAIN * abs(score))
 
+    def calibration_entries(self, best: Candidate) -> tuple[Array, Labels, Array]:
+        """Return the held-out scores, labels and weights of the choice, on which its probabilities are calibrated."""
+        return self.held_out[best]
+
     def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried."""
         return next((c for c in self.candidates if c.settings == settings), None)
@@ -186,6 +195,7 @@ class Trials:
         if self.most is not None and len(self.candidates) >= self.most:
             raise SearchEndedError(f"{self.most} candidates were tried, the most asked for")
         began = time.perf_counter()
+        found: list[Factors] = []
         scores, iterations, weights, entries, interrupted = [], 0, [], [], False
         for fold in self.folds:
             factors, result = fit_from(
@@ -203,6 +213,7 @@ class Trials:
             if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
                 raise SearchEndedError(result.stop_reason)
             score, held_out = self._judge(fold, settings, factors)
+            found.append(factors)
             scores.append(score)
             weights.append(float(np.sum(held_out[2])))
             entries.append(held_out)
@@ -213,6 +224,7 @@ class Trials:
         self.candidates.append(candidate)
         x, labels, counted = (np.concatenate(part) for part in zip(*entries, strict=True))
         self.held_out[candidate] = (x, labels, counted)
+        self._keep(candidate, found)
         if self.callback is not None:
             self.callback(candidate)
         if interrupted:
@@ -226,6 +238,9 @@ class Trials:
         x, labels = factors.at(fold.held_out.rows, fold.held_out.columns), fold.held_out.labels
         score = SCORINGS[self.scoring](settings.link, x, labels, fold.weights)
         return score, (x, labels, fold.weights)
+
+    def _keep(self, candidate: Candidate, factors: list[Factors]) -> None:
+        """Keep what later stages need of the fits of a candidate, one for each fold: nothing here."""
 
     def _time_left(self) -> float | None:
         """Return how long a fit may take: as long as it likes where nothing is known yet."""
