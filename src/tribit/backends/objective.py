@@ -228,7 +228,9 @@ class Objective:
         if risk.unobserved and not isinstance(risk.rho, Missingness) and risk.rho == 0.0:
             cells = self.shape[0] * self.shape[1]
             likes = risk.pu * seen.n_likes + risk.nu * (cells - seen.n_dislikes)
-            level = self.link.level(float(np.clip(likes / (risk.unobserved * cells), 1e-6, 1 - 1e-6)))
+            level = self.link.level(
+                float(np.clip(likes / (risk.unobserved * cells), 1e-6, 1 - 1e-6))
+            )
         x = np.array([level])
         like, dislike = float(self.link.second(x, 1)[0]), float(self.link.second(x, -1)[0])
         share = risk.nu / risk.unobserved if risk.unobserved else 0.5

@@ -17,13 +17,13 @@ from tribit.data.axis import Positions
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, either
 from tribit.factor_model import MatrixEstimator
-from tribit.randomness import RandomState, generator
 from tribit.model.column_regression import (
     ColumnRegression,
     choose_l2,
     regress_columns,
     row_blocks,
 )
+from tribit.randomness import RandomState, generator
 from tribit.recommend.rates import log_linear
 
 if TYPE_CHECKING:

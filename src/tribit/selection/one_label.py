@@ -4,35 +4,29 @@
 
 the PU risk with ``rho = 0`` (for dislikes NU, the mirror image), exactly, over every cell. Its ``f(x)`` estimates the
 probability that a cell is *seen and liked*: of a like that was not seen the data say nothing, and every cell counts as
-what it was found to be. With a ``rho`` that the user knows the risk is PU's own and estimates the probability of a like.
+what it was found to be. With a ``rho`` that the user knows the risk is PU's own and estimates the probability of a
+like.
 
-Some of the likes are held out and stand against all cells that were not seen (:mod:`tribit.metrics.unseen`). The model
-never saw them, so that its probabilities are of a table with fewer likes; they are calibrated (Platt) before they are
-scored, as they are after the last fit.
+Some of the likes are held out and stand against all cells that were not seen (:mod:`tribit.selection.unseen_trials`).
+The last fit is calibrated on them (Platt).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tribit.data.observations import Observations
-from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
-from tribit.metrics.unseen import Transform, against_unseen
-from tribit.model.calibrator_fits import isotonic, platt
-from tribit.model.factors import Factors
-from tribit.model.links import Link
-from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.problem import make_problem
-from tribit.selection.record import Candidate, HeldOut
-from tribit.selection.regression import regressible, regression_factors, with_regression
+from tribit.selection.record import Candidate
+from tribit.selection.regression import regressible, regression_factors
 from tribit.selection.stages import MOST_COLUMNS, SHARES
 from tribit.selection.steps import Steps
-from tribit.selection.trials import Fold, Trials
+from tribit.selection.unseen_trials import UnseenTrials
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MOST_CELLS = 10**8
@@ -78,121 +72,12 @@ def corner(label: int) -> tuple[float, float, float]:
 
 def meaning(label: int, spec: ModelSpec) -> str:
     """Return what the probabilities of a model are of, where one label was observed alone."""
-    what = "liked" if label > 0 else "disliked"
     if spec.unbounded:
-        return f"a {what[:-1]}, if rho is the probability that one of them goes unobserved"
+        what = "a like" if label > 0 else "a dislike"
+        return f"a like, if rho is the probability that {what} goes unobserved"
     if label > 0:
         return "a cell being seen and liked; pass rho for the probability of a like"
     return "a cell not being seen and disliked; pass rho for the probability of a like"
-
-
-@dataclass(frozen=True, eq=False)
-class Regression:
-    """Weight of the regression that is added to a candidate, with the score and the held-out entries of the two."""
-
-    weight: float
-    score: float
-    held_out: HeldOut
-
-
-class UnseenTrials(Trials):
-    """Trials in which held-out entries of one label stand against all unseen cells."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        #: Factors of each candidate, one for each fold.
-        self.fits: dict[Candidate, list[Factors]] = {}
-        #: Weight of the regression that is added to the chosen candidate, and its score; None without.
-        self.regression: Regression | None = None
-
-    def _keep(self, candidate: Candidate, factors: list[Factors]) -> None:
-        self.fits[candidate] = factors
-
-    def regressed(self, best: Candidate, parts: list[Factors], weight: float) -> Regression:
-        """Return the score of a candidate with the regression added, and the held-out scores behind it."""
-        found = [
-            self._judge(fold, best.settings, with_regression(factors, part, weight))
-            for fold, factors, part in zip(self.folds, self.fits[best], parts, strict=True)
-        ]
-        scores, entries = zip(*found, strict=True)
-        total = float(np.average(scores, weights=[float(np.sum(each[2])) for each in entries]))
-        x, labels, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
-        return Regression(weight, total, (x, labels, weights))
-
-    def _judge(
-        self, fold: Fold, settings: ModelSpec, factors: Factors
-    ) -> tuple[float, tuple[Array, Labels, Array]]:
-        """Return the score of calibrated probabilities, and the scores behind it."""
-        link = settings.link
-        x, labels, weights = against_unseen(
-            factors,
-            fold.train,
-            fold.held_out,
-            unit=link.level(0.75),
-            transform=_observed(settings.rho, link, fold) if settings.unbounded else None,
-        )
-        curve = ByProbability(isotonic(x, labels, weights))
-        return SCORINGS[self.scoring](curve, x, labels, weights), (x, labels, weights)
-
-    def calibration_entries(self, best: Candidate) -> HeldOut:
-        """Return the held-out scores of the choice, the held-out entries with the weight of all in the training part.
-
-        Those are what the model gives the probability of.
-        """
-        entries = self.held_out[best] if self.regression is None else self.regression.held_out
-        x, labels, weights = entries
-        held_out = labels == self.folds[0].held_out.labels[0]
-        share = self.folds[0].share
-        return x, labels, np.where(held_out, share / (1.0 - share), 1.0) * weights
-
-    def _ahead(self, rich: Candidate, simple: Candidate) -> bool:
-        """Return whether the held-out entries clearly prefer the first to the second, by their own losses."""
-        if self.scoring != "log_loss":
-            return rich.score < simple.score
-        link = rich.settings.link
-        own, other = (self._losses(self.held_out[each], link) for each in (rich, simple))
-        return self._gains(own, other, simple.score - rich.score, simple.score)
-
-    def gains_by(self, added: Regression, best: Candidate) -> bool:
-        """Return whether the held-out entries clearly prefer a candidate with the regression to the same without."""
-        if self.scoring != "log_loss":
-            return added.score < best.score
-        link = best.settings.link
-        own, other = (self._losses(each, link) for each in (added.held_out, self.held_out[best]))
-        return self._gains(own, other, best.score - added.score, best.score)
-
-    def _gains(
-        self, own: tuple[Array, float], other: tuple[Array, float], gain: float, score: float
-    ) -> bool:
-        gains = other[0] - own[0]
-        error = float(np.std(gains)) * np.sqrt(gains.size) * own[1]
-        return self._clear(gain, error, gains.size, score)
-
-    def _losses(self, entries: HeldOut, link: Link) -> tuple[Array, float]:
-        """Return the losses of the held-out entries, and how much one of them weighs in the score."""
-        x, labels, weights = entries
-        held_out = labels == self.folds[0].held_out.labels[0]
-        curve = ByProbability(isotonic(x, labels, weights))
-        found = losses(curve, x[held_out], labels[held_out])
-        return found, float(np.mean(weights[held_out]) / np.sum(weights))
-
-
-def _observed(rho: Any, link: Link, fold: Fold) -> Transform:
-    """Return the log-odds of being observed, ``(1 - rho) f(x)``, in the scale of the link."""
-    columns = np.arange(fold.train.shape[1])
-
-    def transform(x: Array, rows: slice) -> Array:
-        if isinstance(rho, Missingness):
-            i, j = np.meshgrid(np.arange(rows.start, rows.stop), columns, indexing="ij")
-            q = 1.0 - rho.rho_at(i.ravel(), j.ravel()).reshape(i.shape)
-        else:
-            q = np.asarray(1.0 - rho)
-        liked = fold.held_out.labels[0] > 0
-        p = np.clip(q * link.probability(x if liked else -x), 1e-12, 1.0 - 1e-12)
-        z = np.log(p) - np.log1p(-p)
-        return np.asarray((z if liked else -z) * (link.level(0.75) / np.log(3.0)))
-
-    return transform
 
 
 class OneLabel(Steps):
@@ -270,11 +155,15 @@ class OneLabel(Steps):
 
     def _plain(self, best: Candidate, l2: float) -> None:
         """Try factors without implicit features: with many columns they may do as well."""
-        settings = replace(best.settings, implicit_features=False, l2_implicit=self.base.l2_implicit)
+        settings = replace(
+            best.settings, implicit_features=False, l2_implicit=self.base.l2_implicit
+        )
         if "l2" in self.free:
             settings = replace(settings, l2=l2)
         if "rank" in self.free:
-            settings = replace(settings, rank=min(2 * FIRST_RANK, *self.trials.folds[0].train.shape))
+            settings = replace(
+                settings, rank=min(2 * FIRST_RANK, *self.trials.folds[0].train.shape)
+            )
         found = self.trials.score(settings)
         if found.score < best.score * (1.0 + PLAIN_NEAR):
             self._more_columns(self._refined(found, "l2", STEP))
@@ -282,7 +171,8 @@ class OneLabel(Steps):
     def _regression(self) -> None:
         """Add the regression of the smaller side to the chosen candidate where held-out entries prefer that."""
         best = self.trials.chosen
-        if best is None or not regressible(self.trials.folds[0].train.shape, best.settings.rank):
+        shape = self.trials.folds[0].train.shape
+        if best is None or not best.settings.rank or not regressible(shape, best.settings.rank):
             return
         parts = [regression_factors(fold.train) for fold in self.trials.folds]
         unit = self.base.link.level(0.75) / np.log(3.0)

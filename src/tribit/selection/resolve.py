@@ -20,8 +20,8 @@ from tribit.model.links import as_link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
-from tribit.selection.problem import Problem
 from tribit.selection.one_label import corner, one_label
+from tribit.selection.problem import Problem
 from tribit.selection.record import LIKE, Search
 from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.search import Freedom, choose

@@ -13,10 +13,11 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
-from tribit.selection.one_label import LEAST_ALONE, OneLabel, UnseenTrials, meaning, one_label
+from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
 from tribit.selection.record import DONE, LIKE, Candidate, Search
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
+from tribit.selection.unseen_trials import UnseenTrials
 from tribit.solvers.loop import INTERRUPTED
 
 #: Least number of entries, in all and of each label, for a search; with fewer none are held out.
@@ -63,7 +64,8 @@ def choose(
         )
     folds = make_folds(observations, None if alone else weights, draws)
     deadline = None if max_time is None else began + max_time
-    trials = (UnseenTrials if alone else Trials)(
+    trials_of: type[Trials] = UnseenTrials if alone else Trials
+    trials = trials_of(
         folds,
         options,
         scoring=scoring,
@@ -72,7 +74,11 @@ def choose(
         callback=callback,
         eligible=lambda settings: freedom.allows(settings, base),
     )
-    stages = (OneLabel if alone else Stages)(trials, base, freedom.names)
+    stages: OneLabel | Stages
+    if isinstance(trials, UnseenTrials):
+        stages = OneLabel(trials, base, freedom.names)
+    else:
+        stages = Stages(trials, base, freedom.names)
     reason = DONE
     try:
         stages.run()

@@ -17,12 +17,12 @@ from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, Labels
 from tribit.model.factors import Factors
-from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.randomness import balanced_fold_numbers
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate
 from tribit.selection.starts import start_of
+from tribit.selection.thinned import thinned
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -176,7 +176,7 @@ class Trials:
 
     @staticmethod
     def _clear(gain: float, error: float, n: int, score: float) -> bool:
-        """Return whether a mean gain over ``n`` entries is clearly above its standard error, and worth a richer model."""
+        """Return whether a mean gain over ``n`` entries is clearly above its standard error and worth a richer model."""
         clearly = CLEARLY + CAUTION / (1.0 + n / FEW)
         return gain > max(clearly * error, LEAST_GAIN * abs(score))
 
@@ -200,7 +200,7 @@ class Trials:
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
-                replace(settings, rho=_thinned(settings.rho, fold.share)),
+                replace(settings, rho=thinned(settings.rho, fold.share)),
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
@@ -250,28 +250,6 @@ class Trials:
         if left <= 0.0:
             raise SearchEndedError(OUT_OF_TIME)
         return left
-
-
-@dataclass(frozen=True)
-class _Thinned:
-    """A model of the mask when only a share of what was observed is still seen."""
-
-    whole: Missingness
-    share: float
-
-    def rho_at(self, rows: Any, columns: Any) -> Array:
-        """Return ``1 - share (1 - rho)``."""
-        return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
-
-
-def _thinned(rho: Any, share: float) -> Any:
-    """Return ``rho`` for a fold, in which fewer entries are observed than in the whole.
-
-    With 0 the label is that of having been observed, in a fold as in the whole.
-    """
-    if isinstance(rho, Missingness):
-        return _Thinned(rho, share)
-    return rho if not rho else 1.0 - share * (1.0 - rho)
 
 
 def fit_from(
