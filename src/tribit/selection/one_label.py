@@ -213,7 +213,11 @@ class OneLabel(Steps):
         draws = np.random.Generator(np.random.PCG64(fold.seed))
         options = self.trials.options
         problem = make_problem(
-            fold.train, plain, dtype=options.dtype, n_jobs=options.n_jobs, generator=draws
+            fold.train,
+            replace(plain, rank=1),
+            dtype=options.dtype,
+            n_jobs=options.n_jobs,
+            generator=draws,
         )
         objective = problem.objective.plain
         at = fold.ends.get("intercepts", problem.start)

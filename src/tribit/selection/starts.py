@@ -55,7 +55,10 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
         return factors
     # Then the one intercept is no unknown: it is the level of these observations, not of those before.
     seen = objective.observations
-    level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
+    if not (seen.n_likes and seen.n_dislikes):
+        level = problem.start.intercept  # what rho says of likes alone
+    else:
+        level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
     return replace(factors, intercept=level).clipped_intercepts(objective.intercept_bound)
 
 

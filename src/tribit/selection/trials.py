@@ -176,7 +176,7 @@ class Trials:
 
     @staticmethod
     def _clear(gain: float, error: float, n: int, score: float) -> bool:
-        """Return whether a mean gain over ``n`` entries is clearly above its standard error and worth a richer model."""
+        """Return whether a mean gain over ``n`` entries is clearly above its error and worth a richer model."""
         clearly = CLEARLY + CAUTION / (1.0 + n / FEW)
         return gain > max(clearly * error, LEAST_GAIN * abs(score))
 
