@@ -58,6 +58,8 @@ def choose(
     if alone and scoring == "error":
         scoring = "log_loss"  # next to no cell is likelier than not to be seen and liked
     too_few = _too_few(observations, alone)
+    if alone and base.unbounded and base.rho is None:
+        too_few = Message(f"without {parameter('rho')} one label alone says nothing of the other")
     if too_few is not None:
         return Search(
             (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
