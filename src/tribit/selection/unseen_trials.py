@@ -22,6 +22,9 @@ from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.regression import with_regression
 from tribit.selection.trials import Fold, Trials
 
+#: Rounds of the calibration weights, which settle in a few, and the least ``1 - p``: no cell is sure to be a like.
+ROUNDS, LEAST_LEFT = 5, 0.05
+
 
 @dataclass(frozen=True, eq=False)
 class Regression:
@@ -76,15 +79,23 @@ class UnseenTrials(Trials):
         return score, (x, labels, weights)
 
     def calibration_entries(self, best: Candidate) -> HeldOut:
-        """Return the held-out scores of the choice, the held-out entries with the weight of all in the training part.
+        """Return the held-out scores of the choice, weighted to calibrate what a fit gives the probability of.
 
-        Those are what the model gives the probability of.
+        Of a cell that is a like with probability p, a share s of likes being in the training part, the fit estimates
+        ``t = s p``. Among the cells that the training part lacks it is held out at odds ``(1 - s) p / (1 - p)``, which
+        the weight ``s / (1 - s) (1 - p) / (1 - s p)`` turns into those of t; p is that of the round before.
         """
         entries = self.held_out[best] if self.regression is None else self.regression.held_out
         x, labels, weights = entries
-        held_out = labels == self.folds[0].held_out.labels[0]
-        share = self.folds[0].share
-        return x, labels, np.where(held_out, share / (1.0 - share), 1.0) * weights
+        label, share = self.folds[0].held_out.labels[0], self.folds[0].share
+        held_out = labels == label
+        scale = np.ones(x.size)
+        for _ in range(ROUNDS):
+            line = platt(x, labels, scale * weights, link=best.settings.link, counts=True)
+            t = line(x) if label > 0 else 1.0 - line(x)
+            shrunk = np.maximum(1.0 - t / share, LEAST_LEFT) / (1.0 - np.minimum(t, share))
+            scale = np.where(held_out, share / (1.0 - share) * shrunk, 1.0)
+        return x, labels, scale * weights
 
     def _ahead(self, rich: Candidate, simple: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer the first to the second, both calibrated by a line.
