@@ -430,7 +430,7 @@ def test_rows_and_columns_with_nothing_seen_are_predicted_from_intercepts(solver
 @quiet
 def test_one_label_alone_warns_under_pn_and_stays_finite(label, l2, link, solver):
     words = "likes" if label == 1 else "dislikes"
-    model = make(l2=l2, link=link, solver=solver, max_iter=60)
+    model = make(gammas=PN, l2=l2, link=link, solver=solver, max_iter=60)
     with pytest.warns(UnboundedRiskWarning, match=f"Only {words} were observed") as caught:
         model.fit(label * np.abs(A))
     assert caught[0].filename == __file__
@@ -447,7 +447,7 @@ def test_one_label_alone_warns_under_pn_and_stays_finite(label, l2, link, solver
 def test_bounded_fits_of_likes_alone_do_not_warn(options):
     with warnings.catch_warnings():
         warnings.simplefilter("error", TribitWarning)
-        make(**{"l2": 0.0, "intercept": False, **options}).fit(np.abs(A))
+        make(**{"gammas": PN, "l2": 0.0, "intercept": False, **options}).fit(np.abs(A))
 
 
 def pu_data(shape=(150, 120), rho=0.7):
@@ -471,7 +471,7 @@ def test_positives_and_unobserved_entries_alone(intercept, kind):
 def test_positives_alone_without_rho_warn():
     _, seen = pu_data((30, 20))
     with pytest.warns(UnknownRhoWarning, match="rho") as caught:
-        make(gammas=PU).fit(seen)
+        make(gammas=PU, rho=None).fit(seen)
     assert caught[0].filename == __file__
     for category in (UnboundedRiskWarning, UnknownRhoWarning):
         assert issubclass(category, TribitWarning)

@@ -28,6 +28,7 @@ MOVED = {
     "features": "model.features",
     "files": "data.files",
     "finders": "recommend",
+    "finders.column_regression": "model.column_regression",
     "finders.like_finder": "recommend.candidate_ranker",
     "frames": "data.frames",
     "ids": "data.axis",

@@ -54,19 +54,19 @@ class BinaryMatrixCompletion(FactorModel):
     ----------
     gammas : tuple of three floats or "auto", default="auto"
         Weights ``(g_PN, g_PU, g_NU)`` of the risks: at least 0, summing to 1. (1, 0, 0) learns from the observed
-        signs alone.
+        signs alone. Where likes alone were observed "auto" is (0, 1, 0), for dislikes alone (0, 0, 1).
     rho : float, Missingness, {"constant", "row-column", "low-rank", "auto"} or None, default="auto"
         Probability that an entry is unobserved; None or "constant" for the share that is. It matters when
         g_PU + g_NU > 0, and for ``target="all"``. A model has one for each entry; a name fits that model of
         :mod:`tribit.propensity` to where the observations are. "auto" is "low-rank" for ``target="all"``, else
-        "constant".
+        "constant"; where likes alone were observed it is 0, and probabilities are of a cell being seen and liked.
     link : str or Link, default="logistic"
         "logistic", "probit" or a :class:`~tribit.Link` such as ``Logistic(scale=7)``.
     rank : int or "auto", default="auto"
         Number of columns of U and V; 0 for intercepts alone.
     radius : float, None or "auto", default="auto"
-        Radius of the norm ball. None: no ball under PN; a mixture has no minimum without a bound and is given
-        ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
+        Radius of the norm ball. None: no ball under PN and with ``rho=0``; another mixture has no minimum without a
+        bound and is given ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
     norm : {"max", "trace"}, default="max"
         Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" is kept by
         the solver "augmented_lagrangian".
@@ -80,13 +80,13 @@ class BinaryMatrixCompletion(FactorModel):
         Weight of the ridge penalty on row and column intercepts; None for ``l2``.
     implicit_features : bool or "auto", default="auto"
         Whether to add implicit-feedback features, as in SVD++ (Koren 2008, "Factorization meets the neighborhood"):
-        factors then have sums over the entries observed in a row or column, of any label. It needs PN alone.
+        factors then have sums over the entries observed in a row or column, of any label. It needs PN or ``rho=0``.
     l2_implicit : float, None or "auto", default="auto"
         Weight of the ridge penalty on the parts of implicit features; None for 1.7 ``l2``.
     intercept : bool, default=True
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
-        g_PU + g_NU > 0 the one is fixed at the level of the observed likes, and the others are kept within the
-        radius (or alpha): the risk has no minimum in them otherwise.
+        g_PU + g_NU > 0 and ``rho > 0`` the one is fixed at the level of the observed likes, and the others are kept
+        within the radius (or alpha): the risk has no minimum in them otherwise.
     inverse_power : float, default=0.0
         PN gives an observed entry the weight ``(1 / q)^inverse_power``, 1 on average, with ``q = 1 - rho``: 0 for all
         alike, 1 for the unbiased risk of every entry of the matrix.

@@ -95,7 +95,11 @@ class FactorModel(MatrixEstimator):
         return self._decision(self._factors().at(*self._axes.pairs(rows, columns)))
 
     def predict_proba(self, rows: Any, columns: Any) -> Array:
-        """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`)."""
+        """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`).
+
+        Of a model that was fitted to likes alone without a ``rho`` it is the probability of the cell being seen and
+        liked, of dislikes alone that of its not being seen and disliked: ``search_.meaning`` says so.
+        """
         x = self.decision_function(rows, columns)  # first: it is what says that nothing was fitted
         return self._probability(x)
 

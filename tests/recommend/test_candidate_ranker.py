@@ -9,8 +9,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, Probit
 from tribit.metrics.ranking import ranking_report
-from tribit.recommend import CandidateRanker, Ranker, candidate_ranker, column_regression
-from tribit.recommend.column_regression import choose_l2, regress_columns
+from tribit.model import column_regression
+from tribit.model.column_regression import choose_l2, regress_columns
+from tribit.recommend import CandidateRanker, Ranker, candidate_ranker
 from tribit.recommend.rates import log_linear
 from tribit.uncertainty import Platt
 

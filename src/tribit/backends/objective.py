@@ -23,7 +23,7 @@ from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.model.risks import Risk
+from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
@@ -207,14 +207,15 @@ class Objective:
         )
 
     def curvatures(self, factors: Factors) -> Factors:
-        """Return the curvature of the risk in each unknown, as if every entry that counts had even odds."""
+        """Return the curvature of the risk in each unknown, as if every entry that counts had even odds.
+
+        Where ``rho = 0`` most entries are the same label and far from even odds: they have those of its share.
+        """
         d1, d2 = self.shape
         seen, zero = self.observations, np.zeros(1)
         bend = float(self.link.second(zero, 1)[0])
-        rows, columns = (
-            np.full(d1, self.risk.unobserved * d2),
-            np.full(d2, self.risk.unobserved * d1),
-        )
+        dense = self.risk.unobserved * self._dense_curvature() / bend
+        rows, columns = np.full(d1, dense * d2), np.full(d2, dense * d1)
         rows += self.risk.pn * np.bincount(seen.rows, minlength=d1)
         columns += self.risk.pn * np.bincount(seen.columns, minlength=d2)
         U, V = factors.row_factors, factors.column_factors
@@ -224,6 +225,21 @@ class Objective:
             for F, counts, square in zip((U, V), (rows, columns), squares, strict=True)
         )
         return Factors(in_U, in_V, bend * float(np.sum(rows)), bend * rows, bend * columns)
+
+    def _dense_curvature(self) -> float:
+        """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""
+        risk, seen = self.risk, self.observations
+        level = 0.0
+        if risk.unobserved and not isinstance(risk.rho, Missingness) and risk.rho == 0.0:
+            cells = self.shape[0] * self.shape[1]
+            likes = risk.pu * seen.n_likes + risk.nu * (cells - seen.n_dislikes)
+            level = self.link.level(
+                float(np.clip(likes / (risk.unobserved * cells), 1e-6, 1 - 1e-6))
+            )
+        x = np.array([level])
+        like, dislike = float(self.link.second(x, 1)[0]), float(self.link.second(x, -1)[0])
+        share = risk.nu / risk.unobserved if risk.unobserved else 0.5
+        return max(share * like + (1.0 - share) * dislike, 0.0)
 
     def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
         """Return the risk alone (NaN unless ``value``) and its gradient."""

@@ -36,7 +36,12 @@ def identity(
 
 
 def platt(
-    x: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None, *, link: Link | None = None
+    x: ArrayLike,
+    labels: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    link: Link | None = None,
+    counts: bool = False,
 ) -> Platt:
     """Fit ``P(like) = f(slope x + offset)`` by maximum a posteriori likelihood, with Newton's method.
 
@@ -59,6 +64,8 @@ def platt(
         ``(sum w)^2 / sum w^2``, the number of entries that they are worth.
     link : Link, optional
         ``f``; logistic by default.
+    counts : bool, default=False
+        Whether the weights are numbers of equal entries, and are not scaled.
 
     Examples
     --------
@@ -69,6 +76,8 @@ def platt(
     """
     curve = Logistic() if link is None else link
     scores, likes, w = checked(x, labels, weights)
+    if counts and weights is not None:
+        w = np.asarray(weights, dtype=np.float64)
     unit = curve.level(float(expit(1.0)))
 
     def value(line: Array) -> float:

@@ -137,9 +137,18 @@ class ModelSpec:
         return self.implicit_features or self.side_features
 
     @property
+    def unbounded(self) -> bool:
+        """Whether the risk alone has no lower bound: unobserved entries count, and observed ones correct for them.
+
+        With ``rho = 0`` nothing is corrected: every unobserved entry is a dislike to PU and a like to NU, no loss has a
+        negative weight, and a ridge is enough.
+        """
+        return self.mixed and (isinstance(self.rho, str | Missingness) or self.rho != 0.0)
+
+    @property
     def family(self) -> str:
         """Family of the model, in the order of the search: intercepts, factors, those with features, mixture."""
-        if self.mixed:
+        if self.unbounded:
             return "mixture"
         kinds = ["implicit"] * self.implicit_features + ["side"] * self.side_features
         if kinds:
@@ -147,20 +156,20 @@ class ModelSpec:
         return "factors" if self.rank else "intercepts"
 
     def completed(self) -> Self:
-        """Return the model that is fitted: a mixture without a bound has the default radius.
+        """Return the model that is fitted: a mixture that needs a bound and has none is given the default radius.
 
-        Refused are a mixture whose norm has no default radius, and implicit features with a mixture or a bound.
+        Refused are such a mixture whose norm has no default radius, and implicit features with it or with a bound.
         """
         bounded = self.radius is not None or self.alpha is not None
-        if self.shares_unknowns and (self.mixed or bounded):
+        if self.shares_unknowns and (self.unbounded or bounded):
             bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
-            what = "weight on unobserved entries" if self.mixed else bounds
+            what = "weight on unobserved entries" if self.unbounded else bounds
             feature = "implicit_features" if self.implicit_features else "side_features"
             raise InvalidInputError(
                 f"{parameter(feature, True)} does not go with {what}: the factors of a row then depend on "
                 "those of others, and no ball holds them; leave out one of the two."
             )
-        if bounded or not self.mixed:
+        if bounded or not self.unbounded:
             return self
         level = self.link.level(DEFAULT_BOUND_PROBABILITY)
         if NORMS[self.norm](level).row_radius > level:
@@ -182,8 +191,8 @@ class ModelSpec:
 
     @property
     def intercept_bound(self) -> float:
-        """Largest absolute intercept: infinite under PN, else the tighter of the radius of the rows and alpha."""
-        if not self.mixed:
+        """Largest absolute intercept: the tighter of the radius of the rows and alpha; infinite for a bounded risk."""
+        if not self.unbounded:
             return np.inf
         bound = min(self.row_radius, np.inf if self.alpha is None else self.alpha)
         return bound if np.isfinite(bound) else self.link.level(DEFAULT_BOUND_PROBABILITY)

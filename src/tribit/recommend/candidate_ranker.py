@@ -17,13 +17,13 @@ from tribit.data.axis import Positions
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, either
 from tribit.factor_model import MatrixEstimator
-from tribit.randomness import RandomState, generator
-from tribit.recommend.column_regression import (
+from tribit.model.column_regression import (
     ColumnRegression,
     choose_l2,
     regress_columns,
     row_blocks,
 )
+from tribit.randomness import RandomState, generator
 from tribit.recommend.rates import log_linear
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CandidateRanker(MatrixEstimator):
     """Rates at which unobserved entries become likes and dislikes: exposure and preference together.
 
     Two regressions of every column on all others, of the likes and of the mask (Steck 2019, "Embarrassingly shallow
-    autoencoders for sparse data"; see :mod:`tribit.recommend.column_regression`), give each entry two scores as if it
+    autoencoders for sparse data"; see :mod:`tribit.model.column_regression`), give each entry two scores as if it
     had not been observed. With them, the number of entries n_j in its column and n_i in its row, itself not counted,
 
         log rate_ij = t_0 + t_1 log s_ij(likes) + t_2 log s_ij(mask) + t_3 log(1 + n_j) + t_4 log(1 + n_i)

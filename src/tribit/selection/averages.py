@@ -59,11 +59,6 @@ def averaged(trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool
     return Average(tuple(members), _judged(trials, members)[0], best.score)
 
 
-def mean_scores(trials: Trials, members: tuple[Candidate, ...]) -> Array:
-    """Return the mean of the members' ``x`` at the held-out entries."""
-    return np.asarray(np.mean([trials.scores[each] for each in members], axis=0))
-
-
 def member_specs(
     spec: ModelSpec, search: Search | None, n_fits: Any, shape: tuple[int, int]
 ) -> list[ModelSpec]:
@@ -92,7 +87,7 @@ def _other_ranks(trials: Trials, members: list[Candidate]) -> list[Candidate]:
 
 def _judged(trials: Trials, members: list[Candidate]) -> tuple[float, Array | None]:
     """Return the score of the mean of some candidates, calibrated as a whole, and the losses of its entries."""
-    x = mean_scores(trials, tuple(members))
+    x = trials.mean_scores(members)
     score, _, losses = trials.judge(x, members[0].settings.link)
     return score, losses
 

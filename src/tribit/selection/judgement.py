@@ -77,8 +77,13 @@ def judging_curve(
 def clearly_less(losses: Array, others: Array, weights: Array) -> bool:
     """Return whether the mean of losses is smaller than that of others, beyond the error of the difference."""
     gain, error = mean_difference(others, losses, weights)
-    clearly = CLEARLY + CAUTION / (1.0 + losses.size / FEW)
-    return gain > max(clearly * error, LEAST_GAIN * abs(float(np.average(others, weights=weights))))
+    return is_clear(gain, error, losses.size, float(np.average(others, weights=weights)))
+
+
+def is_clear(gain: float, error: float, n: int, score: float) -> bool:
+    """Return whether a mean gain over ``n`` entries is clearly above its error and worth a richer model."""
+    clearly = CLEARLY + CAUTION / (1.0 + n / FEW)
+    return gain > max(clearly * error, LEAST_GAIN * abs(score))
 
 
 def mean_difference(losses: Array, others: Array, weights: Array) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Search
-from tribit.selection.resolve import warm_start
+from tribit.selection.resolve import warm_start, with_chosen_regression
 from tribit.selection.trials import Options, default_solver
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -32,6 +32,8 @@ class Fits:
         What each minimises.
     results : tuple of SolverResult
         What each solver found.
+    found : tuple of Factors
+        The unknowns of each, with the columns of a regression where the search has added one.
     ended : str or None
         Why further fits were left out, if any were.
     """
@@ -39,17 +41,18 @@ class Fits:
     specs: tuple[ModelSpec, ...]
     problems: tuple[Problem, ...]
     results: tuple[SolverResult, ...]
+    found: tuple[Factors, ...]
     ended: str | None
 
     def unknowns(self, dtype: str) -> tuple[Factors, ...]:
         """Return the unknowns of each fit."""
-        return tuple(each.factors.astype(dtype) for each in self.results)
+        return tuple(each.astype(dtype) for each in self.found)
 
     def member_factors(self, dtype: str) -> tuple[Factors, ...]:
         """Return the factors of the matrix of each fit."""
         return tuple(
-            problem.factors(result.factors).astype(dtype)
-            for problem, result in zip(self.problems, self.results, strict=True)
+            problem.factors(unknowns).astype(dtype)
+            for problem, unknowns in zip(self.problems, self.found, strict=True)
         )
 
     def factors(self, dtype: str) -> Factors:
@@ -106,4 +109,9 @@ def fit_members(
         if result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             break
     models, problems, results = zip(*done, strict=True)
-    return Fits(models, problems, results, ended)
+    found = tuple(with_chosen_regression(each.factors, observations, search) for each in results)
+    models = tuple(
+        replace(spec, rank=max(spec.rank, unknowns.rank))
+        for spec, unknowns in zip(models, found, strict=True)
+    )
+    return Fits(models, problems, results, found, ended)

@@ -4,10 +4,10 @@
                                      +  l2_intercept / 2 (|a|^2 + |c|^2)
     subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
 
-PN alone is bounded below whatever X is. A mixture is not: PU rewards an observed like by ``rho / (1 - rho)`` times
-the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and the intercepts
-are kept within it too. Implicit features (:mod:`tribit.model.features`) tie rows to one another, which no ball on
-single rows allows: they go with PN alone.
+PN alone is bounded below whatever X is. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
+``rho / (1 - rho)`` times the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and
+the intercepts are kept within it too. Features (:mod:`tribit.model.features`) tie rows to one another, which no ball on
+single rows allows: they go with PN, or with ``rho = 0``.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _warn_if_unbounded(
     warnings.warn(
         UnboundedRiskWarning(
             f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
-            f"iteration limit or tolerance: give unobserved entries weight ({parameter('gammas')}), or pass "
+            f"iteration limit or tolerance: leave out {parameter('gammas')} to tell them from unseen cells, or pass "
             f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
             f"{parameter('l2')} > 0."
         ),

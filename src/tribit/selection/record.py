@@ -17,6 +17,8 @@ HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[
 
 #: Reason to stop of a search that has gone through every stage.
 DONE = "every stage was done"
+#: What probabilities are of, where likes and dislikes were observed.
+LIKE = "a like"
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class Search:
         Why no more candidates were tried.
     density : float
         The share of the matrix that is observed.
+    meaning : str
+        What the probabilities are of: "a like", or what else is identified where one label was observed alone.
+    regression : float or None
+        Weight of the regression of the smaller side that is added to the factors
+        (:mod:`tribit.selection.regression`); None for none.
     """
 
     candidates: tuple[Candidate, ...] = field(repr=False)
@@ -122,6 +129,8 @@ class Search:
     average: Average | None = None
     #: Whether scores are those of calibrated probabilities.
     calibrated: bool = False
+    meaning: str = LIKE
+    regression: float | None = None
 
     @property
     def interrupted(self) -> bool:
@@ -165,6 +174,9 @@ class Search:
             for candidate in self.candidates
         ]
 
+    def _added(self) -> str:
+        return f"The regression of the smaller side on itself is added with weight {self.regression:.3g}."
+
     def __str__(self) -> str:
         if self.best is None:
             return f"Nothing was chosen from the data: {self.stop_reason}."
@@ -178,6 +190,8 @@ class Search:
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model{calibrated}: {measured} "
             f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended}).{average}"
+            + ("" if self.regression is None else f"\n{self._added()}")
+            + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )
 
 

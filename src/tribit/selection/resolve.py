@@ -14,16 +14,18 @@ from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
 from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
-from tribit.model.calibrator_fits import CALIBRATORS
-from tribit.model.calibrators import Calibrator, Identity
+from tribit.model.calibrator_fits import CALIBRATORS, platt
+from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
 from tribit.model.links import as_link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
 from tribit.selection.judgement import one_sided, preferred_calibrator
+from tribit.selection.one_label import corner, one_label
 from tribit.selection.problem import Problem
-from tribit.selection.record import Search
+from tribit.selection.record import LIKE, Search
+from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
 from tribit.selection.trials import Options, default_solver
@@ -63,12 +65,19 @@ def resolve(
         raise InvalidInputError(
             "imputed stands in the place of PU and NU: say in gammas how much weight these have."
         )
-    if "rho" in free:
+    alone = one_label(observations)
+    if alone and "gammas" in free:
+        fixed["gammas"] = corner(alone)
+        free -= {"gammas"}
+    if "rho" in free and alone and tuple(fixed.get("gammas", estimator.gammas)) == corner(alone):
+        fixed["rho"] = 0.0  # what is identified: whether a cell was seen and liked
+    elif "rho" in free:
         weighted = estimator.target == "all" or bool(estimator.inverse_power)
         fixed["rho"] = "low-rank" if weighted else None
     if "side_features" in free:
         fixed["side_features"] = side is not None and not _bounded(estimator)
-    if side is None:
+        fixed["side_features"] &= not alone
+    if side is None or alone:
         free -= {"side_features", "l2_side"}
     if "rank" in free:
         fixed["rank"] = min(DEFAULTS.rank, *observations.shape)
@@ -159,7 +168,7 @@ def _searchable(spec: ModelSpec) -> bool:
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
     if "gammas" not in free:
-        free -= set(OF_FEATURES) if base.mixed else {"radius", "alpha"}
+        free -= set(OF_FEATURES) if base.unbounded else {"radius", "alpha"}
     for name in ("implicit_features", "side_features"):
         if name not in free and getattr(base, name):
             free -= {"gammas", "radius", "alpha"}
@@ -237,8 +246,21 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
         return None
     x, labels, weights = search.held_out
     link = as_link(estimator.link)
+    if estimator.calibration in (AUTO, Platt.name) and search.meaning != LIKE:
+        # Held-out likes are a part of all: the level of the probabilities is always to be set, and no two scores may
+        # become one probability, as they are ranked by it.
+        return platt(x, labels, weights, link=link, counts=True)
     name, _ = preferred_calibrator(estimator.calibration, link, x, labels, weights)
     return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
+
+
+def with_chosen_regression(
+    unknowns: Factors, observations: Observations, search: Search | None
+) -> Factors:
+    """Return the unknowns with the columns of the regression that a search of one label has added, if it has."""
+    if search is None or search.regression is None:
+        return unknowns
+    return with_regression(unknowns, regression_factors(observations), search.regression)
 
 
 def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:

@@ -13,10 +13,12 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
-from tribit.selection.averages import averaged, mean_scores
-from tribit.selection.record import DONE, Candidate, Search
+from tribit.selection.averages import averaged
+from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
+from tribit.selection.record import DONE, LIKE, Candidate, Search
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
+from tribit.selection.unseen_trials import UnseenTrials
 from tribit.solvers.loop import INTERRUPTED
 
 #: Least number of entries, in all and of each label, for a search; with fewer none are held out.
@@ -54,12 +56,21 @@ def choose(
 ) -> Search:
     """Choose the free settings; those of ``base`` are kept otherwise."""
     began = time.perf_counter()
-    too_few = _too_few(observations)
+    alone = one_label(observations) if base.mixed else 0
+    about = meaning(alone, base) if alone else LIKE
+    if alone and scoring == "error":
+        scoring = "log_loss"  # next to no cell is likelier than not to be seen and liked
+    too_few = _too_few(observations, alone)
+    if alone and base.unbounded and base.rho is None:
+        too_few = Message(f"without {parameter('rho')} one label alone says nothing of the other")
     if too_few is not None:
-        return Search((), None, scoring, target, 0, 0, 0.0, too_few, observations.density)
-    folds = make_folds(observations, weights, draws)
+        return Search(
+            (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
+        )
+    folds = make_folds(observations, None if alone else weights, draws)
     deadline = None if max_time is None else began + max_time
-    trials = Trials(
+    trials_of: type[Trials] = UnseenTrials if alone else Trials
+    trials = trials_of(
         folds,
         options,
         scoring=scoring,
@@ -69,7 +80,11 @@ def choose(
         callback=callback,
         eligible=lambda settings: freedom.allows(settings, base),
     )
-    stages = Stages(trials, base, freedom.names)
+    stages: OneLabel | Stages
+    if isinstance(trials, UnseenTrials):
+        stages = OneLabel(trials, base, freedom.names)
+    else:
+        stages = Stages(trials, base, freedom.names)
     reason = DONE
     try:
         stages.run()
@@ -87,12 +102,13 @@ def choose(
         )
     best = trials.chosen
     average = None
-    if best is not None and reason != INTERRUPTED:
+    if best is not None and reason != INTERRUPTED and not alone:
         average = averaged(trials, best, n_fits, rank_is_free="rank" in freedom.names)
     held_out = None
-    if best is not None:
-        members = (best,) if average is None else average.members
-        held_out = (mean_scores(trials, members), trials.labels, trials.weights)
+    # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
+    if best is not None and not (alone and base.unbounded):
+        held_out = trials.calibration_entries((best,) if average is None else average.members)
+    added = getattr(trials, "regression", None)
     return Search(
         tuple(trials.candidates),
         best,
@@ -107,16 +123,23 @@ def choose(
         held_out,
         average,
         trials.calibrates,
+        about,
+        None if added is None else added.weight,
     )
 
 
-def _too_few(observations: Observations) -> str | None:
+def _too_few(observations: Observations, alone: int) -> str | None:
     likes, dislikes = observations.n_likes, observations.n_dislikes
+    if alone:
+        if likes + dislikes >= LEAST_ALONE:
+            return None
+        what = "likes" if likes else "dislikes"
+        return f"{likes + dislikes} {what} are too few to hold any out ({LEAST_ALONE} are needed)"
     if not (likes and dislikes):
-        what, corner = ("likes", (0, 1, 0)) if likes else ("dislikes", (0, 0, 1))
+        what = "likes" if likes else "dislikes"
         return Message(
-            f"only {what} were observed, which tell nothing apart; give unobserved entries weight with "
-            f"{parameter('gammas', corner)}, and pass {parameter('rho')}"
+            f"only {what} were observed, which PN cannot tell apart; leave out {parameter('gammas')} to have them told "
+            "from the cells that were not seen"
         )
     if min(likes, dislikes) < LEAST_OF_EACH or likes + dislikes < LEAST:
         return (

@@ -19,7 +19,7 @@ ASLEEP = 0.01
 
 def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
     """Return a warm start: from the last fit of this family, else of a simpler one, else the problem's own factors."""
-    if settings.mixed:
+    if settings.unbounded:
         families: tuple[str, ...] = ("mixture",)
     else:
         families = (settings.family, "implicit features", "factors", "intercepts")
@@ -82,7 +82,10 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
         return factors
     # Then the one intercept is no unknown: it is the level of these observations, not of those before.
     seen = objective.observations
-    level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
+    if not (seen.n_likes and seen.n_dislikes):
+        level = problem.start.intercept  # what rho says of likes alone
+    else:
+        level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
     return replace(factors, intercept=level).clipped_intercepts(objective.intercept_bound)
 
 

@@ -30,6 +30,6 @@ def thinned(settings: ModelSpec, share: float) -> ModelSpec:
     rho = settings.rho
     if isinstance(rho, Missingness):
         rho = _Thinned(rho, share)
-    elif rho is not None:
+    elif rho:  # with 0 the label is that of having been observed, in a fold as in the whole
         rho = 1.0 - share * (1.0 - rho)
     return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share))

@@ -7,7 +7,7 @@ most of the work along a path of penalties, and uses no held-out entry.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from tribit.selection.judgement import (
     one_sided,
 )
 from tribit.selection.problem import Problem, make_problem
-from tribit.selection.record import Candidate
+from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.starts import start_of
 from tribit.selection.thinning import thinned
 from tribit.solvers import (
@@ -47,6 +47,9 @@ from tribit.solvers.refusals import refusal_of
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
+#: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
+#: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
+MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
@@ -79,11 +82,14 @@ def make_folds(
     n = observations.n_observed
     if weights is None:
         weights = np.ones(n)
-    rarer = min(observations.n_likes, observations.n_dislikes)
+    # Where one label was observed alone it is the one that must be held out.
+    rarer = min(observations.n_likes, observations.n_dislikes) or n
     once = n >= MANY and rarer >= 10 * ENOUGH_RARE
     parts = 10 if once else FIFTHS
     needed = max(-(-ENOUGH * FIFTHS // n), 1)
     used = 1 if once else min(MOST_FOLDS, needed)
+    if not (observations.n_likes and observations.n_dislikes) and n >= MANY_ALONE:
+        parts, used = 10, min(MOST_FOLDS, -(-ENOUGH_ALONE * 10 // n))
     # A rare label must be among what is held out, or nothing can be said of it.
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
@@ -179,6 +185,14 @@ class Trials:
         loss, error = mean_difference(losses, others, self.weights)
         return loss > error
 
+    def calibration_entries(self, members: Sequence[Candidate]) -> HeldOut:
+        """Return the held-out scores, labels and weights on which the mean of some candidates is calibrated."""
+        return self.mean_scores(members), self.labels, self.weights
+
+    def mean_scores(self, members: Sequence[Candidate]) -> Array:
+        """Return the mean of the members' ``x`` at the held-out entries."""
+        return np.asarray(np.mean([self.scores[each] for each in members], axis=0))
+
     def known(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried; numbers that differ by rounding are the same."""
         return next((c for c in self.candidates if c.settings.is_close(settings)), None)
@@ -190,7 +204,8 @@ class Trials:
         if self.most is not None and len(self.candidates) >= self.most:
             raise SearchEndedError(f"{self.most} candidates were tried, the most asked for")
         began = time.perf_counter()
-        entries, iterations, interrupted = [], 0, False
+        found: list[Factors] = []
+        iterations, interrupted = 0, False
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
@@ -206,14 +221,13 @@ class Trials:
             # The first candidate is scored even if cut short: there is nothing else to choose.
             if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
                 raise SearchEndedError(result.stop_reason)
-            entries.append(factors.at(fold.held_out.rows, fold.held_out.columns))
+            found.append(factors)
             iterations += result.n_iter
-        x = np.concatenate(entries)
-        total, scores, losses = self.judge(x, settings.link)
+        total, scores, kept = self._measured(settings, found)
         seconds = time.perf_counter() - began
         candidate = Candidate(settings, total, scores, seconds, iterations)
         self.candidates.append(candidate)
-        self.scores[candidate], self.losses[candidate] = x, losses
+        self._keep(candidate, kept)
         if self.callback is not None:
             self.callback(candidate)
         if interrupted:
@@ -251,6 +265,22 @@ class Trials:
             ]
         weights = [float(np.sum(part)) for part in parts[2]]
         return float(np.average(scores, weights=weights)), tuple(scores), found
+
+    def _measured(
+        self, settings: ModelSpec, found: list[Factors]
+    ) -> tuple[float, tuple[float, ...], Any]:
+        """Return the measure of fits, one for each fold: in all, in each fold, and what to keep of them."""
+        x = np.concatenate(
+            [
+                factors.at(fold.held_out.rows, fold.held_out.columns)
+                for fold, factors in zip(self.folds, found, strict=True)
+            ]
+        )
+        total, scores, losses = self.judge(x, settings.link)
+        return total, scores, (x, losses)
+
+    def _keep(self, candidate: Candidate, kept: Any) -> None:
+        self.scores[candidate], self.losses[candidate] = kept
 
     def _time_left(self) -> float | None:
         """Return how long a fit may take: as long as it likes where nothing is known yet."""
@@ -300,10 +330,12 @@ def _problem(
 def default_solver(settings: ModelSpec) -> Solver:
     """Return the solver for such a model.
 
-    Newton's method; L-BFGS where rows share unknowns or there are none; the augmented Lagrangian where a set ties rows
-    together, as a bound on entries does that no ball of rows implies.
+    Newton's method; L-BFGS where rows share unknowns or there are none, and where every entry counts and no bound is
+    kept, as the curvature of a row then costs many gradients; the augmented Lagrangian where a set ties rows together,
+    as a bound on entries does that no ball of rows implies.
     """
-    fast: tuple[Solver, ...] = (Newton(), LBFGS()) if settings.rank else (LBFGS(), Newton())
+    by_rows = settings.rank > 0 and not (settings.mixed and not settings.unbounded)
+    fast: tuple[Solver, ...] = (Newton(), LBFGS()) if by_rows else (LBFGS(), Newton())
     solvers = (*fast, AugmentedLagrangian())
     constraints = settings.constraints()
     able = (each for each in solvers if refusal_of(each, settings, constraints) is None)

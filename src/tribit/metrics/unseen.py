@@ -1,0 +1,190 @@
+"""Held-out entries of one label against every cell that was not seen.
+
+Where likes alone were observed there are no dislikes to tell them from. What can be predicted is which cells become
+likes next: a held-out like should stand above the cells of which nothing is known, all of them, as a sample of easy
+ones would flatter. Their scores are counted in narrow bins, block by block, so that no matrix is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
+    from tribit.model.factors import Factors
+
+__all__ = ["UnseenReport", "against_unseen", "unseen_report"]
+
+Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.integer[Any]]
+#: What is ranked, given ``x`` of a block and the rows it is of.
+Transform = Callable[[Array, slice], Array]
+
+#: Number of bins, and the log-odds up to which they reach: each is 0.002 wide, and what is beyond is in the last one.
+BINS, REACH = 2**15, 32.0
+#: Scores in memory at once.
+BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class UnseenReport:
+    """Measures of held-out entries among all unseen cells.
+
+    Attributes
+    ----------
+    n_entries : int
+        How many entries were held out.
+    n_unseen : int
+        How many other cells they stand against: all that are in neither part.
+    auc : float
+        Probability that a held-out like is ranked above an unseen cell (a held-out dislike below it).
+    average_precision : float
+        Mean, over the held-out likes, of the share of likes among the cells ranked no lower.
+    """
+
+    n_entries: int
+    n_unseen: int
+    auc: float
+    average_precision: float
+
+
+def unseen_report(model: FactorModel, train: Any, held_out: Any) -> UnseenReport:
+    """Measure how a model ranks held-out likes (or dislikes) among all cells that it has not seen.
+
+    Parameters
+    ----------
+    model : FactorModel
+        A fitted model.
+    train : Observations, sparse matrix or array
+        What it was fitted on; matched by id where the model has ids.
+    held_out : Observations, sparse matrix or array
+        Entries of one label, none of them in ``train``.
+
+    Returns
+    -------
+    UnseenReport
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion
+    >>> A = np.kron(np.eye(2, dtype=int), np.ones((6, 5), dtype=int))
+    >>> held_out = np.zeros_like(A)
+    >>> held_out[0, 0] = 1
+    >>> model = BinaryMatrixCompletion(rank=2, l2=1.0, random_state=0).fit(A - held_out)
+    >>> unseen_report(model, A - held_out, held_out).auc
+    1.0
+    """
+    rows, columns, labels = model._observed(held_out)
+    if not labels.size or labels.min() != labels.max():
+        raise InvalidInputError(
+            "held_out must have entries of one label alone, likes or dislikes; use tribit.evaluate for both."
+        )
+    seen_rows, seen_columns, _ = model._observed(train)
+    seen = _ones(seen_rows, seen_columns, model.shape_)
+    if both := int(np.count_nonzero(seen[rows, columns])):
+        raise InvalidInputError(f"{both} held-out entries are in train too; split the entries.")
+    hidden = _ones(rows, columns, model.shape_)
+    x, found, weights = _compared(
+        model._factors(),
+        seen + hidden,
+        hidden,
+        int(labels[0]),
+        unit=model._link().level(0.75),
+        transform=lambda block, _: model._decision(block),
+    )
+    like, n = found == labels[0], labels.size
+    ranked = x * labels[0]
+    return UnseenReport(
+        n_entries=n,
+        n_unseen=int(weights[n:].sum()),
+        auc=float(roc_auc_score(like, ranked, sample_weight=weights)),
+        average_precision=float(average_precision_score(like, ranked, sample_weight=weights)),
+    )
+
+
+def against_unseen(
+    factors: Factors,
+    seen: Observations,
+    held_out: Observations,
+    *,
+    unit: float,
+    transform: Transform | None = None,
+) -> tuple[Array, NDArray[np.int8], Array]:
+    """Return scores, labels and weights of held-out entries of one label and, with the other, of all unseen cells.
+
+    Parameters
+    ----------
+    factors : Factors
+        Their product is the score.
+    seen, held_out : Observations
+        The entries that are left out, and those that are to be found.
+    unit : float
+        ``f^-1(0.75)``, the scale of scores.
+    transform : callable, optional
+        Score of a block, given its product and its rows.
+
+    Returns
+    -------
+    scores, labels, weights : array
+        First the held-out entries by rows, then the bins of unseen cells with their counts as weights.
+    """
+    shape = seen.shape
+    hidden = _ones(held_out.rows, held_out.columns, shape)
+    known = _ones(seen.rows, seen.columns, shape) + hidden
+    label = int(held_out.labels[0])
+    return _compared(
+        factors, known, hidden, label, unit=unit, transform=transform or (lambda block, _: block)
+    )
+
+
+def _compared(
+    factors: Factors,
+    known: csr_array,
+    hidden: csr_array,
+    label: int,
+    *,
+    unit: float,
+    transform: Transform,
+) -> tuple[Array, NDArray[np.int8], Array]:
+    """Count the scores of the cells that are not ``known``, and list those of the hidden ones."""
+    P, Q = (part.astype(np.float32) for part in factors.augmented())
+    # Log-odds of 3 to 1 are log 3: in such units REACH means the same for every link.
+    scale = np.float32(BINS / (2.0 * REACH) * np.log(3.0) / unit)
+    counts = np.zeros(BINS, dtype=np.int64)
+    listed = []
+    step = max(1, BLOCK // max(Q.shape[0], 1))
+    for start in range(0, P.shape[0], step):
+        rows = slice(start, min(start + step, P.shape[0]))
+        x = np.asarray(transform(P[rows] @ Q.T, rows))
+        place = np.clip(x * scale + np.float32(BINS / 2), 0, BINS - 1).astype(np.intp)
+        counts += np.bincount(place.ravel(), minlength=BINS)
+        counts -= np.bincount(place[_places(known[rows])], minlength=BINS)
+        # In the same bins, so that a tie there is a tie and what is beyond the last has no advantage.
+        listed.append(place[_places(hidden[rows])])
+    filled = np.flatnonzero(counts)
+    scores = (np.concatenate([*listed, filled]) + 0.5 - BINS / 2) / float(scale)
+    labels = np.full(scores.size, -label, dtype=np.int8)
+    labels[: hidden.nnz] = label
+    weights = np.concatenate([np.ones(hidden.nnz), counts[filled]]).astype(np.float64)
+    return scores, labels, weights
+
+
+def _ones(rows: Positions, columns: Positions, shape: tuple[int, int]) -> csr_array:
+    found = csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
+    found.sort_indices()
+    return found
+
+
+def _places(part: csr_array) -> tuple[Positions, Positions]:
+    return np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices

@@ -1,0 +1,250 @@
+"""Likes alone (or dislikes alone): the probability of a cell being seen and liked, against plain formulae."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
+from tribit.metrics.unseen import unseen_report
+from tribit.model.column_regression import choose_l2, regress_columns
+from tribit.selection import regression
+from tribit.selection.regression import regression_factors, with_regression
+from tribit.selection.unseen_trials import order_losses
+from tribit.workflows import fit_file
+
+FIXED = {"gammas": (0, 1, 0), "rho": 0.0, "l2": 1.0, "l2_intercept": 0.5}
+
+
+def make(**parameters):
+    return BinaryMatrixCompletion(**{"n_jobs": 1, "random_state": 0, **parameters})
+
+
+def tastes(shape=(120, 90), seed=0, level=-2.0, scale=2.0):
+    rng = np.random.default_rng(seed)
+    U, V = rng.standard_normal((shape[0], 3)), rng.standard_normal((shape[1], 3))
+    return scale * U @ V.T / np.sqrt(3) + rng.standard_normal(shape[1]) + level
+
+
+def likes_of(X, seed=1):
+    return (np.random.default_rng(seed).random(X.shape) < expit(X)).astype(int)
+
+
+def split(A, seed=2):
+    held_out = A * (np.random.default_rng(seed).random(A.shape) < 0.1)
+    return A - held_out, held_out
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return split(likes_of(tastes()))
+
+
+@pytest.fixture(scope="module")
+def model(parts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return make().fit(parts[0])
+
+
+def test_likes_alone_are_told_from_what_was_not_seen(model, parts):
+    train, held_out = parts
+    report = unseen_report(model, train, held_out)
+    share = held_out.sum() / (train == 0).sum()
+    assert report.auc > 0.75
+    assert report.average_precision > 3 * share
+    assert model.gammas_ == (0.0, 1.0, 0.0)
+    assert model.rho_ == 0.0
+    assert model.radius_ is None
+    assert "seen and liked" in str(model.search_)
+
+
+def test_the_probabilities_are_of_being_seen_and_liked(model, parts):
+    # The likes that were held out are no likes to the model, and its training likes it knows by heart.
+    unseen = parts[0] == 0
+    truth, found = 0.9 * expit(tastes())[unseen], model.complete()[unseen]
+    assert np.mean(found) == pytest.approx(np.mean(truth), rel=0.15)
+    for low, high in ((0.05, 0.15), (0.15, 0.3), (0.3, 0.6)):
+        here = (found > low) & (found <= high)
+        assert here.sum() > 100
+        assert np.mean(found[here]) == pytest.approx(np.mean(truth[here]), rel=0.35)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_noise_stays_with_intercepts(seed):
+    A = (np.random.default_rng(seed).random((60, 40)) < 0.12).astype(int)
+    assert make().fit(A).search_.best.settings.family == "intercepts"
+
+
+def test_dislikes_alone_are_the_mirror_image(model, parts):
+    train, held_out = parts
+    mirrored = make().fit(-train)
+    assert mirrored.gammas_ == (0.0, 0.0, 1.0)
+    # Other entries are held out than of likes, and that is all.
+    assert mirrored.rank_ == model.rank_
+    away = np.abs(mirrored.complete() - (1.0 - model.complete()))
+    assert np.mean(away) < 0.02
+    report = unseen_report(mirrored, -train, -held_out)
+    assert report.auc == pytest.approx(unseen_report(model, train, held_out).auc, abs=0.01)
+    assert "not being seen and disliked" in str(mirrored.search_)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_intercepts_are_those_of_the_dense_logistic_problem(sign):
+    A = likes_of(tastes((14, 11), seed=5))
+    gammas = (0, 1, 0) if sign > 0 else (0, 0, 1)
+    fitted = make(**{**FIXED, "gammas": gammas}, rank=0, tol=1e-9, dtype="float64").fit(sign * A)
+
+    def dense(z):
+        X = z[0] + z[1:15, None] + z[15:]
+        return np.sum(np.logaddexp(0, X) - A * X) + 0.25 * np.sum(z[1:] ** 2)
+
+    found = minimize(dense, np.zeros(26), method="BFGS", options={"gtol": 1e-6})
+    assert fitted.objective_ == pytest.approx(found.fun, rel=1e-7)
+    expected = found.x[0] + found.x[1:15, None] + found.x[15:]
+    np.testing.assert_allclose(sign * fitted.complete("decision"), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_factors_are_at_a_minimum_of_the_dense_problem_without_a_ball(features):
+    A = likes_of(tastes((16, 12), seed=6))
+    fitted = make(
+        **FIXED, rank=2, implicit_features=features, l2_implicit=3.0, tol=1e-10, dtype="float64"
+    ).fit(A)
+    assert fitted.radius_ is None
+    X = fitted.complete("decision")
+    parts = fitted.unknowns_
+    own = (parts.row_factors[:16], parts.column_factors[:12])
+    ridge = 0.5 * sum(np.sum(F**2) for F in own)
+    ridge += 0.25 * sum(
+        np.sum(a**2) for a in (parts.row_intercepts[:16], parts.column_intercepts[:12])
+    )
+    rest = (
+        parts.row_factors[16:],
+        parts.column_factors[12:],
+        parts.row_intercepts[16:],
+        parts.column_intercepts[12:],
+    )
+    ridge += 1.5 * sum(np.sum(part**2) for part in rest)
+    value = np.sum(np.logaddexp(0, X) - A * X)
+    assert fitted.objective_ == pytest.approx(value + ridge, rel=1e-9)
+    # At a minimum the ridge balances the gradient of the dense risk.
+    gradient = (expit(X) - A) @ fitted.column_factors_
+    np.testing.assert_allclose(gradient, -own[0], atol=2e-3)
+    assert np.abs(gradient).max() > 0.1
+
+
+def test_a_given_rho_makes_it_the_probability_of_a_like():
+    X = tastes((150, 120), seed=7, level=0.0)
+    liked = likes_of(X)
+    seen = liked * (np.random.default_rng(8).random(X.shape) < 0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known, unknown = make(rho=0.7).fit(seen), make().fit(seen)
+    assert np.mean(unknown.complete()) == pytest.approx(seen.mean(), rel=0.15)
+    assert np.mean(known.complete()) == pytest.approx(liked.mean(), rel=0.2)
+    assert np.corrcoef(known.complete().ravel(), expit(X).ravel())[0, 1] > 0.45
+    assert "if rho" in str(known.search_)
+    assert known.calibration_ is None
+
+
+def test_the_report_is_that_of_every_unseen_cell(model, parts):
+    train, held_out = parts
+    unseen = train == 0
+    x, found = model.complete("decision")[unseen], held_out[unseen] > 0
+    report = unseen_report(model, train, held_out)
+    assert report.n_entries == found.sum()
+    assert report.n_unseen == (~found).sum()
+    assert report.auc == pytest.approx(roc_auc_score(found, x), abs=1e-4)
+    assert report.average_precision == pytest.approx(average_precision_score(found, x), rel=0.02)
+    with pytest.raises(InvalidInputError, match="in train too"):
+        unseen_report(model, train, train)
+    with pytest.raises(InvalidInputError, match="one label alone"):
+        unseen_report(model, train, held_out - np.eye(*train.shape, dtype=int) * (held_out == 0))
+
+
+def test_order_losses_know_the_order_alone():
+    rng = np.random.default_rng(9)
+    x = np.concatenate([rng.normal(1, 1, 200), rng.normal(0, 1, 2000)])
+    labels = np.repeat([1, -1], [200, 2000]).astype(np.int8)
+    weights = np.ones(x.size)
+    plain, bent = (np.mean(order_losses(z, labels, weights)) for z in (x, x**3))
+    # Between the scores of one half the line of the other is straight, in x or in x^3: that is the difference.
+    assert plain == pytest.approx(bent, rel=1e-3)
+    assert plain < np.mean(order_losses(rng.permutation(x), labels, weights))
+
+
+@pytest.mark.parametrize("shape", [(30, 12), (12, 30)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_factors_of_the_regression_are_its_scores(shape, sign):
+    A = likes_of(tastes(shape, seed=10, level=-1.0))
+    seen = Observations.from_matrix(sign * A)
+    F = Observations.from_matrix(A if shape[0] > shape[1] else A.T).to_sparse().astype(float)
+    fitted = regress_columns(F, choose_l2(F, np.arange(F.shape[0])))
+    B = np.eye(12) - fitted.inverse / fitted.inverse.diagonal()
+    S = F @ B if shape[0] > shape[1] else (F @ B).T
+    found = regression_factors(seen)
+    np.testing.assert_allclose(found.row_factors @ found.column_factors.T, sign * S, atol=1e-9)
+    both = with_regression(found, found, 3.0)
+    X = both.row_factors @ both.column_factors.T
+    np.testing.assert_allclose(X, 4.0 * sign * S, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def chamber():
+    """Members in pairs that nearly always go together, whatever all the others do: far from low rank."""
+    rng = np.random.default_rng(11)
+    pairs = rng.random((60, 300)) < 0.15
+    A = np.repeat(pairs, 2, axis=0) & (rng.random((120, 300)) < 0.9)
+    return split(A.astype(int), seed=12)
+
+
+def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_path):
+    train, held_out = chamber
+    plain = {"implicit_features": False, "l2": 6.0, "l2_intercept": 1.0}
+    fitted = make(**plain).fit(train)
+    assert fitted.search_.regression is not None
+    assert "regression" in str(fitted.search_)
+    assert fitted.rank_ == fitted.row_factors_.shape[1] > 120
+    again = make(**plain, n_jobs=2).fit(train)
+    np.testing.assert_array_equal(fitted.row_factors_, again.row_factors_)
+    fitted.save(tmp_path / "model.tribit")
+    np.testing.assert_array_equal(load(tmp_path / "model.tribit").complete(), fitted.complete())
+    monkeypatch.setattr(regression, "MOST_REGRESSED", 10)
+    without = make(**plain).fit(train)
+    assert without.search_.regression is None
+    reports = [unseen_report(each, train, held_out) for each in (fitted, without)]
+    assert reports[0].average_precision > reports[1].average_precision + 0.05
+
+
+def test_what_is_fixed_is_kept(parts):
+    fitted = make(rank=4, implicit_features=False, l2_intercept=2.0).fit(parts[0])
+    assert (fitted.rank_, fitted.implicit_features_, fitted.l2_intercept_) == (4, False, 2.0)
+    assert fitted.search_.best.settings.rank == 4
+    assert unseen_report(fitted, *parts).auc > 0.7
+
+
+def test_a_handful_of_likes_is_fitted_without_a_search():
+    A = np.zeros((6, 5), dtype=int)
+    A[[0, 1, 2], [0, 1, 2]] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = make().fit(A)
+    assert "too few" in fitted.search_.stop_reason
+    assert np.isfinite(fitted.complete()).all()
+    assert fitted.complete().mean() < 0.5
+
+
+def test_a_file_of_likes_needs_nothing_else(parts, tmp_path):
+    table = tmp_path / "likes.csv"
+    lines = [f"u{i},v{j}" for i, j in zip(*np.nonzero(parts[0]), strict=True)]
+    table.write_text("\n".join(["user,item", *lines]) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = fit_file(table, row="user", column="item", random_state=0, n_jobs=1)
+    i, j = np.nonzero(parts[1])
+    found = fitted.predict_proba([f"u{a}" for a in i], [f"v{b}" for b in j])
+    assert np.mean(found) > 1.5 * np.mean(fitted.complete())
