@@ -45,7 +45,8 @@ class BinaryMatrixCompletion(FactorModel):
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
     ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features, as in SVD++
-    (Koren 2008), U and V also have sums over the entries observed in a row or column (:mod:`tribit.model.features`).
+    (Koren 2008), U and V also have sums over the entries observed in a row or column, with side features sums over what is
+    known of it (:mod:`tribit.model.features`).
 
     A parameter that is ``"auto"``, by default each that matters, is chosen on held-out entries
     (:mod:`tribit.selection`); ``print(model.search_)`` says what was chosen and why.
@@ -83,6 +84,14 @@ class BinaryMatrixCompletion(FactorModel):
         factors then have sums over the entries observed in a row or column, of any label. It needs PN or ``rho=0``.
     l2_implicit : float, None or "auto", default="auto"
         Weight of the ridge penalty on the parts of implicit features; None for 1.7 ``l2``.
+    activity_floor : tuple of two floats or "auto", default="auto"
+        Least activity of rows and of columns in implicit features, as shares of the mean number of entries: shorter
+        ones, which may just be new, count as having so many (:class:`tribit.model.features.Activity`). 0 for none.
+    side_features : bool or "auto", default="auto"
+        Whether the features that ``fit`` is given are parts of the factors of rows and columns with entries. Those
+        without any are predicted from them in any case. It needs PN alone.
+    l2_side : float, None or "auto", default="auto"
+        Weight of the ridge penalty on the parts of side features; None for ``l2``.
     intercept : bool, default=True
         Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
         g_PU + g_NU > 0 and ``rho > 0`` the one is fixed at the level of the observed likes, and the others are kept
@@ -160,15 +169,15 @@ class BinaryMatrixCompletion(FactorModel):
         Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
     spec_ : ModelSpec
         The model that was fitted, with every value that was chosen.
-    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_
+    gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_, ...
         Its values that may have been chosen.
     n_fits_ : int
         Number of fits whose mean the model is. Below ``n_fits`` where ``max_time`` or Ctrl-C left some out.
-    members_, member_specs_ : tuple of Factors, of ModelSpec
-        Unknowns and model of each fit; the first model is ``spec_``.
+    members_, member_factors_, member_specs_, feature_maps_ : tuple
+        Unknowns, factors of the matrix, model, and features of each fit; the first model is ``spec_``.
     unknowns_ : Factors or None
         The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
-        implicit features the parts that they are made of (:class:`tribit.model.features.ImplicitFeatures`). None, and
+        implicit features the parts that they are made of (:class:`tribit.model.features.Features`). None, and
         ``members_`` empty, in a model with implicit features from a file of tribit 0.1.
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.

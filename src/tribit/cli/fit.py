@@ -38,6 +38,12 @@ def fit(
     like_at: Annotated[
         float | None, typer.Option(help="Values are ratings: from this one up a like.")
     ] = None,
+    row_features: Annotated[
+        Path | None, typer.Option(help="Table of features of rows, ids in the first column.")
+    ] = None,
+    column_features: Annotated[
+        Path | None, typer.Option(help="Table of features of columns, ids in the first column.")
+    ] = None,
     duplicates: DuplicatesOption = "error",
     max_size: MaxSize = None,
     link_scale: Annotated[
@@ -90,7 +96,9 @@ def fit(
     from tribit.workflows import fit_file  # noqa: PLC0415
 
     writable(out)  # an unwritable path is refused before the fit
-    check_different(file, out)
+    for given in (file, row_features, column_features):
+        if given is not None:
+            check_different(given, out)
     began = time.perf_counter()
     link: Any = type(as_link(parameters["link"]))
     parameters["link"] = link(check_scale("link_scale", link_scale))

@@ -8,7 +8,7 @@ is. Groups are centred and scaled to a mean square of 1, and what is missing cou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -210,6 +210,8 @@ def _as_kind(encoder: GroupEncoder, values: Any) -> Any:
 
 def _columns(table: Any, axis: Axis) -> Iterable[tuple[str, str, Any]]:
     """Return the name, kind and values of each column, with one value for each row of the axis."""
+    if isinstance(table, Mapping):
+        return _of_texts(table, axis)
     if sp.issparse(table):
         _check_length(table.shape[0], axis)
         _check_finite(table.data, axis)
@@ -227,6 +229,19 @@ def _columns(table: Any, axis: Axis) -> Iterable[tuple[str, str, Any]]:
         source = Axis(axis.name, ids.size, distinct_ids(ids, f"The ids of {axis.name}_features"))
         places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
     return [(name, *_placed(_values(frame.get_column(name)), places)) for name in names]
+
+
+def _of_texts(table: Mapping[str, Any], axis: Axis) -> list[tuple[str, str, Any]]:
+    """Return the columns of a table of text, as files have them: ids first."""
+    names = list(table)
+    if len(names) < 2:
+        raise InvalidInputError(
+            f"The table of {axis.name}_features has one column, of ids; give it a column of features."
+        )
+    ids = distinct_ids(table[names[0]], f"Column {quoted(names[0])} of {axis.name}_features")
+    source = Axis(axis.name, ids.size, ids)
+    places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
+    return [(name, *_placed(_of_list(list(table[name])), places)) for name in names[1:]]
 
 
 def _of_array(array: NDArray[Any], axis: Axis) -> list[tuple[str, str, Any]]:
@@ -268,7 +283,11 @@ def _values(series: nw.Series[Any]) -> tuple[str, Any]:
     """Return the kind of a column of a frame, and its values: floats, or tuples of tags with None where missing."""
     if series.dtype.is_numeric():
         return "quantity", series.cast(nw.Float64).to_numpy()
-    values = series.to_list()
+    return _of_list(series.to_list())
+
+
+def _of_list(values: list[Any]) -> tuple[str, Any]:
+    """Return the kind of some values that are no numbers, and the values."""
     texts = [value for value in values if isinstance(value, str)]
     if texts and len(texts) == sum(not _missing(value) for value in values):
         try:

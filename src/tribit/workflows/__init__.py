@@ -36,6 +36,8 @@ def fit_file(
     value: str | None = None,
     duplicates: Duplicates = "error",
     max_size: int | None = None,
+    row_features: PathLike | None = None,
+    column_features: PathLike | None = None,
     **parameters: Any,
 ) -> BinaryMatrixCompletion:
     """Fit a model on a table with one observed entry in each line.
@@ -52,6 +54,8 @@ def fit_file(
         As in :meth:`Observations.from_pairs`.
     max_size : int, optional
         The most bytes to read; see :func:`tribit.data.tables.observations_from_file`.
+    row_features, column_features : str or path-like, optional
+        Tables of what is known of rows and of columns, ids in the first column. Tags are separated by ``|``.
     **parameters
         Of :class:`BinaryMatrixCompletion`.
 
@@ -70,7 +74,12 @@ def fit_file(
         duplicates=duplicates,
         max_size=max_size,
     )
-    model.fit(observations)
+    tables = (
+        None if path is None else read_table(path, max_size=max_size).columns
+        for path in (row_features, column_features)
+    )
+    of_rows, of_columns = tables
+    model.fit(observations, row_features=of_rows, column_features=of_columns)
     # As the columns were sought: a place may come as a number.
     model.names_ = (str(row), str(column), None if value is None else str(value))
     return model
