@@ -4,7 +4,7 @@ Protocols on MovieLens-100k; a like is a rating of 4 or more, entries are sorted
 ``numpy.random.default_rng``. Cold items (users): of those with five ratings or more a tenth, by permutation, is wholly
 the test part and another tenth, for tuning, is not used. New users: 100 of those with 30 ratings or more, of each 5, 20
 or all but 10 ratings given and 10 others to predict. The figures of other software are the best of about twelve
-systems, tuned on validation parts. Choices here were made on the seeds 10 to 12: ``python -m benchmarks.cold 10 11 12``.
+systems, tuned on validation parts. Choices here were made on seeds 10 to 12: ``python -m benchmarks.cold 10 11 12``.
 """
 
 import sys

@@ -45,7 +45,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
     ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features, as in SVD++
-    (Koren 2008), U and V also have sums over the entries observed in a row or column, with side features sums over what is
+    (Koren 2008), U and V also have sums over the entries observed in a row or column; with side features, over what is
     known of it (:mod:`tribit.model.features`).
 
     A parameter that is ``"auto"``, by default each that matters, is chosen on held-out entries
