@@ -227,6 +227,14 @@ def test_what_is_fixed_is_kept(parts):
     assert unseen_report(fitted, *parts).auc > 0.7
 
 
+@pytest.mark.parametrize("shape", [(60, 2), (1, 80)])
+def test_narrow_tables_are_searched(shape):
+    A = (np.random.default_rng(13).random(shape) < 0.5).astype(int)
+    fitted = make().fit(A)
+    assert fitted.search_.best is not None
+    assert np.isfinite(fitted.complete()).all()
+
+
 def test_a_handful_of_likes_is_fitted_without_a_search():
     A = np.zeros((6, 5), dtype=int)
     A[[0, 1, 2], [0, 1, 2]] = 1

@@ -6,8 +6,8 @@
 
 PN alone is bounded below whatever X is. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
 ``rho / (1 - rho)`` times the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and
-the intercepts are kept within it too. Implicit features (:mod:`tribit.model.features`) tie rows to one another, which no
-ball on single rows allows: they go with PN, or with ``rho = 0``.
+the intercepts are kept within it too. Implicit features (:mod:`tribit.model.features`) tie rows to one another, which
+no ball on single rows allows: they go with PN, or with ``rho = 0``.
 """
 
 from __future__ import annotations
