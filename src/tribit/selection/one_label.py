@@ -30,8 +30,8 @@ from tribit.selection.unseen_trials import UnseenTrials
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MOST_CELLS = 10**8
-#: Least number of entries of which some are held out.
-LEAST_ALONE = 20
+#: Least number of entries of which some are held out, as where both labels were observed.
+LEAST_ALONE = 100
 #: Rank of the first factors: ridges are chosen with it, as too many columns do no harm but cost.
 FIRST_RANK = 16
 #: First ridge weights of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
