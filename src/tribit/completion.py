@@ -66,8 +66,8 @@ class BinaryMatrixCompletion(FactorModel):
     rank : int or "auto", default="auto"
         Number of columns of U and V; 0 for intercepts alone.
     radius : float, None or "auto", default="auto"
-        Radius of the norm ball. None: no ball under PN and with ``rho=0``; another mixture has no minimum without a
-        bound and is given ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
+        Radius of the norm ball. None: no ball under PN or with ``rho=0`` and a ridge; a mixture has no minimum without
+        one and is given ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
     norm : {"max", "trace"}, default="max"
         Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" is kept by
         the solver "augmented_lagrangian".

@@ -227,6 +227,21 @@ def test_what_is_fixed_is_kept(parts):
     assert unseen_report(fitted, *parts).auc > 0.7
 
 
+@pytest.mark.parametrize("shape", [(150, 2), (1, 300)])
+def test_narrow_tables_are_searched(shape):
+    A = (np.random.default_rng(13).random(shape) < 0.5).astype(int)
+    fitted = make().fit(A)
+    assert fitted.search_.best is not None
+    assert np.isfinite(fitted.complete()).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_full_table_of_likes_has_nothing_to_tell_them_from(sign):
+    fitted = make().fit(np.full((20, 10), sign))
+    assert "every cell" in fitted.search_.stop_reason
+    assert (sign * fitted.complete("decision") > 0).all()
+
+
 def test_a_handful_of_likes_is_fitted_without_a_search():
     A = np.zeros((6, 5), dtype=int)
     A[[0, 1, 2], [0, 1, 2]] = 1

@@ -138,12 +138,13 @@ class ModelSpec:
 
     @property
     def unbounded(self) -> bool:
-        """Whether the risk alone has no lower bound: unobserved entries count, and observed ones correct for them.
+        """Whether risk and ridge have no minimum: unobserved entries count, and observed ones correct for them.
 
         With ``rho = 0`` nothing is corrected: every unobserved entry is a dislike to PU and a like to NU, no loss has a
         negative weight, and a ridge is enough.
         """
-        return self.mixed and (isinstance(self.rho, str | Missingness) or self.rho != 0.0)
+        corrected = isinstance(self.rho, str | Missingness) or self.rho != 0.0
+        return self.mixed and (corrected or (self.rank > 0 and not self.l2))
 
     @property
     def family(self) -> str:

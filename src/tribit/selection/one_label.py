@@ -30,8 +30,8 @@ from tribit.selection.unseen_trials import UnseenTrials
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MOST_CELLS = 10**8
-#: Least number of entries of which some are held out.
-LEAST_ALONE = 20
+#: Least number of entries of which some are held out, as where both labels were observed.
+LEAST_ALONE = 100
 #: Rank of the first factors: ridges are chosen with it, as too many columns do no harm but cost.
 FIRST_RANK = 16
 #: First ridge weights of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
@@ -56,6 +56,8 @@ COLUMNS_GAIN, NEXT_GAIN = 1e-3, 0.3
 #: Share of the score that they may lose: at the same ridge more columns do no harm beyond the noise of few held-out
 #: entries.
 COLUMNS_LOSS = 2e-3
+#: Least such weight, in units of the link.
+LEAST_RIDGE = 1e-3
 #: Columns and rounds of the subspace iteration for the largest singular value.
 WIDTH, ROUNDS = 4, 4
 
@@ -226,7 +228,8 @@ class OneLabel(Steps):
         )
         objective = problem.objective.plain
         at = fold.ends.get("intercepts", problem.start)
-        rows, columns = (np.zeros((size, WIDTH)) for size in fold.train.shape)
+        width = min(WIDTH, *fold.train.shape)
+        rows, columns = (np.zeros((size, width)) for size in fold.train.shape)
         V = np.linalg.qr(draws.standard_normal(columns.shape))[0]
         largest = 0.0
         for _ in range(ROUNDS):
@@ -235,4 +238,5 @@ class OneLabel(Steps):
             _, found = objective.risk_gradient(replace(at, row_factors=U, column_factors=columns))
             largest = float(np.linalg.norm(found.column_factors, 2))
             V = np.linalg.qr(found.column_factors)[0]
-        return largest
+        # A table that its intercepts explain has no gradient, and a ridge all the same.
+        return max(largest, LEAST_RIDGE * self.unit)

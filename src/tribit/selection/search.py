@@ -131,9 +131,11 @@ def choose(
 def _too_few(observations: Observations, alone: int) -> str | None:
     likes, dislikes = observations.n_likes, observations.n_dislikes
     if alone:
+        what = "likes" if likes else "dislikes"
+        if observations.density == 1.0:
+            return f"every cell is one of the {what}, so that there is nothing to tell them from"
         if likes + dislikes >= LEAST_ALONE:
             return None
-        what = "likes" if likes else "dislikes"
         return f"{likes + dislikes} {what} are too few to hold any out ({LEAST_ALONE} are needed)"
     if not (likes and dislikes):
         what = "likes" if likes else "dislikes"
