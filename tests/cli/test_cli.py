@@ -136,6 +136,8 @@ def test_the_options_cover_the_constructor():
     options = set(options_of("fit")) - {"help"}
     expected = parameters - {"callback", "imputed", "verbose"} | {
         "link_scale",
+        "row_features",
+        "column_features",
         "quiet",
         "keep_partial",
     }
@@ -146,9 +148,10 @@ def test_the_defaults_are_those_of_the_constructor():
     ours, theirs = options_of("fit"), inspect.signature(BinaryMatrixCompletion)
     # A command is repeatable, uses the machine, and shows that it works: three stated differences.
     differ = {"random_state", "n_jobs", "verbose"}
-    # Three numbers or none of them: there is no option of three values that are one word.
-    assert (ours["gammas"].default, theirs.parameters["gammas"].default) == (None, "auto")
-    differ |= {"gammas"}
+    # Several numbers or none of them: there is no option of several values that are one word.
+    for name in ("gammas", "activity_floor"):
+        assert (ours[name].default, theirs.parameters[name].default) == (None, "auto")
+        differ |= {name}
     for name, parameter in theirs.parameters.items():
         if name in ours and name not in differ:
             assert ours[name].default == parameter.default, name
@@ -199,6 +202,9 @@ SAVED = [
     (["--implicit-features", "no"], "implicit_features", False),
     (["--l2-implicit", "3"], "l2_implicit", 3.0),
     (["--l2-implicit", "None"], "l2_implicit", None),
+    (["--activity-floor", "0.5", "0"], "activity_floor", (0.5, 0.0)),
+    (["--side-features", "no"], "side_features", False),
+    (["--l2-side", "7"], "l2_side", 7.0),
     (["--no-intercept"], "intercept", False),
     (["--inverse-power", "0.5", "--rho", "0.4"], "inverse_power", 0.5),
     (["--rho", "constant"], "rho", "constant"),
@@ -290,6 +296,27 @@ def test_an_option_that_is_not_saved_reaches_the_fit(
     monkeypatch.setattr(tribit.workflows, "fit_file", spy)
     run("fit", ratings, "-o", tmp_path / "m", *NAMES, "--rank", "2", *options)
     assert given[name] == value
+
+
+def test_tables_of_features_reach_the_model(run, ratings, tmp_path):
+    ids = sorted({line.split(",")[1] for line in ratings.read_text().split()[1:]})
+    table = tmp_path / "items.csv"
+    table.write_text(
+        "id,size,kind\n" + "".join(f"{name},{n},k{n % 3}|all\n" for n, name in enumerate(ids))
+    )
+    path = tmp_path / "model.tribit"
+    words = ["--rank", "2", "--l2", "1", "--column-features", table, "--side-features", "yes"]
+    code, _, err = run("fit", ratings, "-o", path, *NAMES, *words)
+    assert (code, err) == (0, "")
+    encoder = load(path).feature_maps_[0][1].encoder
+    assert [(group.name, group.kind) for group in encoder.groups] == [
+        ("size", "quantity"),
+        ("kind", "tags"),
+    ]
+    table.write_text("id\n" + "\n".join(ids) + "\n")
+    code, _, err = run("fit", ratings, "-o", path, *NAMES, *words)
+    assert code == 2
+    assert "has one column, of ids; give it a column of features" in err
 
 
 def test_a_command_is_repeatable(run, ratings, tmp_path):

@@ -25,6 +25,7 @@ CASES = [
         "--like-at nan", "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
         "--link cauchy", "--link-scale 0", "--link-scale 1e300", "--rank -1", "--rank few", "--radius 0",
         "--norm nuclear", "--alpha -1", "--l2 -1", "--l2-intercept -1", "--implicit-features maybe", "--l2-implicit -1",
+        "--activity-floor -1 0", "--side-features maybe", "--l2-side -1",
         "--inverse-power 2", "--target some", "--scoring r2", "--n-candidates 0", "--calibration magic",
         "--n-fits 0", "--n-fits few",
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
@@ -45,7 +46,7 @@ CASES = [
     )),
 ]  # fmt: skip
 #: Options of a file or a column: the error quotes what was typed.
-QUOTED = {"--out", "--row", "--column", "--picture"}
+QUOTED = {"--out", "--row", "--column", "--picture", "--row-features", "--column-features"}
 
 
 @pytest.fixture
@@ -113,14 +114,11 @@ def test_advice_is_in_options(run, here, tmp_path, command, match):
     ("options", "match"),
     [
         (
-            [],
-            r"weight \(--gammas\), or pass --no-intercept with a --radius, an --alpha or --l2 > 0",
+            ["--gammas", "1", "0", "0"],
+            "leave out --gammas to tell them .*, or pass --no-intercept with a --radius, an --alpha or --l2 > 0",
         ),
-        (["--gammas", "0", "1", "0"], "pass --rho, the probability"),
-        (
-            ["--calibration", "platt"],
-            "--calibration platt was left out, .* weight with --gammas 0 1 0, and pass --rho",
-        ),
+        (["--gammas", "0", "1", "0", "--rho", "none"], "pass --rho, the probability"),
+        (["--calibration", "platt"], "--calibration platt was left out, .* 3 likes are too few"),
     ],
 )
 def test_warnings_are_in_options(run, here, tmp_path, options, match):
@@ -130,9 +128,9 @@ def test_warnings_are_in_options(run, here, tmp_path, options, match):
     )
     assert code == 0
     assert re.search(match, err), err
-    if not options:
+    if options[-1] == "0":
         assert "chosen" in out
-        assert "weight with --gammas 0 1 0, and pass --rho\n" in out
+        assert "leave out --gammas to have them told from the cells that were not seen\n" in out
 
 
 def test_a_warning_of_formulas_is_in_options(run, here, tmp_path):

@@ -137,13 +137,15 @@ def _named(rho: Any) -> str:
 
 def _chosen(model: Any, command: Any) -> dict[str, str]:
     """Return what the fit chose from the data, and why, as rows of a table."""
-    from tribit.selection.record import DONE  # noqa: PLC0415
+    from tribit.selection.record import DONE, LIKE  # noqa: PLC0415
 
     if model.search_ is None:
         return {}
     ended = as_typed(model.search_.stop_reason, command)
     if model.search_.best is None:
         return {"chosen": f"nothing: {ended}"}
+    meaning = model.search_.meaning
+    about = "" if meaning == LIKE else f", of {as_typed(meaning, command)}"
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
     average = model.search_.average
     return {
@@ -151,5 +153,6 @@ def _chosen(model: Any, command: Any) -> dict[str, str]:
         "chosen": str(model.search_.best.settings),
         **({} if average is None else {"average": str(average)}),
         f"held-out {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
-        "probabilities": "the link's" if model.calibration_ is None else model.calibration_.name,
+        "probabilities": ("the link's" if model.calibration_ is None else model.calibration_.name)
+        + about,
     }

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tribit.data.observations import Observations
+from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.problem import make_problem
@@ -78,8 +79,12 @@ def meaning(label: int, spec: ModelSpec) -> str:
         what = "a like" if label > 0 else "a dislike"
         return f"a like, if rho is the probability that {what} goes unobserved"
     if label > 0:
-        return "a cell being seen and liked; pass rho for the probability of a like"
-    return "a cell not being seen and disliked; pass rho for the probability of a like"
+        return Message(
+            f"a cell being seen and liked; pass {parameter('rho')} for the probability of a like"
+        )
+    return Message(
+        f"a cell not being seen and disliked; pass {parameter('rho')} for the probability of a like"
+    )
 
 
 class OneLabel(Steps):
