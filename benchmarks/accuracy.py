@@ -17,6 +17,7 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
 from tribit.datasets import coat, movielens100k, senate
+from tribit.metrics.unseen import unseen_report
 from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options
@@ -26,6 +27,8 @@ SIGN_SEEDS = range(10)
 COAT_SEEDS = range(5)
 TRIALS = range(10)
 AVERAGE_SEEDS = range(5)
+#: That of the figures for other software.
+LIKES_SEEDS = (7,)
 TOLERANCE = 1e-4  #: of BinaryMatrixCompletion
 
 
@@ -175,12 +178,36 @@ def _nearly_full(seed: int) -> tuple[Observations, Observations]:
     return seen.split(0.2, random_state=seed)
 
 
+def likes_alone() -> None:
+    """Print how held-out likes are ranked among all unseen cells, given likes alone."""
+    ratings = movielens100k(f"{FOLDER}/ml-100k").observations()
+    likes = np.flatnonzero(ratings.labels > 0)
+    rows = []
+    for seed in LIKES_SEEDS:
+        order = np.random.default_rng(seed).permutation(likes.size)
+        cut = likes.size // 10
+        train, test = (ratings.take(likes[part]) for part in (order[cut:], order[:cut]))
+        model, spent = timed_fit(train, random_state=0)
+        report = unseen_report(model, train, test)
+        rows.append((seed, f"{report.auc:.4f}", f"{report.average_precision:.4f}", f"{spent:.1f}"))
+    print_table(
+        "ML-100k, likes alone: a tenth of the likes among all unseen cells (goal .953, .150, 5 s)",
+        ("seed", "AUC", "average precision", "CPU seconds"),
+        [
+            *rows,
+            ("7: CandidateRanker", ".943", ".149", ""),
+            ("7: iALS, tuned", ".899", ".110", ""),
+            ("7: unseen cells stored as -1", ".953", ".146", "27"),
+        ],
+    )
+
+
 def main() -> None:
     """Print every table that the data at hand allow."""
     print(f"tribit {__version__}, {machine()}")
     drawn()
     averages()
-    for name, tables in (("ml-100k", (signs, lists.main)), ("coat", (random_items,))):
+    for name, tables in (("ml-100k", (signs, likes_alone, lists.main)), ("coat", (random_items,))):
         if FOLDER and (Path(FOLDER) / name).is_dir():
             for table in tables:
                 table()
