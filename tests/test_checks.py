@@ -71,7 +71,8 @@ def bits(model):
     return [
         np.asarray(getattr(model, name)).tobytes()
         for name in sorted(vars(model))
-        if name.endswith(("_factors_", "_intercepts_")) or name == "objective_"
+        if isinstance(getattr(model, name), np.ndarray | float)
+        and (name.endswith(("_factors_", "_intercepts_")) or name == "objective_")
     ]
 
 

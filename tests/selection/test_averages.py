@@ -7,11 +7,11 @@ import pytest
 from selection_data import low_rank, observed
 
 from tribit import BinaryMatrixCompletion, evaluate
+from tribit.backends.featured import features_of
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import losses
 from tribit.model.factors import Factors
-from tribit.model.features import ImplicitFeatures
 from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
 from tribit.selection import averages
@@ -76,7 +76,7 @@ def test_the_mean_of_factors_has_the_mean_of_the_entries():
 def test_the_mean_of_parts_combines_to_the_mean_of_factors():
     rng = np.random.default_rng(1)
     seen = observed(rng.choice([-1, 0, 1], (7, 5)))
-    features = ImplicitFeatures.of(seen)
+    features = features_of(ModelSpec(implicit_features=True), seen, None)
     members = [random_factors(rng, rank, (12, 12)) for rank in (2, 3)]
     whole = features.combine(Factors.mean_of(members))
     parts = [entries(features.combine(each)) for each in members]
@@ -96,7 +96,8 @@ def test_n_fits_is_the_mean_of_fits_with_twice_and_four_times_the_columns(featur
     assert model.member_specs_[0] == model.spec_
     assert model.rank_ == 2
     assert model.row_factors_.shape == (40, 14)
-    combine = ImplicitFeatures.of(observed(A)).combine if features else lambda parts: parts
+    used = features_of(model.spec_, observed(A), None)
+    combine = used.combine if features else lambda parts: parts
     each = [entries(combine(member)) for member in model.members_]
     np.testing.assert_allclose(model.complete("decision"), np.mean(each, axis=0))
     # The first is the fit with nothing averaged.

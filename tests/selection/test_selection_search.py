@@ -627,7 +627,7 @@ def test_the_text_says_what_was_chosen_and_why(search):
         (ModelSpec(l2=2.5, l2_implicit=9.0), "factors: rank 10, l2 2.5"),
         (
             ModelSpec(implicit_features=True, l2=2.0, l2_intercept=1.0, l2_implicit=9.0),
-            "implicit features: rank 10, l2 2, l2_intercept 1, l2_implicit 9",
+            "implicit features: rank 10, l2 2, l2_intercept 1, l2_implicit 9, activity_floor 1 1",
         ),
         (
             ModelSpec(gammas=(0.9, 0.06, 0.04), radius=2.197, alpha=2.197, rank=4),

@@ -214,17 +214,17 @@ class Objective:
         d1, d2 = self.shape
         seen, zero = self.observations, np.zeros(1)
         bend = float(self.link.second(zero, 1)[0])
-        dense = self.risk.unobserved * self._dense_curvature() / bend
+        dense = self.risk.unobserved * self._dense_curvature()
         rows, columns = np.full(d1, dense * d2), np.full(d2, dense * d1)
-        rows += self.risk.pn * np.bincount(seen.rows, minlength=d1)
-        columns += self.risk.pn * np.bincount(seen.columns, minlength=d2)
+        rows += bend * self.risk.pn * np.bincount(seen.rows, minlength=d1)
+        columns += bend * self.risk.pn * np.bincount(seen.columns, minlength=d2)
         U, V = factors.row_factors, factors.column_factors
         squares = (max(float(np.mean(F**2)) if F.size else 0.0, LEAST_SQUARE) for F in (V, U))
         in_U, in_V = (
-            np.broadcast_to(bend * square * counts[:, None], F.shape)
-            for F, counts, square in zip((U, V), (rows, columns), squares, strict=True)
+            np.broadcast_to(square * curvature[:, None], F.shape)
+            for F, curvature, square in zip((U, V), (rows, columns), squares, strict=True)
         )
-        return Factors(in_U, in_V, bend * float(np.sum(rows)), bend * rows, bend * columns)
+        return Factors(in_U, in_V, float(np.sum(rows)), rows, columns)
 
     def _dense_curvature(self) -> float:
         """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""

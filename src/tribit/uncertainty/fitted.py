@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.backends.objective import Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.model.features import ImplicitFeatures
 from tribit.model.risks import Risk
 from tribit.model.spec import CHOOSABLE, ModelSpec
 
@@ -31,7 +30,7 @@ def unfitted(model: FactorModel, random_state: int) -> Any:
     return again.set_params(**{name: value for name, value in used.items() if name in known})
 
 
-def first_fit(model: Any, observations: Observations) -> Any:
+def first_fit(model: Any) -> Any:
     """Return the model, or of an average the first of its fits as a model of its own, on the model's own probabilities.
 
     Only a fit is at the minimum of an objective, whose curvature says how sure it is.
@@ -41,9 +40,8 @@ def first_fit(model: Any, observations: Observations) -> Any:
     alone = copy(model)
     alone.n_fits, alone.calibration_ = 1, None
     alone._set_members(model.member_specs_[:1], model.members_[:1])
-    parts = model.members_[0]
-    featured = model.implicit_features_
-    alone._set_factors(ImplicitFeatures.of(observations).combine(parts) if featured else parts)
+    alone._set_factors(model.member_factors_[0])
+    alone.member_factors_, alone.feature_maps_ = model.member_factors_[:1], model.feature_maps_[:1]
     return alone
 
 

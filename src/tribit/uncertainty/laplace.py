@@ -235,7 +235,7 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     """
     entries = Placed.of(model, X)
     observations = Observations.from_pairs(*entries, shape=model.shape_)
-    model = first_fit(model, observations)
+    model = first_fit(model)
     objective, radius = fitted_objective(model, observations)
     factors = model._factors().astype("float64")
     plus, minus = objective.risk.observed_weights(
