@@ -189,7 +189,7 @@ def test_members_whose_errors_differ_are_averaged_three_at_most():
     assert len(found.members) == averages.MOST_FITS
     assert found.members[0] is trials.candidates[0]
     assert len(set(found.ranks)) == 3
-    x = averages.mean_scores(trials, found.members)
+    x = trials.mean_scores(found.members)
     mean = [trials.scores[each] for each in found.members]
     np.testing.assert_allclose(x, np.mean(mean, axis=0))
     assert found.score == pytest.approx(np.mean(losses(Logistic(), x, labels)))

@@ -180,7 +180,8 @@ def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
         free -= {"l2_side"}
     if "rank" not in free and not base.rank:
         free -= {"l2", "implicit_features", "l2_implicit", "activity_floor"}
-    return free
+    # The floor has a default that is good for most: it is chosen beside other parameters, and no reason for a search.
+    return frozenset() if free == {"activity_floor"} else free
 
 
 def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom:
