@@ -30,6 +30,8 @@ from tribit.data.side_features import FeatureEncoder, Group
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
 
+__all__ = ["Activity", "Features"]
+
 Array = NDArray[np.floating[Any]]
 __getattr__ = renamed_classes(__name__, MaskFeatures="Features", ImplicitFeatures="Features")
 
