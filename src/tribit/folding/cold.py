@@ -35,7 +35,7 @@ WEIGHTS = (1000.0, 300.0, 100.0, 30.0)
 #: Ridge weight of the constant, which only keeps it finite.
 OF_CONSTANT = 1e-3
 #: Most iterations of a minimisation, and entries of each label from which one is worth while.
-ITERATIONS, LEAST = 200, 20
+ITERATIONS, LEAST = 60, 20
 
 
 def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any) -> Array | None:
@@ -61,21 +61,14 @@ def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any
     unit = 4.0 * float(link.second(np.zeros(1), 1)[0])
 
     def fitted(chosen: NDArray[np.bool_], l2: float, start: Array | None) -> Array:
-        return _fitted(
-            link,
-            entries.labels[chosen],
-            design[entries.rows[chosen]],
-            against[chosen],
-            offsets[chosen],
-            l2,
-            start,
-        )
+        part = entries._at(chosen)
+        return _fitted(link, part, design, against[chosen], offsets[chosen], l2, start)
 
     test = number == 0
     best, least, Z = WEIGHTS[0], np.inf, None
     for weight in WEIGHTS:
         Z = fitted(~test, unit * weight, Z)
-        x = offsets[test] + np.einsum("ij,ij->i", design[entries.rows[test]] @ Z, against[test])
+        x = offsets[test] + np.einsum("ij,ij->i", (design @ Z)[entries.rows[test]], against[test])
         loss = float(np.mean(np.where(entries.labels[test] > 0, link.loss(x, 1), link.loss(x, -1))))
         if loss >= least:
             break
@@ -114,31 +107,44 @@ def _shared_without(
 
 def _fitted(
     link: Any,
-    labels: NDArray[np.int8],
-    features: sp.csr_array,
+    entries: Observations,
+    design: sp.csr_array,
     against: Array,
     offsets: Array,
     l2: float,
     start: Array | None,
 ) -> Array:
     """Return ``argmin_Z``, by L-BFGS."""
-    shape = features.shape[1], against.shape[1]
+    shape = design.shape[1], against.shape[1]
     ridge = np.full((shape[0], 1), l2)
     ridge[0] = OF_CONSTANT
-    transposed = sp.csr_array(features.T)
-    likes = labels > 0
+    transposed = sp.csr_array(design.T)
+    likes, rows = entries.labels > 0, entries.rows
+    # Entries are in the order of rows: sums over the entries of a row are sums of runs.
+    of_row = sp.csr_array(
+        (
+            np.ones(rows.size),
+            np.arange(rows.size),
+            np.searchsorted(rows, np.arange(design.shape[0] + 1)),
+        ),
+        shape=(design.shape[0], rows.size),
+    )
 
     def value_and_gradient(z: Array) -> tuple[float, Array]:
         Z = z.reshape(shape)
-        x = offsets + np.einsum("ij,ij->i", features @ Z, against)
+        x = offsets + np.einsum("ij,ij->i", (design @ Z)[rows], against)
         loss = np.where(likes, link.loss(x, 1), link.loss(x, -1))
         slope = np.where(likes, link.first(x, 1), link.first(x, -1))
-        gradient = transposed @ (slope[:, None] * against) + ridge * Z
+        gradient = transposed @ (of_row @ (slope[:, None] * against)) + ridge * Z
         return float(np.sum(loss) + 0.5 * np.sum(ridge * Z**2)), gradient.ravel()
 
     first = np.zeros(shape) if start is None else start
     function: Callable[..., Any] = value_and_gradient
     found = minimize(
-        function, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS}
+        function,
+        first.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": ITERATIONS, "ftol": 1e-6},
     )
     return np.asarray(found.x.reshape(shape))

@@ -62,13 +62,12 @@ class Stages(Steps):
             best = self._factors(best)
             # Implicit features can use more columns than the labels alone.
             featured = self._implicit_features(self.first or best)
-            wide = featured
-            if featured.settings.implicit_features and "rank" in self.free:
-                wide = self._widened(featured)
-            # Mixtures, whose cost grows faster with the columns, go on from the one that was not widened.
+            # Mixtures, whose cost grows faster with the columns, go on from the one that is not widened.
             if featured.score < best.score:
                 best = featured
-            self._side_features(wide if best is featured else best)
+            sided = self._side_features(best)
+            if sided.settings.implicit_features and "rank" in self.free:
+                self._widened(sided)
         if "gammas" in self.free or self.base.mixed:
             self.notes += Mixtures(self.trials, self.base, self.free).run(best)
 
