@@ -1,16 +1,19 @@
 """The last stage of a search: mixtures of the three risks, inside balls.
 
 PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.rule`) and its
-neighbours; or the mixture that the user gave, with its radius and ridges.
+neighbours, and the best of them with implicit features where these have gained; or the mixture that the user gave, with
+its radius and ridges.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from tribit.backends.featured import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.rule import imputed_share, mixture
@@ -27,6 +30,8 @@ MOST_COLUMNS = 20
 OUT_OF_REACH = 0.03
 #: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
+#: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all of them some hundred times.
+MOST_CELLS = 2e6
 #: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_RIDGE = 4.0
 
@@ -38,14 +43,11 @@ class Mixtures(Steps):
         """Try mixtures, from the rule's to others where that comes near the best so far; return what was not tried."""
         base = self.base if best is None else best.settings
         seen = self.trials.folds[0].train
+        notes: list[str] = []
         if "gammas" in self.free:
             if seen.density * MOST_UNOBSERVED < 1.0:
                 return ["mixtures were not tried, so sparse is the matrix: pass gammas to have one"]
             self._corner(best)
-            if self._far_ahead(best):
-                return [
-                    "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
-                ]
             share = float(np.clip(self._imputed_share(best), *IMPUTED))
             gammas = mixture(share, self._density, seen.n_likes / seen.n_observed)
         else:
@@ -56,19 +58,30 @@ class Mixtures(Steps):
             rank=self._columns(base),
             radius=self.base.radius,
             alpha=self.base.alpha,
-            implicit_features=False,
-            side_features=False,
+            implicit_features="implicit_features" not in self.free and self.base.implicit_features,
+            side_features="side_features" not in self.free and self.base.side_features,
             l2_implicit=self.base.l2_implicit,
         )
         if best is None:
             settings = self._first_ridges(settings, seen.density)
-        found = self._balls(settings)
-        if share is None or best is None or found.score > best.score * (1.0 + NEAR):
-            return []
-        for factor in (2.0, 0.5):
-            other = mixture(min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed)
-            self.trials.score(replace(found.settings, gammas=other))
-        return []
+        if "gammas" in self.free and self._far_ahead(best):
+            notes.append(
+                "mixtures near PN were not tried without implicit features, so far ahead are these"
+            )
+            if "radius" in self.free:
+                settings = self._inside(settings, self.base.link.level(BALLS[-1]))
+        else:
+            found = self._balls(settings)
+            if share is not None and best is not None and found.score <= best.score * (1.0 + NEAR):
+                for factor in (2.0, 0.5):
+                    other = mixture(
+                        min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed
+                    )
+                    self.trials.score(replace(found.settings, gammas=other))
+            mixtures = [c for c in self.trials.candidates if c.settings.family == "mixture"]
+            settings = min(mixtures, key=attrgetter("score"), default=found).settings
+        self._with_features(settings, best)
+        return notes
 
     @property
     def _density(self) -> float:
@@ -90,6 +103,9 @@ class Mixtures(Steps):
             settings = replace(settings, l2=self.unit * weight)
         if "l2_intercept" in self.free:
             settings = replace(settings, l2_intercept=self.unit * weight)
+        for name, share in (("l2_implicit", IMPLICIT_SHARE), ("l2_side", SIDE_SHARE)):
+            if name in self.free:
+                settings = replace(settings, **{name: share * settings.l2})
         return settings
 
     def _corner(self, best: Candidate | None) -> None:
@@ -142,7 +158,31 @@ class Mixtures(Steps):
         if self.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
             found = self._refined(found, "l2", 2.0)
             found = self._refined(found, "l2_intercept", 3.0)
+            found = self._refined(found, "l2_implicit", 2.0)
+            found = self._refined(found, "l2_side", 3.0)
         return found
+
+    def _with_features(self, settings: ModelSpec, best: Candidate | None) -> None:
+        """Try a mixture with the implicit features of the best model so far, where these have gained.
+
+        The ridge of the features is to that of the factors as it is in that model.
+        """
+        if best is None or not {"gammas", "implicit_features"} <= self.free:
+            return
+        seen, featured = self.trials.folds[0].train, best.settings
+        if not featured.implicit_features or seen.shape[0] * seen.shape[1] > MOST_CELLS:
+            return
+        l2_implicit = featured.l2_implicit
+        if "l2_implicit" in self.free and l2_implicit is not None and featured.l2:
+            l2_implicit *= settings.l2 / featured.l2
+        self.trials.score(
+            replace(
+                settings,
+                implicit_features=True,
+                l2_implicit=l2_implicit,
+                activity_floor=featured.activity_floor,
+            )
+        )
 
     def _imputed_share(self, best: Candidate | None) -> float:
         """Return what the rule says of the best model so far, from its probabilities of held-out entries."""
