@@ -3,9 +3,9 @@
     B(U, V, a, c) =   sum_i w_i / 2 max(|u_i|^2 / R - 1, 0)^2  +  sum_i w_i / 2 max(|a_i| / A - 1, 0)^2
                     + the same of the columns, v_j and c_j
 
-With features a row of a factor is a sum of parts that rows share, so that no row can be projected on its own. B grows as
-the fourth power of the factors, a risk at most as their second: risk and B together have a minimum where the risk alone
-has none.
+With features a row of a factor is a sum of parts that rows share, so that no row can be projected on its own. B grows
+as the fourth power of the factors, a risk at most as their second under the logistic link: risk and B together have a
+minimum where the risk alone has none.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from tribit.model.spec import ModelSpec
 Array = NDArray[np.floating[Any]]
 
 #: Weight of the bound of a row, relative to the largest force of the risk on it. A row whose entries all push outwards
-#: stays within ``|u|^2 <= R (1 + 1 / (2 * STIFFNESS))`` or so, an intercept within ``A (1 + 1 / STIFFNESS)``. On a drawn
-#: table of 300 x 200 cells rows exceeded R by 5.2% at most and intercepts A by 7.9% (both PU with rho = .9), rows of PN
-#: and of mixtures near it by less than 3%. A weight of 10 halves that, for up to three times the iterations of L-BFGS.
+#: stays within ``|u|^2 <= R (1 + 1 / (2 * STIFFNESS))`` or so, an intercept within ``A (1 + 1 / STIFFNESS)``. On a
+#: drawn table of 300 x 200 cells rows exceeded R by 5.2% at most and intercepts A by 7.9% (both PU with rho = .9), rows
+#: of PN and of mixtures near it by less than 3%. A weight of 10 halves that, for up to three times the iterations of
+#: L-BFGS.
 STIFFNESS = 4.0
 
 

@@ -173,9 +173,9 @@ class ModelSpec:
             what = parameter("norm", self.norm) if self.norm != "max" else parameter("alpha")
             feature = "implicit_features" if self.implicit_features else "side_features"
             raise InvalidInputError(
-                f"{parameter(feature, True)} does not go with {what}, which the balls of single rows do not imply: pass "
-                f"a max-norm {parameter('radius')}{'' if self.norm != 'max' else f' of at most {what}'}, or leave out "
-                "the features."
+                f"{parameter(feature, True)} does not go with {what}, which the balls of single rows do not imply: "
+                f"pass a max-norm {parameter('radius')}{'' if self.norm != 'max' else f' of at most {what}'}, or leave "
+                "out the features."
             )
         if bounded or not self.unbounded:
             return self

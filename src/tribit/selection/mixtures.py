@@ -30,8 +30,11 @@ MOST_COLUMNS = 20
 OUT_OF_REACH = 0.03
 #: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
-#: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all of them some hundred times.
+#: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MOST_CELLS = 2e6
+#: Ridge of implicit features under PU alone, relative to that under PN and as the ridge of factors: on three drawn
+#: tables 30 was better than 1 and 5.
+CORNER_FEATURES = 30.0
 #: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_RIDGE = 4.0
 
@@ -41,13 +44,22 @@ class Mixtures(Steps):
 
     def run(self, best: Candidate | None) -> list[str]:
         """Try mixtures, from the rule's to others where that comes near the best so far; return what was not tried."""
+        notes = self._without_features(best)
+        self._with_features(best)
+        return notes
+
+    def _without_features(self, best: Candidate | None) -> list[str]:
+        """Try mixtures of plain factors, or the one that the user gave; return what was not tried."""
         base = self.base if best is None else best.settings
         seen = self.trials.folds[0].train
-        notes: list[str] = []
         if "gammas" in self.free:
             if seen.density * MOST_UNOBSERVED < 1.0:
                 return ["mixtures were not tried, so sparse is the matrix: pass gammas to have one"]
             self._corner(best)
+            if self._far_ahead(best):
+                return [
+                    "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
+                ]
             share = float(np.clip(self._imputed_share(best), *IMPUTED))
             gammas = mixture(share, self._density, seen.n_likes / seen.n_observed)
         else:
@@ -64,24 +76,13 @@ class Mixtures(Steps):
         )
         if best is None:
             settings = self._first_ridges(settings, seen.density)
-        if "gammas" in self.free and self._far_ahead(best):
-            notes.append(
-                "mixtures near PN were not tried without implicit features, so far ahead are these"
-            )
-            if "radius" in self.free:
-                settings = self._inside(settings, self.base.link.level(BALLS[-1]))
-        else:
-            found = self._balls(settings)
-            if share is not None and best is not None and found.score <= best.score * (1.0 + NEAR):
-                for factor in (2.0, 0.5):
-                    other = mixture(
-                        min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed
-                    )
-                    self.trials.score(replace(found.settings, gammas=other))
-            mixtures = [c for c in self.trials.candidates if c.settings.family == "mixture"]
-            settings = min(mixtures, key=attrgetter("score"), default=found).settings
-        self._with_features(settings, best)
-        return notes
+        found = self._balls(settings)
+        if share is None or best is None or found.score > best.score * (1.0 + NEAR):
+            return []
+        for factor in (2.0, 0.5):
+            other = mixture(min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed)
+            self.trials.score(replace(found.settings, gammas=other))
+        return []
 
     @property
     def _density(self) -> float:
@@ -162,22 +163,27 @@ class Mixtures(Steps):
             found = self._refined(found, "l2_side", 3.0)
         return found
 
-    def _with_features(self, settings: ModelSpec, best: Candidate | None) -> None:
-        """Try a mixture with the implicit features of the best model so far, where these have gained.
+    def _with_features(self, best: Candidate | None) -> None:
+        """Try the best mixture, where it comes near, with the implicit features of the best model, where it has any.
 
-        The ridge of the features is to that of the factors as it is in that model.
+        The ridge of the features is to that of the factors as it is in that model, and far stronger under PU or NU
+        alone: the features are made of the mask, which is most of what these risks learn.
         """
-        if best is None or not {"gammas", "implicit_features"} <= self.free:
+        mixtures = [c for c in self.trials.candidates if c.settings.family == "mixture"]
+        if best is None or not mixtures or not {"gammas", "implicit_features"} <= self.free:
             return
-        seen, featured = self.trials.folds[0].train, best.settings
-        if not featured.implicit_features or seen.shape[0] * seen.shape[1] > MOST_CELLS:
+        found, featured = min(mixtures, key=attrgetter("score")), best.settings
+        rows, columns = self.trials.folds[0].train.shape
+        near = found.score <= best.score * (1.0 + NEAR)
+        if not (featured.implicit_features and near and rows * columns <= MOST_CELLS):
             return
         l2_implicit = featured.l2_implicit
         if "l2_implicit" in self.free and l2_implicit is not None and featured.l2:
-            l2_implicit *= settings.l2 / featured.l2
+            l2_implicit *= found.settings.l2 / featured.l2
+            l2_implicit *= 1.0 if found.settings.gammas[0] else CORNER_FEATURES
         self.trials.score(
             replace(
-                settings,
+                found.settings,
                 implicit_features=True,
                 l2_implicit=l2_implicit,
                 activity_floor=featured.activity_floor,

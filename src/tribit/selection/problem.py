@@ -6,9 +6,9 @@
 
 PN alone is bounded below whatever X is. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
 ``rho / (1 - rho)`` times the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and
-the intercepts are kept within it too. Features (:mod:`tribit.model.features`) tie rows to one another, so that no row can
-be projected on its own: with them the objective has a smooth bound (:mod:`tribit.backends.soft_bounds`) and the solver
-no constraint.
+the intercepts are kept within it too. Features (:mod:`tribit.model.features`) tie rows to one another, so that no row
+can be projected on its own: with them the objective has a smooth bound (:mod:`tribit.backends.soft_bounds`) and the
+solver no constraint.
 """
 
 from __future__ import annotations
