@@ -104,9 +104,10 @@ class Mixtures(Steps):
             settings = replace(settings, l2=self.unit * weight)
         if "l2_intercept" in self.free:
             settings = replace(settings, l2_intercept=self.unit * weight)
-        for name, share in (("l2_implicit", IMPLICIT_SHARE), ("l2_side", SIDE_SHARE)):
-            if name in self.free:
-                settings = replace(settings, **{name: share * settings.l2})
+        if "l2_implicit" in self.free:
+            settings = replace(settings, l2_implicit=IMPLICIT_SHARE * settings.l2)
+        if "l2_side" in self.free:
+            settings = replace(settings, l2_side=SIDE_SHARE * settings.l2)
         return settings
 
     def _corner(self, best: Candidate | None) -> None:
