@@ -203,3 +203,19 @@ def test_a_mixture_with_features_is_saved_and_folds_in(tmp_path):
     # New rows are inside the ball itself.
     assert np.sum(new**2, axis=1).max() <= 0.5 * (1 + 1e-6)
     assert np.abs(longer.row_intercepts_[40:]).max() <= 0.5 * (1 + 1e-6)
+
+
+def test_side_features_go_with_a_mixture():
+    labels = random_matrix((40, 30), observed=0.5)
+    model = BinaryMatrixCompletion(
+        NEAR_PN,
+        side_features=True,
+        implicit_features=False,
+        rank=2,
+        rho=0.6,
+        n_jobs=1,
+        random_state=0,
+    ).fit(labels, row_features=np.random.default_rng(0).standard_normal((40, 2)))
+    assert model.side_features_
+    assert model.spec_.family == "mixture with side features"
+    assert model.l2_side_ is not None
