@@ -32,8 +32,8 @@ OUT_OF_REACH = 0.03
 IMPUTED = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MOST_CELLS = 2e6
-#: Ridge of implicit features under PU alone, in units of their ridge under PN scaled as that of the factors is: on three
-#: drawn tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
+#: Ridge of implicit features under PU alone, in units of their ridge under PN scaled as that of the factors is: on
+#: three drawn tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
 CORNER_FEATURES = 30.0
 #: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_RIDGE = 4.0
