@@ -168,7 +168,7 @@ class Mixtures(Steps):
         """Try the best mixture, where it comes near, with the implicit features of the best model, where it has any.
 
         The ridge of the features is to that of the factors as it is in that model, and far stronger under PU or NU
-        alone: the features are made of the mask, which is most of what these risks learn.
+        alone (``CORNER_FEATURES``).
         """
         mixtures = [c for c in self.trials.candidates if c.settings.family == "mixture"]
         if best is None or not mixtures or not {"gammas", "implicit_features"} <= self.free:
