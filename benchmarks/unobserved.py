@@ -170,6 +170,12 @@ def fits(train: Observations) -> dict[str, BinaryMatrixCompletion]:
         "implicit features, inverse_power=1": lambda: fit(pn, inverse_power=1.0),
         "mixture (.99, .007, .003)": lambda: fit((0.99, 0.007, 0.003)),
         "mixture (.9, .07, .03)": lambda: fit((0.9, 0.07, 0.03)),
+        "mixture (.99, .007, .003) with implicit features": lambda: fit(
+            (0.99, 0.007, 0.003), implicit_features=True
+        ),
+        "mixture (.9, .07, .03) with implicit features": lambda: fit(
+            (0.9, 0.07, 0.03), implicit_features=True
+        ),
         "doubly robust, imputed=PN": lambda: fit(
             (0.0, 0.5, 0.5), imputed=plain, rank=10, radius=np.log(9.0), **ridge
         ),

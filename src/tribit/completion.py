@@ -81,7 +81,8 @@ class BinaryMatrixCompletion(FactorModel):
         Weight of the ridge penalty on row and column intercepts; None for ``l2``.
     implicit_features : bool or "auto", default="auto"
         Whether to add implicit-feedback features, as in SVD++ (Koren 2008, "Factorization meets the neighborhood"):
-        factors then have sums over the entries observed in a row or column, of any label. It needs PN or ``rho=0``.
+        factors then have sums over the entries observed in a row or column, of any label. With them
+        a ball is a smooth bound, which rows may exceed by a few percent.
     l2_implicit : float, None or "auto", default="auto"
         Weight of the ridge penalty on the parts of implicit features; None for 1.7 ``l2``.
     activity_floor : tuple of two floats or "auto", default="auto"

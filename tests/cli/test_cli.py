@@ -356,8 +356,8 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         (["--rho", "columns"], "--rho must .* 'columns'"),
         (["--inverse-power", "-1"], "--inverse-power must"),
         (
-            ["--implicit-features", "yes", "--radius", "1"],
-            "--implicit-features yes does not go with a --rad",
+            ["--implicit-features", "yes", "--radius", "1", "--norm", "trace"],
+            "--implicit-features yes does not go with --norm trace, .* pass a max-norm --radius, or",
         ),
         (
             ["--implicit-features", "yes", "--solver", "newton"],

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.backends.objective import Objective
+from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
@@ -30,8 +31,11 @@ class FeaturedObjective:
 
         F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_intercept / 2 (|a_p|^2 + |c_q|^2)
                              + sum over blocks of features of l2_block / 2 (|z|^2 + |w|^2 + |a_z|^2 + |c_w|^2)
+                             + B(U, V, a, c)
 
-    where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's.
+    where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's. B
+    (:mod:`~tribit.backends.soft_bounds`) is there in a model with a ball. Where the intercepts are bounded ``b`` is no
+    unknown, as in :class:`~tribit.Objective`.
 
     Parameters
     ----------
@@ -39,13 +43,17 @@ class FeaturedObjective:
         The risk L; its own ridge weights are those of p, q and the intercepts.
     features : Features
         How parts combine, and the ridge weights of the parts that features share.
+    bounds : SoftBounds, optional
+        The penalty B; 0 where it is left out.
     """
 
     #: Whether rows share unknowns.
     shares_unknowns = True
 
-    def __init__(self, objective: Objective, features: Features) -> None:
-        self.objective, self.features = objective, features
+    def __init__(
+        self, objective: Objective, features: Features, bounds: SoftBounds | None = None
+    ) -> None:
+        self.objective, self.features, self.bounds = objective, features, bounds
         self.size, self.shape = objective.size, objective.shape
         #: Numbers of rows of the two factors among the unknowns.
         self.unknown_sizes = features.rows.n_parts, features.columns.n_parts
@@ -74,17 +82,26 @@ class FeaturedObjective:
 
     def in_float64(self) -> FeaturedObjective:
         """Return the same objective in float64 arithmetic."""
-        return FeaturedObjective(self.objective.in_float64(), self.features)
+        return FeaturedObjective(self.objective.in_float64(), self.features, self.bounds)
 
     def value(self, parts: Factors) -> float:
         """Return F."""
+        factors = self.features.combine(parts)
         with single_threaded_blas():
-            risk = self.objective.risk_value(self.features.combine(parts))
+            risk = self.objective.risk_value(factors)
+        if self.bounds is not None:
+            risk += self.bounds.value(factors)
         return risk + 0.5 * parts.dot(self._weighted(parts))
 
     def gradient(self, parts: Factors) -> tuple[float, Factors]:
         """Return F and its gradient in the parts."""
-        risk, gradient = self.objective.risk_gradient(self.features.combine(parts))
+        factors = self.features.combine(parts)
+        risk, gradient = self.objective.risk_gradient(factors)
+        if self.bounds is not None:
+            risk += self.bounds.value(factors)
+            gradient = gradient.plus(1.0, self.bounds.gradient(factors))
+        if np.isfinite(self.objective.intercept_bound):
+            gradient = dataclasses.replace(gradient, intercept=0.0)
         weighted = self._weighted(parts)
         total = self.features.pull_back(gradient).plus(1.0, weighted)
         return risk + 0.5 * parts.dot(weighted), total
@@ -95,7 +112,10 @@ class FeaturedObjective:
 
     def scales(self, parts: Factors) -> Factors:
         """Return the curvature of F in each unknown, roughly; see :meth:`Objective.scales`."""
-        curvatures = self.objective.curvatures(self.features.combine(parts))
+        factors = self.features.combine(parts)
+        curvatures = self.objective.curvatures(factors)
+        if self.bounds is not None:
+            curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
         risk = self.features.pull_back_squares(curvatures)
         ones = Factors(*(np.ones_like(part) for part in dataclasses.astuple(parts)))
         return risk.plus(1.0, self._weighted(ones))
@@ -128,7 +148,9 @@ def objective_of(
     """
     plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
     features = features_of(spec, observations, side)
-    return plain if features is None else FeaturedObjective(plain, features)
+    if features is None:
+        return plain
+    return FeaturedObjective(plain, features, SoftBounds.of(spec, observations, risk))
 
 
 def features_of(

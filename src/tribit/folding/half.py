@@ -16,6 +16,7 @@ from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.observations import Observations
 from tribit.data.side_features import Group
 from tribit.folding.positions import longer
+from tribit.model.constraints import clip_rows
 from tribit.model.factors import Factors
 from tribit.model.features import FeatureMap, mask_of, side_design
 from tribit.model.risks import Risk
@@ -178,6 +179,10 @@ class Half:
         # A part of their own without entries is 0, in a mixture too: what was not seen of nobody tells nothing.
         known = np.bincount(entries.rows, minlength=places.size) > 0
         P = np.hstack([s, t[:, None], np.ones((places.size, 1))])
+        # Half-sweeps start inside the bounds, which the sums of shared parts need not keep.
+        if np.isfinite(problem.norm):
+            P[known, :k] = clip_rows(P[known, :k], problem.norm)
+        P[known, k] = np.clip(P[known, k], -problem.bound, problem.bound)
         if known.any() and problem.free:
             P[known] = self._minimised(P, problem, entries, known)
         own, intercepts = self.unknowns.row_factors.copy(), self.unknowns.row_intercepts.copy()

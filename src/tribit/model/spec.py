@@ -148,27 +148,34 @@ class ModelSpec:
 
     @property
     def family(self) -> str:
-        """Family of the model, in the order of the search: intercepts, factors, those with features, mixture."""
-        if self.unbounded:
-            return "mixture"
+        """Family of the model, in the order of the search.
+
+        Intercepts, factors, those with features, mixture, mixture with features.
+        """
         kinds = ["implicit"] * self.implicit_features + ["side"] * self.side_features
+        features = " and ".join(kinds) + " features"
+        if self.unbounded:
+            return f"mixture with {features}" if kinds else "mixture"
         if kinds:
-            return " and ".join(kinds) + " features"
+            return features
         return "factors" if self.rank else "intercepts"
 
     def completed(self) -> Self:
         """Return the model that is fitted: a mixture that needs a bound and has none is given the default radius.
 
-        Refused are such a mixture whose norm has no default radius, and implicit features with it or with a bound.
+        Refused are such a mixture whose norm has no default radius, and features with a bound that balls of single
+        rows do not imply.
         """
         bounded = self.radius is not None or self.alpha is not None
-        if self.shares_unknowns and (self.unbounded or bounded):
-            bounds = f"a {parameter('radius')} or an {parameter('alpha')}"
-            what = "weight on unobserved entries" if self.unbounded else bounds
+        if self.shares_unknowns and any(
+            each.inner_radius < self.row_radius for each in self.sets() if each.restricts
+        ):
+            what = parameter("norm", self.norm) if self.norm != "max" else parameter("alpha")
             feature = "implicit_features" if self.implicit_features else "side_features"
             raise InvalidInputError(
-                f"{parameter(feature, True)} does not go with {what}: the factors of a row then depend on "
-                "those of others, and no ball holds them; leave out one of the two."
+                f"{parameter(feature, True)} does not go with {what}, which the balls of single rows do not imply: "
+                f"pass a max-norm {parameter('radius')}{'' if self.norm != 'max' else f' of at most {what}'}, or leave "
+                "out the features."
             )
         if bounded or not self.unbounded:
             return self
@@ -181,6 +188,10 @@ class ModelSpec:
         return replace(self, radius=level)
 
     def constraints(self) -> list[Constraint]:
+        """Return the sets that a solver must keep; none with features, whose objective has a smooth bound instead."""
+        return [Unconstrained()] if self.shares_unknowns else self.sets()
+
+    def sets(self) -> list[Constraint]:
         """Return the sets in which the factors must be: the ball of ``norm`` and the bound on entries."""
         ball = Unconstrained() if self.radius is None else NORMS[self.norm](self.radius)
         return [ball] if self.alpha is None else [ball, EntryBound(self.alpha)]
@@ -188,7 +199,7 @@ class ModelSpec:
     @property
     def row_radius(self) -> float:
         """Squared radius of the ball in which each row of a factor is; infinite where there is none."""
-        return min(constraint.row_radius for constraint in self.constraints())
+        return min(constraint.row_radius for constraint in self.sets())
 
     @property
     def intercept_bound(self) -> float:

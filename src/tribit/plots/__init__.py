@@ -21,6 +21,7 @@ FAMILIES = {
     "factors": ("o", "tab:blue"),
     "implicit features": ("s", "tab:green"),
     "mixture": ("D", "tab:orange"),
+    "mixture with implicit features": ("X", "tab:red"),
 }
 #: Shares of the simplex that may be shown, from the PN corner down: the least that holds every mixture is taken.
 VIEWS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)

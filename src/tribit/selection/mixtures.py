@@ -1,16 +1,19 @@
 """The last stage of a search: mixtures of the three risks, inside balls.
 
 PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.rule`) and its
-neighbours; or the mixture that the user gave, with its radius and ridges.
+neighbours, and the best of them with implicit features where these have gained; or the mixture that the user gave, with
+its radius and ridges.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from tribit.backends.featured import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.rule import imputed_share, mixture
@@ -27,6 +30,11 @@ MOST_COLUMNS = 20
 OUT_OF_REACH = 0.03
 #: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
 IMPUTED = (0.05, 0.5)
+#: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
+MOST_CELLS = 2e6
+#: Ridge of implicit features under PU alone, in units of their ridge under PN scaled as that of the factors is: on
+#: three drawn tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
+CORNER_FEATURES = 30.0
 #: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_RIDGE = 4.0
 
@@ -36,6 +44,12 @@ class Mixtures(Steps):
 
     def run(self, best: Candidate | None) -> list[str]:
         """Try mixtures, from the rule's to others where that comes near the best so far; return what was not tried."""
+        notes = self._without_features(best)
+        self._with_features(best)
+        return notes
+
+    def _without_features(self, best: Candidate | None) -> list[str]:
+        """Try mixtures of plain factors, or the one that the user gave; return what was not tried."""
         base = self.base if best is None else best.settings
         seen = self.trials.folds[0].train
         if "gammas" in self.free:
@@ -56,8 +70,8 @@ class Mixtures(Steps):
             rank=self._columns(base),
             radius=self.base.radius,
             alpha=self.base.alpha,
-            implicit_features=False,
-            side_features=False,
+            implicit_features="implicit_features" not in self.free and self.base.implicit_features,
+            side_features="side_features" not in self.free and self.base.side_features,
             l2_implicit=self.base.l2_implicit,
         )
         if best is None:
@@ -90,6 +104,10 @@ class Mixtures(Steps):
             settings = replace(settings, l2=self.unit * weight)
         if "l2_intercept" in self.free:
             settings = replace(settings, l2_intercept=self.unit * weight)
+        if "l2_implicit" in self.free:
+            settings = replace(settings, l2_implicit=IMPLICIT_SHARE * settings.l2)
+        if "l2_side" in self.free:
+            settings = replace(settings, l2_side=SIDE_SHARE * settings.l2)
         return settings
 
     def _corner(self, best: Candidate | None) -> None:
@@ -142,7 +160,36 @@ class Mixtures(Steps):
         if self.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
             found = self._refined(found, "l2", 2.0)
             found = self._refined(found, "l2_intercept", 3.0)
+            found = self._refined(found, "l2_implicit", 2.0)
+            found = self._refined(found, "l2_side", 3.0)
         return found
+
+    def _with_features(self, best: Candidate | None) -> None:
+        """Try the best mixture, where it comes near, with the implicit features of the best model, where it has any.
+
+        The ridge of the features is to that of the factors as it is in that model, and far stronger under PU or NU
+        alone (``CORNER_FEATURES``).
+        """
+        mixtures = [c for c in self.trials.candidates if c.settings.family == "mixture"]
+        if best is None or not mixtures or not {"gammas", "implicit_features"} <= self.free:
+            return
+        found, featured = min(mixtures, key=attrgetter("score")), best.settings
+        rows, columns = self.trials.folds[0].train.shape
+        near = found.score <= best.score * (1.0 + NEAR)
+        if not (featured.implicit_features and near and rows * columns <= MOST_CELLS):
+            return
+        l2_implicit = featured.l2_implicit
+        if "l2_implicit" in self.free and l2_implicit is not None and featured.l2:
+            l2_implicit *= found.settings.l2 / featured.l2
+            l2_implicit *= 1.0 if found.settings.gammas[0] else CORNER_FEATURES
+        self.trials.score(
+            replace(
+                found.settings,
+                implicit_features=True,
+                l2_implicit=l2_implicit,
+                activity_floor=featured.activity_floor,
+            )
+        )
 
     def _imputed_share(self, best: Candidate | None) -> float:
         """Return what the rule says of the best model so far, from its probabilities of held-out entries."""

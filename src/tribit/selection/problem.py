@@ -6,8 +6,9 @@
 
 PN alone is bounded below whatever X is. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
 ``rho / (1 - rho)`` times the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and
-the intercepts are kept within it too. Features (:mod:`tribit.model.features`) tie rows to one another, which no ball on
-single rows allows: they go with PN, or with ``rho = 0``.
+the intercepts are kept within it too. Features (:mod:`tribit.model.features`) tie rows to one another, so that no row
+can be projected on its own: with them the objective has a smooth bound (:mod:`tribit.backends.soft_bounds`) and the
+solver no constraint.
 """
 
 from __future__ import annotations
@@ -92,7 +93,6 @@ def make_problem(
     risk = spec.risk(
         _rho(spec.rho, observations, n_jobs, generator), _imputation(spec.imputed, observations)
     )
-    constraints = spec.constraints()
     if spec.mixed:
         _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, spec.rho)
@@ -103,10 +103,10 @@ def make_problem(
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:
-        start = spectral_start(objective.plain, constraints, spec.rank, level, generator)
+        start = spectral_start(objective.plain, spec.sets(), spec.rank, level, generator)
         return objective.unknowns(start if spec.mixed else _quiet_unseen(start, observations))
 
-    return Problem(objective, constraints, begin, risk.rho, spec.radius)
+    return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
 
 
 def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:

@@ -136,7 +136,7 @@ def resolve(
 
 
 def _bounded(estimator: Any) -> bool:
-    """Return whether the user asked for a ball, a bound or a mixture, which no features go with."""
+    """Return whether the user asked for a ball, a bound or a mixture, beside which a search tries no features."""
     bounds = (value for value in (estimator.radius, estimator.alpha) if not is_auto(value))
     mixed = not is_auto(estimator.gammas) and ModelSpec(gammas=estimator.gammas).mixed
     return mixed or any(value is not None for value in bounds)
@@ -167,11 +167,18 @@ def _searchable(spec: ModelSpec) -> bool:
 
 def _that_matter(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Take away what no fit with these settings reads: nothing is to be chosen then."""
-    if "gammas" not in free:
-        free -= set(OF_FEATURES) if base.unbounded else {"radius", "alpha"}
-    for name in ("implicit_features", "side_features"):
-        if name not in free and getattr(base, name):
-            free -= {"gammas", "radius", "alpha"}
+    asked = {
+        name
+        for name in ("implicit_features", "side_features")
+        if name not in free and getattr(base, name)
+    }
+    if asked and "gammas" in free:
+        # Features that were asked for go with PN, unless a mixture was asked for too.
+        free -= {"gammas", "radius", "alpha"}
+    if "gammas" not in free and base.unbounded:
+        free -= {"implicit_features", "side_features"}
+    elif "gammas" not in free:
+        free -= {"radius", "alpha"}
     if not base.intercept:
         free -= {"l2_intercept"}
     if "implicit_features" not in free and not base.implicit_features:
@@ -202,7 +209,9 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     featured = ModelSpec(implicit_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.
     able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
-    if not able or base.radius is not None or base.alpha is not None:
+    bounded = base.radius is not None or base.alpha is not None
+    # Beside a ball features are not tried; those that were asked for have ridges to choose.
+    if not able or (bounded and not base.shares_unknowns):
         free -= set(OF_FEATURES)
     least = getattr(solver, "least_rank", 0) if base.intercept else 1
     return Freedom(free, least if "rank" in free else 0)

@@ -177,9 +177,9 @@ class Stages(Steps):
             return plain
         if not plain.settings.rank:
             return plain
-        if self.base.radius is not None or self.base.alpha is not None:
-            return plain
         asked = "implicit_features" not in self.free
+        if not asked and (self.base.radius is not None or self.base.alpha is not None):
+            return plain
         tried: list[Candidate] = []
         for start in IMPLICIT_STARTS:
             tried.append(self.trials.score(self._with_features(plain.settings, *start)))

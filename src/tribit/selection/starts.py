@@ -20,7 +20,8 @@ ASLEEP = 0.01
 def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
     """Return a warm start: from the last fit of this family, else of a simpler one, else the problem's own factors."""
     if settings.unbounded:
-        families: tuple[str, ...] = ("mixture",)
+        # A fit without a ball would start far outside of it.
+        families: tuple[str, ...] = (settings.family, "mixture")
     else:
         families = (settings.family, "implicit features", "factors", "intercepts")
     unit = problem.objective.plain.link.level(0.75)
@@ -86,7 +87,10 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
         level = problem.start.intercept  # what rho says of likes alone
     else:
         level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
-    return replace(factors, intercept=level).clipped_intercepts(objective.intercept_bound)
+    factors = replace(factors, intercept=level)
+    if problem.objective.shares_unknowns:  # parts of intercepts, whose sums the objective bounds
+        return factors
+    return factors.clipped_intercepts(objective.intercept_bound)
 
 
 def _widened(end: Factors, fresh: Factors) -> Factors:

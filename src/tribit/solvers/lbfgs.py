@@ -68,9 +68,13 @@ class LBFGS:
         check_field(self, "memory", check_count)
 
     def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
-        """Return why it cannot keep the problem: any constraint, also one on intercepts."""
+        """Return why it cannot keep the problem: any constraint, also one on intercepts.
+
+        Where rows share unknowns the objective has the bounds itself.
+        """
         kept = [type(c).__name__ for c in constraints if c.restricts]
-        if np.isfinite(getattr(model, "intercept_bound", np.inf)):
+        shares = getattr(model, "shares_unknowns", False)
+        if not shares and np.isfinite(getattr(model, "intercept_bound", np.inf)):
             kept.append("a bound on intercepts")
         if not kept:
             return None
