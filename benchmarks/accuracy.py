@@ -144,7 +144,7 @@ def averages() -> None:
     """Print what the mean of several fits gains on tables that are nearly full, and on votes where they are given."""
     tables = {"drawn, nearly full": [_nearly_full(seed) for seed in AVERAGE_SEEDS]}
     if FOLDER and (Path(FOLDER) / "senate").is_dir():
-        votes = senate(f"{FOLDER}/senate").observations()
+        votes = senate(f"{FOLDER}/senate")
         tables["Senate votes"] = [votes.split(0.2, random_state=seed) for seed in AVERAGE_SEEDS]
     rows = []
     for name, pairs in tables.items():
