@@ -699,19 +699,14 @@ WRONG = [
     ),
     ({"implicit_features": 1}, InvalidTypeError, "implicit_features must be True or False; got 1"),
     (
-        {"implicit_features": True, "radius": 1.0},
+        {"implicit_features": True, "norm": "trace", "radius": 1.0},
         InvalidInputError,
-        "not go with a radius or an alpha",
+        "not go with norm='trace', which the balls of single rows do not imply",
     ),
     (
-        {"implicit_features": True, "alpha": 1.0},
+        {"implicit_features": True, "alpha": 1.0, "radius": 3.0},
         InvalidInputError,
-        "not go with a radius or an alpha",
-    ),
-    (
-        {"implicit_features": True, "gammas": MIXTURE},
-        InvalidInputError,
-        "not go with weight on unobs",
+        "not go with alpha, .* pass a max-norm radius of at most alpha",
     ),
     (
         {"implicit_features": True, "solver": "newton"},
