@@ -353,7 +353,12 @@ class BinaryMatrixCompletion(FactorModel):
         if side is not None and not spec.mixed:
             from tribit.folding import with_cold_maps  # noqa: PLC0415
 
-            with_cold_maps(self, observations, side, draws)
+            try:
+                with_cold_maps(self, observations, side, draws)
+            except KeyboardInterrupt:  # what was fitted is kept, once
+                if interrupted:
+                    raise
+                self.converged_, self.stop_reason_ = False, INTERRUPTED
         self.risk_ = problem.risk
         warn_if_ran_off(spec, observations, factors)
         self.names_: tuple[str, str, str | None] | None = None
@@ -407,8 +412,9 @@ class BinaryMatrixCompletion(FactorModel):
         """
         from tribit.folding import fold_in  # noqa: PLC0415 - it takes the estimator
 
-        features = row_features if axis == "rows" else column_features
-        folded: Self = fold_in(self, X, axis=axis, features=features)
+        folded: Self = fold_in(
+            self, X, axis=axis, row_features=row_features, column_features=column_features
+        )
         return folded
 
     def update(

@@ -141,3 +141,13 @@ def test_wrong_tables_are_refused():
 
 def test_nothing_given_is_nothing_learned():
     assert learned((PLAIN, PLAIN), None, None) == ((None, None), None)
+
+
+def test_a_table_of_which_no_id_is_known_is_refused():
+    axis = Axis("row", 2, np.array(["y", "z"], dtype=object))
+    with pytest.raises(
+        InvalidInputError, match="None of the 2 rows, such as 'y', is among the ids"
+    ):
+        encoded(FRAME.assign(id=list("abcdef")).set_index("id"), axis)
+    with pytest.raises(InvalidInputError, match="None of the 2 rows"):
+        encoded({"id": np.array(["a", "b"]), "size": np.array(["1", "2"])}, axis)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
-from tribit import BinaryMatrixCompletion, load
+from tribit import BinaryMatrixCompletion, InvalidInputError, load
 from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import as_observations
@@ -151,3 +151,36 @@ def test_the_gradient_with_side_features_is_that_of_differences():
     slope = objective.gradient(parts)[1].dot(step)
     ends = (objective.value(parts.plus(sign * 1e-5, step)) for sign in (1, -1))
     assert slope == pytest.approx((next(ends) - next(ends)) / 2e-5, rel=1e-6)
+
+
+def test_features_that_the_model_has_no_use_for_are_refused(model):
+    about = FEATURES.iloc[[70]]
+    with pytest.raises(InvalidInputError, match="column_features are of no use for new rows"):
+        model.fold_in(SEEN[:2], column_features=about)
+    with pytest.raises(InvalidInputError, match="fitted without row_features and has no use"):
+        model.fold_in(SEEN[:2], row_features=np.ones((2, 1)))
+    plain = BinaryMatrixCompletion(**FIXED).fit(TRAIN)
+    with pytest.raises(InvalidInputError, match="fitted without column_features"):
+        plain.update(TRAIN, seen=TRAIN, column_features=about)
+    with pytest.raises(InvalidInputError, match="column_features has 1 rows for 2 columns"):
+        model.fold_in(SEEN[:, :2], axis="columns", column_features=about)
+    with pytest.raises(InvalidInputError, match="Neither entries nor features of new columns"):
+        model.fold_in(axis="columns")
+
+
+def test_too_few_rows_with_features_have_no_map():
+    tall = BinaryMatrixCompletion(**{**FIXED, "rank": 1}).fit(
+        SEEN[:, :3], column_features=FEATURES.iloc[:3]
+    )
+    assert tall.feature_maps_[0][1].cold is None
+    assert np.isfinite(tall.complete()).all()
+
+
+def test_ctrl_c_during_the_map_keeps_the_fit(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tribit.folding.new_rows.cold_map", interrupted)
+    model = BinaryMatrixCompletion(**FIXED).fit(TRAIN, column_features=FEATURES)
+    assert (model.converged_, model.stop_reason_) == (False, "interrupted from the keyboard")
+    assert np.isfinite(model.complete()).all()

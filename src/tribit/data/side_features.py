@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.data.axis import Axes, Axis, distinct_ids, first_true
+from tribit.data.axis import Axes, Axis, distinct_ids, first_true, named
 from tribit.data.frames import eager
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.quoting import listed, quoted
@@ -184,6 +184,11 @@ def table_axis(table: Any, like: Axis) -> Axis:
         raise InvalidInputError(
             f"Neither entries nor features of new {like.name}s were given; give one of the two."
         )
+    if isinstance(table, Mapping):
+        ids = table[next(iter(table))]
+        return Axis(like.name, len(ids), distinct_ids(ids, "The ids of features"))
+    if isinstance(table, Sequence) and not isinstance(table, str):
+        table = np.asarray(table)
     if sp.issparse(table) or isinstance(table, np.ndarray):
         if like.ids is not None:
             raise InvalidInputError(
@@ -228,6 +233,7 @@ def _columns(table: Any, axis: Axis) -> Iterable[tuple[str, str, Any]]:
     else:
         source = Axis(axis.name, ids.size, distinct_ids(ids, f"The ids of {axis.name}_features"))
         places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
+        _check_matched(places, axis)
     return [(name, *_placed(_values(frame.get_column(name)), places)) for name in names]
 
 
@@ -241,6 +247,7 @@ def _of_texts(table: Mapping[str, Any], axis: Axis) -> list[tuple[str, str, Any]
     ids = distinct_ids(table[names[0]], f"Column {quoted(names[0])} of {axis.name}_features")
     source = Axis(axis.name, ids.size, ids)
     places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
+    _check_matched(places, axis)
     return [(name, *_placed(_of_list(list(table[name])), places)) for name in names[1:]]
 
 
@@ -306,7 +313,7 @@ def _of_list(values: list[Any]) -> tuple[str, Any]:
 def _tags(value: Any) -> tuple[Any, ...] | None:
     """Return a value as a tuple of tags; None where it is missing."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        return tuple(_plain(each) for each in value)
+        return tuple(_plain(each) for each in value if not _missing(each))
     return None if _missing(value) or value == "" else (_plain(value),)
 
 
@@ -362,6 +369,14 @@ def _check_length(length: int, axis: Axis) -> None:
         raise InvalidInputError(
             f"{axis.name}_features has {length} rows for {axis.size} {axis.name}s; give one for each, or a data frame "
             "with ids."
+        )
+
+
+def _check_matched(places: NDArray[np.int64], axis: Axis) -> None:
+    if places.size and (places < 0).all():
+        raise InvalidInputError(
+            f"None of the {axis.size} {axis.name}s, such as {named(axis.ids, 0)}, is among the ids of "
+            f"{axis.name}_features; give the same ids, in the index of a pandas frame or in the first column."
         )
 
 

@@ -52,9 +52,11 @@ def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any
     draws : Generator
         Draws the folds of rows.
     """
-    if min(entries.n_likes, entries.n_dislikes) < LEAST:
+    seen = np.unique(entries.rows)
+    if min(entries.n_likes, entries.n_dislikes) < LEAST or seen.size < FOLDS:
         return None
-    fold = draws.integers(FOLDS, size=entries.shape[0])
+    fold = np.zeros(entries.shape[0], dtype=np.int64)
+    fold[draws.permutation(seen)] = np.arange(seen.size) % FOLDS
     number = fold[entries.rows]
     against, offsets = _met(half, entries, number)
     link = half.spec.link

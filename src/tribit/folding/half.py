@@ -62,7 +62,7 @@ class Half:
             unknowns=self.unknowns.transposed,
             factors=self.factors.transposed,
             maps=self.maps[::-1],
-            axes=self.axes.transposed(),
+            axes=Axes(self.axes.columns, self.axes.rows),  # each with its own name, for errors
             risk=_transposed(self.risk),
         )
 

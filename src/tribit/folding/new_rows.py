@@ -45,21 +45,32 @@ AXES = ("rows", "columns")
 
 
 def fold_in(
-    model: BinaryMatrixCompletion, X: Any, *, axis: str = "rows", features: Any = None
+    model: BinaryMatrixCompletion,
+    X: Any = None,
+    *,
+    axis: str = "rows",
+    row_features: Any = None,
+    column_features: Any = None,
 ) -> Any:
     """Return a copy of a fitted model with the rows (or columns) of ``X`` added; see the model's own method."""
     check_is_fitted(model)
     check_choice("axis", axis, AXES)
     halves = halves_of(model)
+    features, other = row_features, column_features
     if axis == "columns":
-        halves = [each.transposed for each in halves]
+        halves, features, other = [each.transposed for each in halves], other, features
     ours = halves[0].axes
+    if other is not None:
+        raise InvalidInputError(
+            f"{ours.columns.name}_features are of no use for new {axis}: pass {ours.rows.name}_features."
+        )
+    _check_features(halves[0], features)
     if X is None:
         given = without_entries(table_axis(features, ours.rows), ours.columns)
     else:
         given = as_observations(X, like_at=model.like_at)
         given = given.transpose() if axis == "columns" else given
-    new = given.axes.rows
+    new = replace(given.axes.rows, name=ours.rows.name)
     check_new(ours.rows, new)
     columns = ours.columns.match(
         given.axes.columns, "the entries have", f"pass entries of the same {ours.columns.name}s"
@@ -117,6 +128,8 @@ def update(
     touched = [np.unique(side) for side in places]
     earlier = placed(before, *old, *ours)
     tables = row_features, column_features
+    for half, table in zip((halves[0], halves[0].transposed), tables, strict=True):
+        _check_features(half, table)
     return _model_of(
         model, [_updated(half, entries, earlier, new, touched, tables) for half in halves]
     )
@@ -254,9 +267,19 @@ def _set_halves(model: BinaryMatrixCompletion, halves: list[Half]) -> None:
     model._set_axes(halves[0].axes)
 
 
+def _check_features(half: Half, table: Any) -> None:
+    """Refuse features that the model has no use for."""
+    if table is not None and half.maps[0].encoder is None:
+        name = half.axes.rows.name
+        raise InvalidInputError(
+            f"The model was fitted without {name}_features and has no use for those of new {name}s: leave them out, or "
+            "fit it with features."
+        )
+
+
 def _say_what_is_unknown(half: Half, entries: Observations, features: Any) -> None:
     """Warn of rows of which nothing is known: they are answered by the effects of the columns alone."""
-    if features is not None and half.maps[0].encoder is not None:
+    if features is not None:
         return
     counts = np.bincount(entries.rows, minlength=entries.shape[0])
     bare = np.flatnonzero(counts == 0)
