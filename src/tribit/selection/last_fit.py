@@ -12,10 +12,10 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
-from tribit.selection.problem import Problem, make_problem
+from tribit.selection.problem import Problem
 from tribit.selection.record import Search
 from tribit.selection.resolve import warm_start, with_chosen_regression
-from tribit.selection.trials import Options, default_solver
+from tribit.selection.trials import Options, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
@@ -84,14 +84,7 @@ def fit_members(
             if left <= 0.0:
                 ended = OUT_OF_TIME
                 break
-        problem = make_problem(
-            observations,
-            spec,
-            dtype=options.dtype,
-            n_jobs=options.n_jobs,
-            generator=draws,
-            side=options.side,
-        )
+        problem = problem_of(observations, spec, options, draws)
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)
         start = problem.start if known else warm_start(problem, spec, search)

@@ -22,11 +22,11 @@ from tribit.data.observations import Observations
 from tribit.errors import Message, parameter
 from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
-from tribit.selection.problem import make_problem
 from tribit.selection.record import Candidate
 from tribit.selection.regression import regressible, regression_factors
 from tribit.selection.stages import MOST_COLUMNS, SHARES
 from tribit.selection.steps import Steps
+from tribit.selection.trials import problem_of
 from tribit.selection.unseen_trials import UnseenTrials
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
@@ -223,14 +223,7 @@ class OneLabel(Steps):
         """
         fold = self.trials.folds[0]
         draws = np.random.Generator(np.random.PCG64(fold.seed))
-        options = self.trials.options
-        problem = make_problem(
-            fold.train,
-            replace(plain, rank=1),
-            dtype=options.dtype,
-            n_jobs=options.n_jobs,
-            generator=draws,
-        )
+        problem = problem_of(fold.train, replace(plain, rank=1), self.trials.options, draws)
         objective = problem.objective.plain
         at = fold.ends.get("intercepts", problem.start)
         width = min(WIDTH, *fold.train.shape)

@@ -304,7 +304,7 @@ def fit_from(
     interruptible: bool = True,
 ) -> tuple[Factors, SolverResult]:
     """Fit from a warm start of the same family or of a simpler one; keep the result for the next."""
-    problem = _problem(observations, settings, options, draws)
+    problem = problem_of(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
     result = default_solver(settings).minimise(
@@ -314,9 +314,10 @@ def fit_from(
     return problem.factors(result.factors), result
 
 
-def _problem(
+def problem_of(
     observations: Observations, settings: ModelSpec, options: Options, draws: np.random.Generator
 ) -> Problem:
+    """Return the problem of a model, with what is the same for every candidate."""
     return make_problem(
         observations,
         settings,
