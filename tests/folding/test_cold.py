@@ -11,9 +11,10 @@ from tribit import BinaryMatrixCompletion, InvalidInputError, load
 from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import as_observations
-from tribit.data.side_features import learned
+from tribit.data.side_features import Group, learned
 from tribit.folding import cold
 from tribit.model.factors import Factors
+from tribit.model.features import side_design
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
 from tribit.model.spec import ModelSpec
@@ -108,9 +109,14 @@ def test_the_map_is_the_minimum_of_its_objective(monkeypatch):
     rng = np.random.default_rng(5)
     entries = as_observations(SEEN[:20, :15])
     n, k, m = entries.n_observed, 3, 4
-    design, against = rng.normal(size=(20, m)), rng.normal(size=(n, k))
+    numbers, against = rng.normal(size=(20, m - 1)), rng.normal(size=(n, k))
+    group = Group(sp.csr_array(numbers), numbers.mean(axis=0), rng.random(20) < 0.8)
+    design = np.hstack([np.ones((20, 1)), (numbers - numbers.mean(axis=0)) * group.known[:, None]])
+    group = group._replace(matrix=sp.csr_array(numbers * group.known[:, None]))
     offsets = rng.normal(size=n)
-    Z = cold._fitted(Logistic(), entries, sp.csr_array(design), against, offsets, 2.0, None)
+    blocks = side_design((group,), 20)
+    Z = cold._fitted(Logistic(), entries, blocks, against, offsets, 2.0, None)
+    np.testing.assert_allclose(cold.mapped(blocks, Z), design @ Z)
     ridge = np.full((m, 1), 2.0)
     ridge[0] = 1e-3
     labels, features = entries.labels, design[entries.rows]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tribit.data.observations import Observations
-from tribit.model.features import mask_of
+from tribit.model.features import Design, mask_of
 
 if TYPE_CHECKING:
     from tribit.folding.half import Half
@@ -38,7 +38,12 @@ OF_CONSTANT = 1e-3
 ITERATIONS, LEAST = 60, 20
 
 
-def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any) -> Array | None:
+def mapped(design: Design, Z: Array) -> Array:
+    """Return ``(1, features) Z`` of each row: its factors and its intercept."""
+    return np.asarray(Z[0] + design.shared(Z[1:]))
+
+
+def cold_map(half: Half, entries: Observations, design: Design, draws: Any) -> Array | None:
     """Return Z, of one row for each feature and one column for each factor and the intercept; None on little data.
 
     Parameters
@@ -47,8 +52,8 @@ def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any
         The fitted model, with the side that has the features as its rows.
     entries : Observations
         What it was fitted on.
-    design : sparse array of shape (n_rows, n_features)
-        ``(1, features)``.
+    design : Design
+        The side features of the rows.
     draws : Generator
         Draws the folds of rows.
     """
@@ -70,7 +75,9 @@ def cold_map(half: Half, entries: Observations, design: sp.csr_array, draws: Any
     best, least, Z = WEIGHTS[0], np.inf, None
     for weight in WEIGHTS:
         Z = fitted(~test, unit * weight, Z)
-        x = offsets[test] + np.einsum("ij,ij->i", (design @ Z)[entries.rows[test]], against[test])
+        x = offsets[test] + np.einsum(
+            "ij,ij->i", mapped(design, Z)[entries.rows[test]], against[test]
+        )
         loss = float(np.mean(np.where(entries.labels[test] > 0, link.loss(x, 1), link.loss(x, -1))))
         if loss >= least:
             break
@@ -110,34 +117,35 @@ def _shared_without(
 def _fitted(
     link: Any,
     entries: Observations,
-    design: sp.csr_array,
+    design: Design,
     against: Array,
     offsets: Array,
     l2: float,
     start: Array | None,
 ) -> Array:
     """Return ``argmin_Z``, by L-BFGS."""
-    shape = design.shape[1], against.shape[1]
+    shape = 1 + design.n_parts - design.size, against.shape[1]
     ridge = np.full((shape[0], 1), l2)
     ridge[0] = OF_CONSTANT
-    transposed = sp.csr_array(design.T)
     likes, rows = entries.labels > 0, entries.rows
     # Entries are in the order of rows: sums over the entries of a row are sums of runs.
     of_row = sp.csr_array(
         (
             np.ones(rows.size),
             np.arange(rows.size),
-            np.searchsorted(rows, np.arange(design.shape[0] + 1)),
+            np.searchsorted(rows, np.arange(design.size + 1)),
         ),
-        shape=(design.shape[0], rows.size),
+        shape=(design.size, rows.size),
     )
 
     def value_and_gradient(z: Array) -> tuple[float, Array]:
         Z = z.reshape(shape)
-        x = offsets + np.einsum("ij,ij->i", (design @ Z)[rows], against)
+        x = offsets + np.einsum("ij,ij->i", mapped(design, Z)[rows], against)
         loss = np.where(likes, link.loss(x, 1), link.loss(x, -1))
         slope = np.where(likes, link.first(x, 1), link.first(x, -1))
-        gradient = transposed @ (of_row @ (slope[:, None] * against)) + ridge * Z
+        of_rows = of_row @ (slope[:, None] * against)
+        shared = (block.transposed_times(of_rows) for block in design.blocks)
+        gradient = np.vstack([np.sum(of_rows, axis=0), *shared]) + ridge * Z
         return float(np.sum(loss) + 0.5 * np.sum(ridge * Z**2)), gradient.ravel()
 
     first = np.zeros(shape) if start is None else start

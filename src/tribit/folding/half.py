@@ -15,6 +15,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.observations import Observations
 from tribit.data.side_features import Group
+from tribit.folding.cold import mapped
 from tribit.folding.positions import longer
 from tribit.model.constraints import clip_rows
 from tribit.model.factors import Factors
@@ -114,7 +115,7 @@ class Half:
             return self
         known = np.any([group.known for group in groups], axis=0)
         bare = known & (np.bincount(entries.rows, minlength=places.size) == 0)
-        found = side_design(groups, places.size)[bare] @ cold
+        found = mapped(side_design(groups, places.size), cold)[bare]
         return self._moved(places[bare], found[:, :-1], found[:, -1])
 
     def _moved(self, places: Positions, U: Array, a: Array) -> Half:

@@ -265,13 +265,9 @@ def side_block(group: Group, l2: float) -> Block:
     return Block(group.matrix, np.where(group.known, -1.0, 0.0), group.means, l2)
 
 
-def side_design(groups: tuple[Group, ...], size: int) -> sp.csr_array:
-    """Return ``(1, features)`` of each row, the features centred and 0 where they are not known."""
-    parts = [np.ones((size, 1))]
-    for group in groups:
-        shift = np.where(group.known, -1.0, 0.0)
-        parts.append(group.matrix.toarray() + np.outer(shift, group.means))
-    return sp.csr_array(np.hstack(parts))
+def side_design(groups: tuple[Group, ...], size: int) -> Design:
+    """Return the design of side features alone, without ridges."""
+    return Design(size, tuple(side_block(group, 0.0) for group in groups))
 
 
 def mask_of(observations: Observations) -> sp.csr_array:
