@@ -699,6 +699,11 @@ WRONG = [
     ),
     ({"implicit_features": 1}, InvalidTypeError, "implicit_features must be True or False; got 1"),
     (
+        {"side_features": True},
+        InvalidInputError,
+        "side_features=True needs features: give fit row_features or column_features",
+    ),
+    (
         {"implicit_features": True, "norm": "trace", "radius": 1.0},
         InvalidInputError,
         "not go with norm='trace', which the balls of single rows do not imply",

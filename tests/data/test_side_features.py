@@ -131,8 +131,10 @@ def test_wrong_tables_are_refused():
         encoded(FRAME.iloc[:5])
     with pytest.raises(InvalidTypeError, match="matrix of numbers or a data frame"):
         encoded(np.array([["a"]] * 6))
-    with pytest.raises(InvalidInputError, match="row 2: a value is infinite"):
+    with pytest.raises(InvalidInputError, match="row 2: the 'column 0' is infinite"):
         encoded(np.array([[1.0], [2.0], [np.inf], [3.0], [4.0], [5.0]]))
+    with pytest.raises(InvalidInputError, match="row 0: the 'age' is infinite"):
+        encoded(FRAME.assign(age=[np.inf, 1, 2, 3, 4, 5]))
     with pytest.raises(InvalidInputError, match="NaN or infinity"):
         encoded(sp.csr_array(np.array([[np.nan]] * 6)))
     with pytest.raises(InvalidTypeError):

@@ -234,7 +234,9 @@ def _columns(table: Any, axis: Axis) -> Iterable[tuple[str, str, Any]]:
         source = Axis(axis.name, ids.size, distinct_ids(ids, f"The ids of {axis.name}_features"))
         places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
         _check_matched(places, axis)
-    return [(name, *_placed(_values(frame.get_column(name)), places)) for name in names]
+    return [
+        _finite(name, *_placed(_values(frame.get_column(name)), places), axis) for name in names
+    ]
 
 
 def _of_texts(table: Mapping[str, Any], axis: Axis) -> list[tuple[str, str, Any]]:
@@ -248,7 +250,9 @@ def _of_texts(table: Mapping[str, Any], axis: Axis) -> list[tuple[str, str, Any]
     source = Axis(axis.name, ids.size, ids)
     places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
     _check_matched(places, axis)
-    return [(name, *_placed(_of_list(list(table[name])), places)) for name in names[1:]]
+    return [
+        _finite(name, *_placed(_of_list(list(table[name])), places), axis) for name in names[1:]
+    ]
 
 
 def _of_array(array: NDArray[Any], axis: Axis) -> list[tuple[str, str, Any]]:
@@ -260,13 +264,9 @@ def _of_array(array: NDArray[Any], axis: Axis) -> list[tuple[str, str, Any]]:
         )
     _check_length(array.shape[0], axis)
     numbers = array.astype(np.float64)
-    if (bad := first_true(np.asarray(np.isinf(numbers).any(axis=1)))) is not None:
-        raise InvalidInputError(
-            f"{axis.name}_features, {axis.name} {bad}: a value is infinite; give NaN for one that is not known."
-        )
     binary = ((numbers == 0.0) | (numbers == 1.0)).all(axis=0)
     groups: list[tuple[str, str, Any]] = [
-        (f"column {j}", "quantity", numbers[:, j]) for j in np.flatnonzero(~binary)
+        _finite(f"column {j}", "quantity", numbers[:, j], axis) for j in np.flatnonzero(~binary)
     ]
     if binary.any():
         groups.append(("indicators", "matrix", sp.csr_array(numbers[:, binary])))
@@ -362,6 +362,16 @@ def _indicators(values: Any, levels: tuple[Any, ...]) -> tuple[sp.csr_array, NDA
     # Of length 1: a row with many tags says no more of itself than one with few.
     matrix.data /= np.sqrt(np.repeat(counts, counts))
     return matrix, counts > 0
+
+
+def _finite(name: str, kind: str, values: Any, axis: Axis) -> tuple[str, str, Any]:
+    """Return a column as it is; an infinite number in it is refused."""
+    if kind == "quantity" and (bad := first_true(np.isinf(values))) is not None:
+        raise InvalidInputError(
+            f"{axis.name}_features, {axis.name} {named(axis.ids, bad)}: the {quoted(name)} is infinite; leave out what "
+            "is not known."
+        )
+    return name, kind, values
 
 
 def _check_length(length: int, axis: Axis) -> None:

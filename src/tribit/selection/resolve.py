@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
-from tribit.errors import InvalidInputError, TribitWarning, marked, parameter
+from tribit.errors import InvalidInputError, TribitWarning, either, marked, parameter
 from tribit.model.calibrator_fits import CALIBRATORS, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
@@ -77,6 +77,9 @@ def resolve(
     if "side_features" in free:
         fixed["side_features"] = side is not None and not _bounded(estimator)
         fixed["side_features"] &= not alone
+    elif side is None and estimator.side_features is True:
+        given = either("fit row_features or column_features", "--row-features or --column-features")
+        raise InvalidInputError(f"{parameter('side_features', True)} needs features: give {given}.")
     if side is None or alone:
         free -= {"side_features", "l2_side"}
     if "rank" in free:
