@@ -3,10 +3,11 @@
 import copy
 import pickle
 import warnings
+from pathlib import Path
 
 import pytest
 
-from tribit import InvalidInputError, InvalidTypeError, TribitWarning
+from tribit import InvalidInputError, InvalidTypeError, TribitWarning, errors
 from tribit.checks import (
     check_between,
     check_choice,
@@ -105,3 +106,15 @@ def test_the_words_of_a_user_are_no_mention():
     for text in (quoted(mention), printable(mention)):
         assert "\\ue000" in text
         assert Message(text) == Message(text).for_command_line(dashed) == text
+
+
+@pytest.mark.parametrize("depth", [1, 2, 7])
+def test_a_warning_points_at_the_line_outside_of_the_package(depth):
+    """However many functions of the package lie between."""
+    inside = str(Path(errors.__file__).with_name("made_up.py"))
+    space = {"warn": errors.warn}
+    source = "def go(n):\n    return go(n - 1) if n > 1 else warn('told')\n"
+    exec(compile(source, inside, "exec"), space)  # noqa: S102
+    with pytest.warns(UserWarning, match="told") as caught:
+        space["go"](depth)
+    assert caught[0].filename == __file__

@@ -6,11 +6,12 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
+
+from tribit.errors import warn
 
 #: Old name of a module or package, and the new one; what is inside a package has moved with it.
 MOVED = {
@@ -126,7 +127,7 @@ def with_new_names(given: Mapping[str, Any], names: Mapping[str, str]) -> Any:
             raise TypeError(
                 f"{old} is {names[old]} since tribit 0.2; both were given: leave out {old}."
             )
-        _warn(old, names[old], FutureWarning, stacklevel=4)
+        _warn(old, names[old], FutureWarning)
     return {names.get(name, name): value for name, value in given.items()}
 
 
@@ -153,11 +154,10 @@ class RenamedAttribute:
         setattr(instance, self.new, value)
 
 
-def _warn(old: str, new: str, category: type[Warning], stacklevel: int = 3) -> None:
-    warnings.warn(
+def _warn(old: str, new: str, category: type[Warning]) -> None:
+    warn(
         f"{old} is {new} since tribit 0.2; the old name goes with 0.3.",
         category,
-        stacklevel=stacklevel,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +12,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data import side_features
 from tribit.data.observations import as_observations
-from tribit.errors import Message, TribitWarning, parameter
+from tribit.errors import Message, TribitWarning, parameter, warn
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
@@ -363,13 +362,12 @@ class BinaryMatrixCompletion(FactorModel):
         warn_if_ran_off(spec, observations, factors)
         self.names_: tuple[str, str, str | None] | None = None
         if result.stop_reason in (DIVERGED, NO_DESCENT, ABOVE_MINIMUM) and not result.converged:
-            warnings.warn(
+            warn(
                 f"The fit stopped before it converged: {result.stop_reason}.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         if result.stop_reason == OUT_OF_ITERATIONS:
-            warnings.warn(
+            warn(
                 ConvergenceWarning(
                     Message(
                         f"The fit stopped after {parameter('max_iter', most)} iterations, before "
@@ -377,7 +375,6 @@ class BinaryMatrixCompletion(FactorModel):
                         f"{parameter('tol')}."
                     )
                 ),
-                stacklevel=2,
             )
         return self
 
@@ -460,12 +457,11 @@ class BinaryMatrixCompletion(FactorModel):
         save(self, path)
         # Here rho is a name: a model that was passed in is refused above.
         if isinstance(self.rho_, Missingness) and not is_auto(self.rho):
-            warnings.warn(
+            warn(
                 TribitWarning(
                     f"The file keeps {parameter('rho', self.rho)} but not the model fitted for it (rho_), which "
                     "predictions do not need; fit it again with tribit.propensity where you do."
                 ),
-                stacklevel=2,
             )
 
 

@@ -12,13 +12,21 @@ A sentence mentions a parameter by :func:`parameter`, so that it can be shown in
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 #: A mention: the parameter's name, the words of Python, and what the command line writes after the option. The
 #: characters are for private use, which :mod:`tribit.quoting` escapes in the words of a user.
 _MENTION = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
+
+#: How the file names of this package begin, and those of the interpreter's import system.
+_IMPORTING = "<frozen importlib"
+_WITHIN = (f"{Path(__file__).parent}{os.sep}", _IMPORTING)
 
 
 def parameter(name: str, value: Any = ...) -> str:
@@ -122,3 +130,13 @@ class UnboundedRiskWarning(TribitWarning):
 
 class UnknownRhoWarning(TribitWarning):
     """Only likes (or only dislikes) were observed and ``rho`` was not given, which such data cannot tell."""
+
+
+def warn(warning: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of tribit that led here, however deep in the library the reason was found."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_WITHIN):
+        # The interpreter leaves its own frames of an import out of the count.
+        level += not frame.f_code.co_filename.startswith(_IMPORTING)
+        frame = frame.f_back
+    warnings.warn(warning, category, stacklevel=level)

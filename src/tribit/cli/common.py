@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +9,7 @@ import typer
 from rich.console import Console
 
 from tribit.cli.values import size
+from tribit.errors import warn
 from tribit.quoting import printable
 
 #: Old name of an option, and the new one.
@@ -25,7 +25,7 @@ def _new_name(name: str) -> str:
     """Return the name of an option or command as it is now, with a warning for an old one."""
     if name in RENAMED:
         message = f"--{name} is --{RENAMED[name]} since tribit 0.2; the old name goes with 0.3."
-        warnings.warn(message, FutureWarning, stacklevel=2)
+        warn(message, FutureWarning)
     return RENAMED.get(name, name)
 
 

@@ -7,7 +7,6 @@ what is wrong, where, and what to do.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable
 from math import isfinite
 from numbers import Real
@@ -30,7 +29,14 @@ from tribit.data.axis import (
     named,
 )
 from tribit.data.frames import labels_of
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, either, parameter
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitWarning,
+    either,
+    parameter,
+    warn,
+)
 
 Labels: TypeAlias = npt.NDArray[np.int8]
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -79,11 +85,10 @@ def warn_of_zeros(X: Any, like_at: float | None) -> None:
     zeros = int(np.count_nonzero(dense == 0))
     marked = like_at is not None or bool(np.isnan(dense).any())
     if zeros and marked:
-        warnings.warn(
+        warn(
             f"X holds {zeros} zeros and no dislike: 0 was read as unobserved. Write dislikes as -1 if that is what the "
             "zeros are.",
             TribitWarning,
-            stacklevel=4,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from tribit.data.formulas import escaped, escaped_cell, first_formula
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.limits import RECORD, byte_limit
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, TribitWarning, parameter
+from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.quoting import listed, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -227,13 +226,12 @@ def write_table(
 def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
     found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
     if found is not None:
-        warnings.warn(
+        warn(
             TribitWarning(
                 f"{printable(path.name)} holds texts that a spreadsheet runs as formulas, such as {quoted(found)}: if "
                 f"it is meant for one, write it with {parameter('escape_formulas', True)}; "
                 f"{parameter('escape_formulas', False)} says that it is not."
             ),
-            stacklevel=3,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.observations import Observations, as_observations
 from tribit.data.side_features import Group, SideFeatures, table_axis
-from tribit.errors import InvalidInputError, TribitWarning, parameter
+from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.folding.cold import cold_map
 from tribit.folding.half import ByColumn, Half
 from tribit.folding.positions import (
@@ -286,11 +285,10 @@ def _say_what_is_unknown(half: Half, entries: Observations, features: Any) -> No
     if not bare.size:
         return
     axis = entries.axes.rows
-    warnings.warn(
+    warn(
         TribitWarning(
             f"Nothing is known of {bare.size} of the new {axis.name}s, such as {named(axis.ids, bare[0])}: no entry "
             "and no features. Their predictions are the effects of the "
             f"{half.axes.columns.name}s alone, the same for each of them."
         ),
-        stacklevel=4,
     )

@@ -9,7 +9,6 @@ the exact backends and Newton's method of the library fit it. It is bounded belo
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive, is_whole
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, warn
 from tribit.model import risks
 from tribit.model.constraints import Unconstrained
 from tribit.model.factors import Factors
@@ -100,10 +99,9 @@ def low_rank(
     start = _start(objective, margins, int(rank), draws)
     result = Newton().minimise(objective, [Unconstrained()], start, stopping, draws)
     if not result.converged:
-        warnings.warn(
+        warn(
             f"The fit of the mask stopped before it converged ({result.stop_reason}): raise max_iter, tol or l2.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return Propensity("low-rank", result.factors, lowest)
 

@@ -13,7 +13,6 @@ solver no constraint.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +32,7 @@ from tribit.errors import (
     UnboundedRiskWarning,
     UnknownRhoWarning,
     parameter,
+    warn,
 )
 from tribit.factor_model import FactorModel
 from tribit.model.constraints import Constraint
@@ -143,14 +143,13 @@ def _warn_if_unbounded(
     if not intercept and (l2 or bounded):
         return
     what = "likes" if observations.n_likes else "dislikes"
-    warnings.warn(
+    warn(
         UnboundedRiskWarning(
             f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
             f"iteration limit or tolerance: leave out {parameter('gammas')} to tell them from unseen cells, or pass "
             f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
             f"{parameter('l2')} > 0."
         ),
-        stacklevel=5,
     )
 
 
@@ -162,14 +161,13 @@ def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factor
     far = spec.link.level(CERTAIN)
     if not np.any(x > far):
         return
-    warnings.warn(
+    warn(
         UnboundedRiskWarning(
             f"{np.mean(x > far):.1%} of the observed entries are fitted with a probability within {1 - CERTAIN:.0g} of "
             f"0 or 1 (|x| up to {x.max():.4g}): with {parameter('l2', 0)} the PN risk falls for ever as they grow, and "
             f"the fit stops where {parameter('tol')} sees no more gain; pass {parameter('l2')} > 0 or a "
             f"{parameter('radius')}."
         ),
-        stacklevel=3,
     )
 
 
@@ -209,13 +207,12 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
         observations.n_likes and observations.n_dislikes
     ):
         what = "likes" if observations.n_likes else "dislikes"
-        warnings.warn(
+        warn(
             UnknownRhoWarning(
                 f"Only {what} were observed, so the data cannot tell how many more there are: pass "
                 f"{parameter('rho')}, the probability that one of the {what} goes unobserved (now "
                 f"{1 - observations.density:.3g}, as if every entry were one)."
             ),
-            stacklevel=5,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
-from tribit.errors import InvalidInputError, TribitWarning, either, marked, parameter
+from tribit.errors import InvalidInputError, TribitWarning, either, marked, parameter, warn
 from tribit.model.calibrator_fits import CALIBRATORS, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
@@ -249,12 +248,11 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
         return None
     if search.held_out is None or one_sided(search.held_out[1]):
         if calibrates(estimator):
-            warnings.warn(
+            warn(
                 TribitWarning(
                     f"{parameter('calibration', estimator.calibration)} was left out, as too little was held out for "
                     f"it: {marked(search.stop_reason)}."
                 ),
-                stacklevel=3,
             )
         return None
     x, labels, weights = search.held_out

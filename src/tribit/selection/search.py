@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tribit.data.observations import Observations
-from tribit.errors import Message, parameter
+from tribit.errors import Message, parameter, warn
 from tribit.model.spec import ModelSpec
 from tribit.selection.averages import averaged
 from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
@@ -95,10 +94,9 @@ def choose(
         if trials.best is None:
             raise
         reason = INTERRUPTED
-        warnings.warn(
+        warn(
             f"Interrupted after {len(trials.candidates)} candidates; the best so far is kept.",
             RuntimeWarning,
-            stacklevel=2,
         )
     best = trials.chosen
     average = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tribit.checks import check_count, check_field, check_not_negative, check_positive
-from tribit.errors import InvalidTypeError
+from tribit.errors import InvalidTypeError, warn
 from tribit.model.factors import Factors
 
 CONVERGED = "what is left to gain fell below tol"
@@ -154,10 +153,9 @@ def run(
         if not stopping.interruptible:
             raise
         reason = INTERRUPTED
-        warnings.warn(
+        warn(
             f"Interrupted after {len(history)} iterations; the best factors so far are kept.",
             RuntimeWarning,
-            stacklevel=2,
         )
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         last = value(factors)

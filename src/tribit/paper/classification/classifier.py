@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import product
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_between, check_choice, check_count, check_positive
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, warn
 from tribit.paper.classification.basis import (
     Basis,
     GaussianBasis,
@@ -210,11 +209,10 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.converged_ = solution.converged
         self.classes_ = np.array([-1, 1])
         if not solution.converged:
-            warnings.warn(
+            warn(
                 f"The fit stopped before tol = {self.tol:g} was reached, after {solution.n_iter} iterations: "
                 "raise max_iter, tol or l2.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

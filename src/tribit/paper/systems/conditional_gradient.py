@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit.checks import check_positive
 from tribit.data.measurements import Measurements, as_measurements
 from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import FactorModel
 from tribit.model.links import Link, as_link
 from tribit.paper.systems.frank_wolfe import (
@@ -140,11 +139,10 @@ class ConditionalGradientCompletion(FactorModel):
         self.n_iter_, self.converged_ = result.solver.n_iter, result.solver.converged
         self.stop_reason_, self.history_ = result.solver.stop_reason, result.solver.history
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"The fit stopped with a duality gap of {self.gap_:.3g} at an objective of {self.objective_:.6g} "
                 f"({self.stop_reason_}): raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

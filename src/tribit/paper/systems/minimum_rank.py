@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_count, check_not_negative
 from tribit.data.measurements import as_measurements
+from tribit.errors import warn
 from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -130,11 +131,10 @@ class MinimumRankCompletion(FactorModel):
         self.rank_, self.residual_ = len(self.residuals_) - 1, self.residuals_[-1]
         self.converged_ = self.residual_ <= self.budget_
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"No rank up to {most} came within the budget of {self.budget_:g}; the last error is "
                 f"{self.residual_:g}: raise the budget, max_rank or max_iter.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

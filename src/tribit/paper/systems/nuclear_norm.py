@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.measurements import Measurements, as_measurements
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import DENSE_LIMIT, FactorModel
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -142,11 +141,10 @@ class NuclearNormCompletion(FactorModel):
         errors = solution.factors.at(measurements.rows, measurements.columns) - measurements.values
         self.residual_ = float(np.linalg.norm(errors))
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"The fit stopped after max_iter = {self.max_iter} iterations, before tol = {self.tol:g} was reached: "
                 "raise max_iter, tol or the budget.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

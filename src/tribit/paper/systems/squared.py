@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import is_whole
 from tribit.data.measurements import Measurements
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, warn
 from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
 from tribit.solvers.loop import OUT_OF_ITERATIONS, SolverResult
@@ -110,8 +109,7 @@ def set_result(model: FactorModel, result: SolverResult, seen: Any) -> None:
     model.history_ = result.history
     if not result.converged:
         raise_it = "; raise max_iter or tol" if result.stop_reason == OUT_OF_ITERATIONS else ""
-        warnings.warn(
+        warn(
             f"The fit stopped before it converged: {result.stop_reason}{raise_it}.",
             ConvergenceWarning,
-            stacklevel=3,
         )
