@@ -527,8 +527,8 @@ def test_the_keyboard_between_fits_keeps_the_best(monkeypatch, when):
             raise KeyboardInterrupt
         return original(*arguments)
 
-    original = trials_module._problem
-    monkeypatch.setattr(trials_module, "_problem", interrupted)
+    original = trials_module.problem_of
+    monkeypatch.setattr(trials_module, "problem_of", interrupted)
     with pytest.warns(RuntimeWarning, match=f"after {when} candidates; the best so far is kept"):
         search = chosen()
     assert search.stop_reason == INTERRUPTED
@@ -540,7 +540,7 @@ def test_the_keyboard_before_there_is_anything_ends_the_fit(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trials_module, "_problem", interrupted)
+    monkeypatch.setattr(trials_module, "problem_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         chosen()
 

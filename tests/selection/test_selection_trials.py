@@ -499,7 +499,7 @@ def test_each_model_has_a_solver_that_can_fit_it():
 
 
 def problem_of(settings, seen=SEEN):
-    return module._problem(seen, settings, OPTIONS, np.random.default_rng(0))
+    return module.problem_of(seen, settings, OPTIONS, np.random.default_rng(0))
 
 
 def end_of(settings, seed=0):
