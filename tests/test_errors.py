@@ -114,7 +114,7 @@ def test_a_warning_points_at_the_line_outside_of_the_package(depth):
     inside = str(Path(errors.__file__).with_name("made_up.py"))
     space = {"warn": errors.warn}
     source = "def go(n):\n    return go(n - 1) if n > 1 else warn('told')\n"
-    exec(compile(source, inside, "exec"), space)  # noqa: S102
+    exec(compile(source, inside, "exec"), space)
     with pytest.warns(UserWarning, match="told") as caught:
         space["go"](depth)
     assert caught[0].filename == __file__
