@@ -15,21 +15,19 @@ from numpy.typing import NDArray
 from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 
-from tribit import __version__, propensity
+from tribit import __version__
 from tribit._moved import PARAMETERS as RENAMED
-from tribit.backends.objective import check_dtype
-from tribit.completion import BinaryMatrixCompletion, check_options
+from tribit.completion import BinaryMatrixCompletion
 from tribit.data.axis import Axes
 from tribit.data.files import atomic_path, checked_path
-from tribit.data.ingest import check_like_at
-from tribit.errors import InvalidInputError, TribitError, either
+from tribit.errors import InvalidInputError, either
 from tribit.model.calibrators import calibrator_from
 from tribit.model.factors import Factors
-from tribit.model.links import LINKS, as_link
+from tribit.model.links import as_link
 from tribit.model.risks import check_rho
-from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
+from tribit.model.spec import ModelSpec
 from tribit.quoting import quoted
-from tribit.solvers import SOLVERS, Iteration, as_solver
+from tribit.solvers import Iteration
 from tribit.storage.features import (
     check_features,
     cold_tensors,
@@ -42,6 +40,15 @@ from tribit.storage.features import (
 )
 from tribit.storage.ids import packed_ids, unpacked_ids
 from tribit.storage.members import described_members, named_arrays, read_members
+from tribit.storage.parameters import (
+    DAMAGE,
+    KEPT,
+    check_parameters,
+    decoded,
+    encoded,
+    plain,
+    reason_of,
+)
 from tribit.storage.schema import (
     CALIBRATOR,
     CHOSEN,
@@ -61,18 +68,8 @@ from tribit.storage.schema import (
 from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensor
 
 FORMAT = max(HISTORY_COLUMNS)
-#: Parameters that are not part of what was fitted, or are live objects.
-NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
-KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
-#: Parameters that are whole numbers; all other numbers are floats.
-COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")
 #: Values of the fields that earlier formats lack: theirs were the implicit features of SVD++, without side features.
 OLDER = {"activity_floor": (0.0, 0.0), "side_features": False, "l2_side": None}
-REGISTRIES = {"link": LINKS, "solver": SOLVERS}
-#: Errors of a damaged file, each of which becomes one sentence.
-DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
-#: Most characters of a reason in an error message.
-LONGEST_REASON = 300
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -87,8 +84,8 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     header = {
         "format": FORMAT,
         "version": __version__,
-        "parameters": {name: _encoded(name, getattr(model, name)) for name in KEPT},
-        "fitted": {name: _plain(getattr(model, name)) for name in FITTED},
+        "parameters": {name: encoded(name, getattr(model, name)) for name in KEPT},
+        "fitted": {name: plain(getattr(model, name)) for name in FITTED},
         "calibrator": None if model.calibration_ is None else model.calibration_.name,
     }
     tensors = _tensors(model)
@@ -105,11 +102,11 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         check_features(header["features"])
         described = {name: (_name(t.dtype), t.shape) for name, t in tensors.items()}
         _check_tensors(header, specs, described)
-        _check_parameters(model)
+        check_parameters(model)
         _check_numbers(model, tensors["history"])
     except DAMAGE as error:
         raise InvalidInputError(
-            f"The model cannot be saved, as no file may hold it ({_reason(error)}); fit it again."
+            f"The model cannot be saved, as no file may hold it ({reason_of(error)}); fit it again."
         ) from None
     with atomic_path(path) as temporary:
         # Not save_file, which puts a file of its own, readable by its owner only, in the place of this one.
@@ -141,7 +138,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
                 header = parsed_json(str(metadata.get("tribit", "null")).encode())
             except (OSError, ValueError) as error:
                 raise InvalidInputError(
-                    f"{name} is not a readable tribit model ({_reason(error)}); it may be cut short or another kind "
+                    f"{name} is not a readable tribit model ({reason_of(error)}); it may be cut short or another kind "
                     "of file."
                 ) from None
             _check_format(header, name)
@@ -152,7 +149,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
                 return _fitted(model, header, _read(file, header, model.member_specs_, places))
             except DAMAGE as error:
                 raise InvalidInputError(
-                    f"{name} is a damaged tribit model ({_reason(error)}); fit it again."
+                    f"{name} is a damaged tribit model ({reason_of(error)}); fit it again."
                 ) from None
     except OSError as error:
         raise InvalidInputError(
@@ -215,7 +212,7 @@ def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
         if name not in names:
             raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
     model = BinaryMatrixCompletion(
-        **{names[name]: _decoded(name, value) for name, value in header["parameters"].items()}
+        **{names[name]: decoded(name, value) for name, value in header["parameters"].items()}
     )
     specs: tuple[ModelSpec, ...] = ()
     if with_spec:
@@ -262,7 +259,7 @@ def _fitted(
         for name, size in zip(IDS, shape, strict=True)
     )
     model._set_axes(Axes.of(shape, *ids))
-    _check_parameters(model)
+    check_parameters(model)
     model.unknowns_ = model._factors()
     shares = model.spec_.shares_unknowns
     if shares:
@@ -310,24 +307,6 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     return tensors
 
 
-def _check_parameters(model: BinaryMatrixCompletion) -> None:
-    """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
-    check_options(model)
-    if not is_auto(model.solver):
-        as_solver(model.solver)
-    if model.like_at is not None:
-        check_like_at(model.like_at)
-    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
-        raise propensity.unknown(model.rho)
-    chosen = {
-        name: getattr(model, f"{name}_")
-        for name in CHOOSABLE
-        if name != "rho" and is_auto(getattr(model, name))
-    }
-    check_dtype(model.dtype)
-    ModelSpec.of(model, **chosen).check_shape(model.shape_)
-
-
 def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:
     """Refuse factors and a history that are not finite, and factors so large that no probability comes of them."""
     sizes = {name: _largest(getattr(model, name)) for name in FACTORS}
@@ -361,49 +340,3 @@ def _largest(array: NDArray[Any]) -> float:
 def _name(dtype: np.dtype[Any]) -> str:
     """Return a dtype in the words of a file."""
     return next((name for name, known in DTYPES.items() if known == dtype), str(dtype))
-
-
-def _reason(error: BaseException) -> str:
-    """Return what is wrong on one line, and not all of what is very long."""
-    text = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
-    line = " ".join(text.rstrip(".").split())
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
-
-
-def _encoded(name: str, value: Any) -> Any:
-    """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
-    for registered, kind in REGISTRIES.get(name, {}).items():
-        if type(value) is kind:
-            options = {key: _plain(option) for key, option in dataclasses.asdict(value).items()}
-            return {"name": registered, **options}
-    plain = _plain(value)
-    if type(plain) is int and name not in COUNTS:
-        plain = float(plain)  # 1 and 1.0 are the same fit, and give the same bytes
-    elif name == "gammas" and isinstance(plain, list):
-        plain = [float(weight) for weight in plain]
-    try:
-        json.dumps(plain)
-    except TypeError:
-        raise InvalidInputError(
-            f"The parameter {name}={value!r} cannot be saved: a model file holds names and numbers, no code. "
-            "Pass a name or a number there, or keep the factors yourself."
-        ) from None
-    return plain
-
-
-def _decoded(name: str, value: Any) -> Any:
-    """Return a parameter from what JSON holds of it."""
-    if isinstance(value, dict):
-        options = dict(value)
-        try:
-            return REGISTRIES[name][options.pop("name")](**options)
-        except DAMAGE as error:
-            raise ValueError(f"the parameter {name}: {_reason(error)}") from None
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _plain(value: Any) -> Any:
-    """Return NumPy numbers as Python's, and tuples and arrays as lists."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

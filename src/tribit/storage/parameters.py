@@ -1,0 +1,93 @@
+"""Parameters of an estimator in a file: names and numbers, nothing that is executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+
+from tribit import propensity
+from tribit.backends.objective import check_dtype
+from tribit.completion import BinaryMatrixCompletion, check_options
+from tribit.data.ingest import check_like_at
+from tribit.errors import InvalidInputError, TribitError
+from tribit.model.links import LINKS
+from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
+from tribit.solvers import SOLVERS, as_solver
+
+#: Parameters that are not part of what was fitted, or are live objects.
+NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs")
+KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
+#: Parameters that are whole numbers; all other numbers are floats.
+COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")
+REGISTRIES = {"link": LINKS, "solver": SOLVERS}
+#: Errors of a damaged file, each of which becomes one sentence.
+DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
+#: Most characters of a reason in an error message.
+LONGEST_REASON = 300
+
+
+def encoded(name: str, value: Any) -> Any:
+    """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
+    for registered, kind in REGISTRIES.get(name, {}).items():
+        if type(value) is kind:
+            options = {key: plain(option) for key, option in dataclasses.asdict(value).items()}
+            return {"name": registered, **options}
+    written = plain(value)
+    if type(written) is int and name not in COUNTS:
+        written = float(written)  # 1 and 1.0 are the same fit, and give the same bytes
+    elif name == "gammas" and isinstance(written, list):
+        written = [float(weight) for weight in written]
+    try:
+        json.dumps(written)
+    except TypeError:
+        raise InvalidInputError(
+            f"The parameter {name}={value!r} cannot be saved: a model file holds names and numbers, no code. "
+            "Pass a name or a number there, or keep the factors yourself."
+        ) from None
+    return written
+
+
+def decoded(name: str, value: Any) -> Any:
+    """Return a parameter from what JSON holds of it."""
+    if isinstance(value, dict):
+        options = dict(value)
+        try:
+            return REGISTRIES[name][options.pop("name")](**options)
+        except DAMAGE as error:
+            raise ValueError(f"the parameter {name}: {reason_of(error)}") from None
+    return tuple(value) if isinstance(value, list) else value
+
+
+def plain(value: Any) -> Any:
+    """Return NumPy numbers as Python's, and tuples and arrays as lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def check_parameters(model: BinaryMatrixCompletion) -> None:
+    """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
+    check_options(model)
+    if not is_auto(model.solver):
+        as_solver(model.solver)
+    if model.like_at is not None:
+        check_like_at(model.like_at)
+    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
+        raise propensity.unknown(model.rho)
+    chosen = {
+        name: getattr(model, f"{name}_")
+        for name in CHOOSABLE
+        if name != "rho" and is_auto(getattr(model, name))
+    }
+    check_dtype(model.dtype)
+    ModelSpec.of(model, **chosen).check_shape(model.shape_)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what is wrong on one line, and not all of what is very long."""
+    text = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
+    line = " ".join(text.rstrip(".").split())
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
