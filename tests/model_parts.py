@@ -37,10 +37,10 @@ NEW_NAMES = ("activity_floor", "side_features", "l2_side")
 def older(header, number, tensors=None):
     """Make a header that of a format before 5, with the values of the spec among what the fit found."""
     spec = header.pop("spec")
-    del header["members"], header["features"]
+    del header["members"], header["features"], header["bundle"]
     for name in NEW_NAMES:
         del header["parameters"][name]
-    for name in ("row_popularity_", "column_popularity_"):
+    for name in ("row_popularity_", "column_popularity_", "search"):
         (tensors or {}).pop(name, None)
     header["format"], header["rho"] = number, spec["rho"]
     for name in (

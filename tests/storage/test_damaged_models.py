@@ -65,7 +65,7 @@ def spec(name, value):
 
 
 def old_fact(name, value):
-    return lambda _, header, __: (older(header, 4), header["fitted"].update({name: value}))
+    return lambda d, header, _: (older(header, 4, d), header["fitted"].update({name: value}))
 
 
 def parameter(name, value):
@@ -221,7 +221,7 @@ FIELDS = {
     "version of another kind": (lambda _, h, __: h.update(version=3), "version"),
     "unknown field": (lambda _, h, __: h.update(colour="red"), "'colour' is unknown"),
     "rho out of range in format 4": (
-        lambda _, h, __: (older(h, 4), h.update(rho=1.5)),
+        lambda d, h, _: (older(h, 4, d), h.update(rho=1.5)),
         "rho",
     ),
 }
@@ -407,7 +407,7 @@ def test_a_file_larger_than_the_memory_is_one_sentence(whole, tmp_path):
     )
     offset = 0
     for item in description.values():
-        size = {"F32": 4, "F64": 8}[item["dtype"]] * int(np.prod(item["shape"]))
+        size = {"F32": 4, "F64": 8, "U8": 1}[item["dtype"]] * int(np.prod(item["shape"]))
         item["data_offsets"] = [offset, offset + size]
         offset += size
     begin = put_together(description, header, dict.fromkeys(description, b""))

@@ -228,7 +228,7 @@ def test_a_file_of_format_2_with_its_times_is_read(path):
     model = load(path)
 
     def as_before(header, tensors):
-        older(header, 2)
+        older(header, 2, tensors)
         times = np.cumsum(np.full((len(tensors["history"]), 1), 0.1), axis=0)
         tensors["history"] = np.hstack([tensors["history"], times])
 
@@ -271,7 +271,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.FORMAT == 6
+    assert header["format"] == storage.FORMAT == 7
     assert header["version"] == __version__
 
 
@@ -410,13 +410,13 @@ def test_a_damaged_header(path, text):
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 7, 0, None, "2", 2.0, True])
+@pytest.mark.parametrize("number", [1, 8, 0, None, "2", 2.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads formats 2, 3, 4, 5, 6;" in text
+    assert f"tribit {__version__} reads formats 2, 3, 4, 5, 6, 7;" in text
 
 
 def without(name):
@@ -491,8 +491,8 @@ DAMAGE = {
         ),
     ),
     "no gammas": lambda header, _: header["spec"].pop("gammas"),
-    "no gammas in format 4": lambda header, _: (older(header, 4), header["fitted"].pop("gammas_")),
-    "no rho in format 4": lambda header, _: (older(header, 4), header.pop("rho")),
+    "no gammas in format 4": lambda header, tensors: (older(header, 4, tensors), header["fitted"].pop("gammas_")),
+    "no rho in format 4": lambda header, tensors: (older(header, 4, tensors), header.pop("rho")),
     "a spec in format 4": lambda header, _: header.update(format=4),
     "unknown parameter": parameter("ranks", 3),
     "unknown link": parameter("link", {"name": "cauchy"}),
@@ -531,7 +531,7 @@ def test_whatever_byte_of_the_description_is_wrong_the_error_is_ours(path):
 
 
 def test_the_registries_of_the_format_are_the_library_s():
-    assert storage.REGISTRIES["link"] is LINKS
+    assert storage.parameters.REGISTRIES["link"] is LINKS
 
 
 def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):

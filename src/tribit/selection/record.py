@@ -33,8 +33,8 @@ class Candidate:
         The measure over all held-out entries; the smaller the better.
     scores : tuple of float
         The measure in each fold.
-    seconds : float
-        How long its fits took.
+    seconds : float or None
+        How long its fits took; None in a model read from a file.
     n_iter : int
         Iterations of its fits, together.
     """
@@ -42,7 +42,7 @@ class Candidate:
     settings: ModelSpec
     score: float
     scores: tuple[float, ...]
-    seconds: float
+    seconds: float | None
     n_iter: int
 
 
@@ -70,16 +70,18 @@ class Average:
         return tuple(each.settings.rank for each in self.members)
 
     @property
-    def cost(self) -> float:
-        """Seconds of the members' fits in the search, as a multiple of those of the chosen one."""
+    def cost(self) -> float | None:
+        """Seconds of the members' fits in the search, as a multiple of those of the chosen one; None if unknown."""
         first = self.members[0].seconds
-        return sum(each.seconds for each in self.members) / first if first else float("nan")
+        return sum(each.seconds or 0.0 for each in self.members) / first if first else None
 
     def __str__(self) -> str:
         ranks = [str(rank) for rank in self.ranks]
+        cost = self.cost
+        work = "" if cost is None else f", for {cost:.1f} times the work of one fit"
         return (
             f"the mean of {len(ranks)} fits, of {', '.join(ranks[:-1])} and {ranks[-1]} columns: {self.score:.4f} in "
-            f"the place of {self.best_score:.4f}, for {self.cost:.1f} times the work of one fit"
+            f"the place of {self.best_score:.4f}{work}"
         )
 
 
@@ -99,8 +101,8 @@ class Search:
         The measure, and the entries it is for.
     n_held_out, n_folds : int
         How many entries were held out in all, and in how many folds.
-    seconds : float
-        How long the search took, without the last fit on all entries.
+    seconds : float or None
+        How long the search took, without the last fit on all entries; None in a model read from a file.
     stop_reason : str
         Why no more candidates were tried.
     density : float
@@ -118,7 +120,7 @@ class Search:
     target: str
     n_held_out: int
     n_folds: int
-    seconds: float
+    seconds: float | None
     stop_reason: str
     density: float
     #: Factors of the last fit of each family on the first fold, for warm starts.
@@ -185,11 +187,12 @@ class Search:
         )
         ended = f"; {self.stop_reason}" if self.interrupted else ""
         calibrated = ", calibrated" if self.calibrated else ""
+        time = "" if self.seconds is None else f", {self.seconds:.1f} s"
         average = "" if self.average is None else f"\nUses {self.average}."
         return (
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model{calibrated}: {measured} "
-            f"({len(self.candidates)} candidates, {self.seconds:.1f} s{ended}).{average}"
+            f"({len(self.candidates)} candidates{time}{ended}).{average}"
             + ("" if self.regression is None else f"\n{self._added()}")
             + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )

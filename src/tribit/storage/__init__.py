@@ -1,4 +1,4 @@
-"""Models on disk: one safetensors file, parameters as JSON in its header, nothing that is executed."""
+"""Models and bundles on disk: one safetensors file, parameters as JSON in its header, nothing that is executed."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ from tribit.storage.parameters import (
     plain,
     reason_of,
 )
+from tribit.storage.parts import Parts, check_bundle, part_tensors, read_parts
 from tribit.storage.schema import (
     CALIBRATOR,
     CHOSEN,
@@ -58,6 +59,7 @@ from tribit.storage.schema import (
     IDS,
     PARTS,
     TEXT,
+    WITH_BUNDLE,
     WITH_MEMBERS,
     WITH_SPEC,
     check_header,
@@ -65,6 +67,7 @@ from tribit.storage.schema import (
     member_tensors,
     tensor_bytes,
 )
+from tribit.storage.searches import SEARCH, SEARCH_TENSOR, packed_search, unpacked_search
 from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensor
 
 FORMAT = max(HISTORY_COLUMNS)
@@ -73,12 +76,15 @@ OLDER = {"activity_floor": (0.0, 0.0), "side_features": False, "l2_side": None}
 Tensors = dict[str, NDArray[Any]]
 
 
-def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
+def save(
+    model: BinaryMatrixCompletion, path: str | os.PathLike[str], parts: Parts | None = None
+) -> None:
     """Write a fitted model to one file, all of it or nothing; equal fits give equal bytes.
 
-    Kept: the factors, intercepts and ids, the unknowns of each fit of an average, what the fit reported but for its
-    times, its model (``spec_``) without ``imputed`` and a ``rho`` by entry, and every parameter but ``callback``,
-    ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``.
+    Kept: the factors, intercepts and ids, the unknowns of each fit of an average, what the fit and the search reported
+    but for their times, the model (``spec_``) without ``imputed`` and a ``rho`` by entry, and every parameter but
+    ``callback``, ``imputed``, ``random_state``, ``verbose`` and ``n_jobs``. With ``parts`` the file is a bundle
+    (:class:`tribit.Recommender`).
     """
     check_is_fitted(model)
     header = {
@@ -88,7 +94,7 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         "fitted": {name: plain(getattr(model, name)) for name in FITTED},
         "calibrator": None if model.calibration_ is None else model.calibration_.name,
     }
-    tensors = _tensors(model)
+    tensors = _tensors(model) | (Parts() if parts is None else parts).tensors()
     rho = model.rho_ if isinstance(model.rho_, float) else None
     specs = [
         replace(spec, rho=rho, imputed=None) for spec in (model.spec_, *model.member_specs_[1:])
@@ -98,8 +104,10 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
         header["spec"] = written[0]
         header["members"] = described_members(written, model.members_)
         header["features"] = described_features(model.feature_maps_)
+        header["bundle"] = None if parts is None else parts.described()
         check_header(header)
         check_features(header["features"])
+        check_bundle(header["bundle"])
         described = {name: (_name(t.dtype), t.shape) for name, t in tensors.items()}
         _check_tensors(header, specs, described)
         check_parameters(model)
@@ -114,16 +122,21 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
-    """Read a model that :meth:`BinaryMatrixCompletion.save` wrote.
+    """Read a model that :meth:`BinaryMatrixCompletion.save` wrote, or the model of a bundle.
 
-    All that the file says of itself is checked before memory is taken for it. ``history_`` is without times:
-    ``seconds`` is None.
+    All that the file says of itself is checked before memory is taken for it. ``history_`` and ``search_`` are without
+    times: ``seconds`` is None.
 
     Raises
     ------
     InvalidInputError
         If the file is missing, damaged, not a tribit model, written by a later format, or too large for the memory.
     """
+    return load_bundle(path)[0]
+
+
+def load_bundle(path: str | os.PathLike[str]) -> tuple[BinaryMatrixCompletion, Parts]:
+    """Read a model and what else its file holds (:class:`tribit.storage.parts.Parts`)."""
     source = checked_path(path)
     name = quoted(os.fspath(path))
     if not source.is_file():
@@ -145,8 +158,11 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
             try:
                 check_header(header)
                 check_features(header.get("features"))
+                check_bundle(header.get("bundle"))
                 model = _unfitted(header)
-                return _fitted(model, header, _read(file, header, model.member_specs_, places))
+                tensors = _read(file, header, model.member_specs_, places)
+                _fitted(model, header, tensors)
+                return model, read_parts(header.get("bundle"), tensors, model._axes)
             except DAMAGE as error:
                 raise InvalidInputError(
                     f"{name} is a damaged tribit model ({reason_of(error)}); fit it again."
@@ -193,14 +209,11 @@ def _read(
 def _check_tensors(header: dict[str, Any], specs: Any, described: Any) -> None:
     """Refuse tensors that are not what the header says."""
     features = header.get("features")
-    check_tensors(
-        header,
-        specs,
-        described,
-        feature_tensors(features, specs),
-        cold_tensors(features, specs),
-        widths(features),
-    )
+    needed = feature_tensors(features, specs) | part_tensors(header.get("bundle"), described)
+    optional = cold_tensors(features, specs)
+    if header["format"] >= WITH_BUNDLE:
+        optional |= SEARCH_TENSOR
+    check_tensors(header, specs, described, needed, optional, widths(features))
 
 
 def _unfitted(header: dict[str, Any]) -> BinaryMatrixCompletion:
@@ -250,7 +263,8 @@ def _fitted(
     if model.names_ is not None:
         row, column, value = model.names_
         model.names_ = (row, column, value)
-    model.search_, model.calibration_ = None, None
+    model.calibration_ = None
+    model.search_ = unpacked_search(tensors[SEARCH]) if SEARCH in tensors else None
     U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
     shape = U.shape[0], V.shape[0]
@@ -300,6 +314,8 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     if model.calibration_ is not None:
         for name, array in model.calibration_.arrays().items():
             tensors[CALIBRATOR + name] = array
+    if model.search_ is not None:
+        tensors[SEARCH] = packed_search(model.search_)
     for name in IDS:
         ids = getattr(model, name)
         if ids is not None:

@@ -20,11 +20,13 @@ from tribit.model.spec import ModelSpec
 from tribit.storage.tensor_file import DTYPES
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
-HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3}
+HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3, 7: 3}
 #: From this format on a file keeps the spec; before, the values of it that a fit had chosen.
 WITH_SPEC = 5
 #: From this format on a file says which fits a model is the mean of.
 WITH_MEMBERS = 6
+#: From this format on a file keeps the record of the search, and may be a bundle.
+WITH_BUNDLE = 7
 #: Before the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
 
@@ -163,10 +165,10 @@ HEADER = {
 def check_header(header: Mapping[str, Any]) -> None:
     """Refuse a header with a field that is wrong, missing or unknown."""
     if header["format"] >= WITH_MEMBERS:
-        check_fields(
-            header,
-            {**HEADER, "spec": OBJECT, "members": MEMBERS.or_none(), "features": OBJECT.or_none()},
-        )
+        fields = {"spec": OBJECT, "members": MEMBERS.or_none(), "features": OBJECT.or_none()}
+        if header["format"] >= WITH_BUNDLE:
+            fields["bundle"] = OBJECT.or_none()
+        check_fields(header, {**HEADER, **fields})
         check_fields(header["fitted"], FITTED)
         for member in header["members"] or ():
             check_fields(member, MEMBER_FIELDS)
