@@ -491,7 +491,10 @@ DAMAGE = {
         ),
     ),
     "no gammas": lambda header, _: header["spec"].pop("gammas"),
-    "no gammas in format 4": lambda header, tensors: (older(header, 4, tensors), header["fitted"].pop("gammas_")),
+    "no gammas in format 4": lambda header, tensors: (
+        older(header, 4, tensors),
+        header["fitted"].pop("gammas_"),
+    ),
     "no rho in format 4": lambda header, tensors: (older(header, 4, tensors), header.pop("rho")),
     "a spec in format 4": lambda header, _: header.update(format=4),
     "unknown parameter": parameter("ranks", 3),

@@ -18,7 +18,15 @@ from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
-from tribit.recommend.scores import Ranker, Score, check_ready, is_ranker, log_likely, model_score
+from tribit.recommend.scores import (
+    Ranker,
+    Rated,
+    Score,
+    check_ready,
+    is_ranker,
+    log_likely,
+    model_score,
+)
 
 __all__ = ["Recommendations", "recommend"]
 
@@ -43,12 +51,23 @@ class Recommendations:
         Their scores, which never rise along a list; filled up with ``-inf``.
     positions : array of shape (n_rows, n)
         The columns as positions, filled up with -1.
+    probabilities : array of shape (n_rows, n) or None
+        The model's probability of a like of each; NaN where filled up. None for a ranker alone.
+    likes, dislikes : array of shape (n_rows, n) or None
+        With a :class:`~tribit.recommend.CandidateRanker`, the likes and dislikes to be expected of each: rates, in a
+        time in which as many would come as have been observed; NaN where filled up.
+    intervals : Intervals or None
+        Of the probabilities, where a :class:`tribit.Recommender` was asked for them; one for each place that is shown.
     """
 
     rows: AnyArray
     columns: AnyArray
     scores: NDArray[np.float64]
     positions: Positions
+    probabilities: NDArray[np.float64] | None = None
+    likes: NDArray[np.float64] | None = None
+    dislikes: NDArray[np.float64] | None = None
+    intervals: Any = None
 
     def __len__(self) -> int:
         return int(self.rows.size)
@@ -63,6 +82,34 @@ class Recommendations:
         shown = self.shown
         rows = np.repeat(self.rows, np.count_nonzero(shown, axis=1))
         return rows, self.columns[shown], self.scores[shown]
+
+    @property
+    def dislikes_per_like(self) -> NDArray[np.float64] | None:
+        """Dislikes to be expected of each list for one like, NaN of an empty one; None without a ranker of rates."""
+        if self.likes is None or self.dislikes is None:
+            return None
+        likes, dislikes = np.nansum(self.likes, axis=1), np.nansum(self.dislikes, axis=1)
+        none = np.full(likes.size, np.nan)
+        return np.asarray(np.divide(dislikes, likes, out=none, where=likes > 0))
+
+    def table(self, row: str = "row", column: str = "column") -> dict[str, AnyArray]:
+        """Return all lists one after the other, as columns of a table by name.
+
+        They are the row, the column, its place from 1 and its score, and where they are known the probability of a
+        like, the ends of its interval, and the likes and dislikes to be expected.
+        """
+        shown = self.shown
+        rows, columns, scores = self.pairs()
+        found: dict[str, AnyArray] = {row: rows, column: columns}
+        found |= {"place": np.nonzero(shown)[1] + 1, "score": scores}
+        if self.probabilities is not None:
+            found["probability"] = self.probabilities[shown]
+        if self.intervals is not None:
+            found |= {"lower": self.intervals.lower, "upper": self.intervals.upper}
+        if self.likes is not None and self.dislikes is not None:
+            found["expected_likes"] = self.likes[shown]
+            found["expected_dislikes"] = self.dislikes[shown]
+        return found
 
 
 def recommend(
@@ -84,14 +131,30 @@ def recommend(
         observations = as_observations(exclude_seen, like_at=getattr(model, "like_at", None))
         seen = axes.mask(observations, "exclude_seen has")
     score = model_score(model, ranker, avoid_dislikes)
-    positions, scores = best_columns(score, places, axes.shape[1], n, seen)
+    positions, scores, rates = _best_of(score, places, axes.shape[1], n, seen)
     shown = positions >= 0
     if ranker is None and not is_ranker(model):
         # Ordered by x, which still tells apart what the link rounds or clips to one probability.
         scores[shown] = log_likely(model, scores[shown])
+    likes, dislikes = (None, None) if rates is None else rates
     return Recommendations(
-        axes.rows.names(places), axes.columns.names(positions), scores, positions
+        axes.rows.names(places),
+        axes.columns.names(positions),
+        scores,
+        positions,
+        None if is_ranker(model) else _probabilities(model, places, positions),
+        likes,
+        dislikes,
     )
+
+
+def _probabilities(model: Any, rows: Positions, positions: Positions) -> NDArray[np.float64]:
+    """Return the probability of a like at each place of the lists, NaN where they are filled up."""
+    i, place = np.nonzero(positions >= 0)
+    found = np.full(positions.shape, np.nan)
+    x = model._factors().at(rows[i], positions[i, place])
+    found[i, place] = model._probability(x)
+    return found
 
 
 def best_columns(
@@ -101,12 +164,21 @@ def best_columns(
 
     Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
     """
+    return _best_of(score, rows, n_columns, n, seen)[:2]
+
+
+def _best_of(
+    score: Score, rows: Positions, n_columns: int, n: int, seen: sp.csr_array | None
+) -> tuple[Positions, NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the best columns, their scores, and the rates of likes and dislikes where the scores come with them."""
     positions = np.full((rows.size, n), -1, dtype=np.int64)
     scores = np.full((rows.size, n), -np.inf)
+    rates = None
     step = max(1, BLOCK // n_columns)
     for start in range(0, rows.size, step):
         places = rows[start : start + step]
-        block = np.array(score(places), dtype=np.float64)
+        found = score(places)
+        block = np.array(found.scores if isinstance(found, Rated) else found, dtype=np.float64)
         if (odd := first_true(np.asarray(np.isnan(block).any(axis=1)))) is not None:
             raise InvalidInputError(
                 f"A score of row {places[odd]} is not a number (NaN); rank finite scores only."
@@ -118,7 +190,10 @@ def best_columns(
             block[~free] = -np.inf
         i, place, j = _best(block, free, n)
         positions[start + i, place], scores[start + i, place] = j, block[i, j]
-    return positions, scores
+        if isinstance(found, Rated):
+            rates = np.full((2, *scores.shape), np.nan) if rates is None else rates
+            rates[:, start + i, place] = found.likes[i, j], found.dislikes[i, j]
+    return positions, scores, rates
 
 
 def _best(

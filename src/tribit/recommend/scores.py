@@ -16,7 +16,7 @@ large.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,21 @@ from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
 
-__all__ = ["Ranker", "Score", "check_ready", "is_ranker", "log_likely", "model_score"]
+__all__ = ["Ranker", "Rated", "Score", "check_ready", "is_ranker", "log_likely", "model_score"]
 
 Array = NDArray[np.floating[Any]]
-#: Function from rows to the scores of every column: an array of shape (n_rows, n_columns).
-Score: TypeAlias = Callable[[Positions], Array]
+
+
+class Rated(NamedTuple):
+    """Scores of every column with the rates of likes and dislikes that they weigh, each (n_rows, n_columns)."""
+
+    scores: Array
+    likes: Array
+    dislikes: Array
+
+
+#: Function from rows to the scores of every column: an array of shape (n_rows, n_columns), or with their rates.
+Score: TypeAlias = Callable[[Positions], Array | Rated]
 
 
 @runtime_checkable
@@ -100,7 +110,7 @@ def model_score(
 
 
 def _rates_alone(ranker: Ranker, weight: float) -> Score:
-    def score(places: Positions) -> Array:
+    def score(places: Positions) -> Rated:
         log_likes, log_dislikes = ranker.log_rates(places)
         return _worth(log_likes, log_dislikes, log_likes - log_dislikes, weight)
 
@@ -115,7 +125,7 @@ def _judged_rates(
     rows, columns = places
     same = bool(np.array_equal(columns, np.arange(ranker.shape_[1])))
 
-    def score(positions: Positions) -> Array:
+    def score(positions: Positions) -> Rated:
         log_likes, log_dislikes = ranker.log_rates(rows[positions])
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
@@ -129,11 +139,12 @@ def _judged_rates(
     return score
 
 
-def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) -> Array:
-    """Return ``q v`` where ``v > 0``, else ``v``."""
-    value = expit(odds) - weight * expit(-odds)
+def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) -> Rated:
+    """Return ``q v`` where ``v > 0``, else ``v``; with ``q p`` and ``q (1 - p)``."""
+    like, dislike = expit(odds), expit(-odds)
+    value = like - weight * dislike
     rate = np.exp(log_likes) + np.exp(log_dislikes)
-    return np.asarray(np.where(value > 0, rate * value, value))
+    return Rated(np.where(value > 0, rate * value, value), rate * like, rate * dislike)
 
 
 def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
@@ -146,7 +157,7 @@ def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
     return Axes.of_model(model).within(Axes.of_model(ranker), "ranker")
 
 
-def _entries(model: FactorModel, columns: Positions | None = None) -> Score:
+def _entries(model: FactorModel, columns: Positions | None = None) -> Callable[[Positions], Array]:
     """Return the function that gives ``x`` of some rows for every column, in float64."""
     P, Q = (side.astype(np.float64) for side in model._factors().augmented())
     by_factor = np.ascontiguousarray(Q.T if columns is None else Q[columns].T)

@@ -53,7 +53,13 @@ def fitted_objective(model: Any, observations: Observations) -> tuple[Objective,
         raise InvalidTypeError(
             f"laplace needs a fitted BinaryMatrixCompletion; {type(model).__name__} has no spec_."
         )
-    risk = _risk(model, spec)
+    risk = fitted_risk(model, spec)
+    radius = check_prior(spec)
+    return Objective.of(spec, observations, risk, n_jobs=getattr(model, "n_jobs", 1)), radius
+
+
+def check_prior(spec: ModelSpec) -> float | None:
+    """Return the radius of the ball of each row, if there is one; something must keep unobserved rows finite."""
     radius = spec.row_radius if np.isfinite(spec.row_radius) else None
     least = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
     if (not spec.l2 and radius is None) or (
@@ -63,10 +69,10 @@ def fitted_objective(model: Any, observations: Observations) -> tuple[Objective,
             "A model without a ridge has no prior, and the variance of what was not observed is infinite: fit with "
             "l2 > 0."
         )
-    return Objective.of(spec, observations, risk, n_jobs=getattr(model, "n_jobs", 1)), radius
+    return radius
 
 
-def _risk(model: Any, spec: ModelSpec) -> Risk:
+def fitted_risk(model: Any, spec: ModelSpec) -> Risk:
     """Return the risk that the model minimised: its ``risk_`` where it keeps one, else from gammas and rho."""
     if isinstance(getattr(model, "risk_", None), Risk):
         kept: Risk = model.risk_

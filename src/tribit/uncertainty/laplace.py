@@ -188,21 +188,24 @@ class Posterior:
         self, i: NDArray[np.int64], j: NDArray[np.int64]
     ) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of ``x`` at positions."""
-        variance = np.empty(i.size)
-        step = max(1, BLOCK // self.rows.vectors.shape[1] ** 2)
-        for start in range(0, i.size, step):
-            here = slice(start, start + step)
-            variance[here] = self._variance(i[here], j[here])
+        variance = variances(self.rows, self.columns, self.model.row_factors_.shape[1], i, j)
         return self.adjustment.apply(self.model._factors().at(i, j), np.sqrt(variance))
 
-    def _variance(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> Array:
-        k = self.model.row_factors_.shape[1]
-        S, T = self.rows.covariances(i), self.columns.covariances(j)
-        p, q = self.rows.vectors[i], self.columns.vectors[j]
+
+def variances(
+    rows: Side, columns: Side, k: int, i: NDArray[np.int64], j: NDArray[np.int64]
+) -> Array:
+    """Return the variance of ``x`` at positions of two sides with ``k`` factors each, as above."""
+    found = np.empty(i.size)
+    step = max(1, BLOCK // rows.vectors.shape[1] ** 2)
+    for start in range(0, i.size, step):
+        here = slice(start, start + step)
+        S, T = rows.covariances(i[here]), columns.covariances(j[here])
+        p, q = rows.vectors[i[here]], columns.vectors[j[here]]
         row = np.einsum("na,nab,nb->n", q, S, q)
         column = np.einsum("na,nab,nb->n", p, T, p)
-        both = np.einsum("nab,nab->n", S[:, :k, :k], T[:, :k, :k])
-        return np.asarray(row + column + both)
+        found[here] = row + column + np.einsum("nab,nab->n", S[:, :k, :k], T[:, :k, :k])
+    return found
 
 
 def laplace(model: FactorModel, X: Any) -> Posterior:
