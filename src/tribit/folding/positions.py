@@ -88,3 +88,25 @@ def without_entries(rows: Axis, columns: Axis) -> Observations:
     return Observations._trusted(
         Checked(none, none, np.zeros(0, dtype=np.int8), Axes(rows, columns))
     )
+
+
+def all_entries(
+    old: Observations, given: Observations | None, axes: Axes, new: int | None = None
+) -> Observations:
+    """Return old and given entries in the axes of a model that knows both; the given label of an entry counts.
+
+    Without ids, given ones have the model's positions, but those of the axis ``new`` (0 for rows, 1 for columns) count
+    from the first one that the old entries do not have.
+    """
+    places = old.rows, old.columns
+    if given is None:
+        return placed(old, *places, *axes)
+    theirs = []
+    for number, (axis, before, side, at) in enumerate(
+        zip(axes, old.axes, given.axes, (given.rows, given.columns), strict=True)
+    ):
+        if axis.ids is None:
+            theirs.append(at + before.size if number == new else at)
+        else:
+            theirs.append(axis.match(side, "the new entries have", "give the same ids")[at])
+    return merged(places, old.labels, tuple(theirs), given.labels, axes)

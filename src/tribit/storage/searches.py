@@ -91,6 +91,7 @@ def unpacked_search(packed: NDArray[np.uint8]) -> Search:
     candidates = tuple(_candidate(each) for each in record["candidates"])
     average = None
     if record["average"] is not None:
+        check_fields({name: record[name] for name in AVERAGE}, dict.fromkeys(AVERAGE, NUMBER))
         members = tuple(candidates[place] for place in record["average"])
         average = Average(members, record["average_score"], record["average_best_score"])
     fields: dict[str, Any] = {name: record[name] for name in PLAIN}
