@@ -9,6 +9,7 @@ from .errors import TribitError as TribitError
 from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning
 from .errors import UnknownRhoWarning as UnknownRhoWarning
+from .explanation import Explanation as Explanation
 from .metrics.entries import Evaluation as Evaluation
 from .metrics.entries import evaluate as evaluate
 from .model.constraints import EntryBound as EntryBound
@@ -29,6 +30,7 @@ from .model.risks import pnu as pnu
 from .model.risks import pu as pu
 from .model.risks import punu as punu
 from .model.risks import tri as tri
+from .neighbours import similar as similar
 from .solvers import LBFGS as LBFGS
 from .solvers import AugmentedLagrangian as AugmentedLagrangian
 from .solvers import Iteration as Iteration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -30,6 +30,9 @@ from tribit.solvers.loop import (
     NO_DESCENT,
     OUT_OF_ITERATIONS,
 )
+
+if TYPE_CHECKING:
+    from tribit.explanation import Explanation
 
 #: The entries that predictions may be for.
 TARGETS = ("observed", "all")
@@ -437,6 +440,30 @@ class BinaryMatrixCompletion(FactorModel):
             self, X, seen, row_features=row_features, column_features=column_features
         )
         return updated
+
+    def explain(
+        self, row: Any, column: Any, seen: Any, *, method: str = "leave_one_out"
+    ) -> Explanation:
+        """Return what made the score of one cell: the entries of its row, features and intercepts.
+
+        Parameters
+        ----------
+        row, column : id or int
+            The cell: ids where the model has ids, else positions from 0.
+        seen : Observations, sparse matrix or array
+            What the model was fitted on; of a row that was folded in, its entries.
+        method : {"leave_one_out", "stationarity"}, default="leave_one_out"
+            What an entry of the row adds: the difference that the row's minimum makes with it and without it, exact at
+            one solve for each entry, or its share by the gradient at the minimum (:mod:`tribit.explain`).
+
+        Returns
+        -------
+        Explanation
+            Printed, a small table.
+        """
+        from tribit.explain import explain  # noqa: PLC0415 - it takes the estimator
+
+        return explain(self, row, column, seen, method=method)
 
     def _set_members(self, specs: tuple[ModelSpec, ...], members: tuple[Factors, ...]) -> None:
         """Keep the unknowns of each fit and their mean, and the models that were fitted."""

@@ -1,0 +1,323 @@
+"""Reasons for a prediction: what each seen entry of the row, features and intercepts add to ``x``.
+
+A score is a sum over the parts of its row, ``(u_i, a_i) = own part + implicit features + side features``,
+
+    x_ij = b + c_j + a_i + u_i' v_j,
+
+and with the columns fixed the own part is the minimiser of the row's own risk. Two measures of an entry e follow:
+
+    leave one out   x_ij - x_ij(without e), the row solved for again without e; e is then not seen either, so that
+                    implicit features change with it
+    stationarity    l2 p_i = - sum_e r'(x_ie) v_e and l2_intercept a_i = - sum_e r'(x_ie) at the minimum, r the risk
+                    of an entry, so that e adds - r'(x_ie) (v_e' v_j / l2 + 1 / l2_intercept), and its share of the
+                    implicit features
+
+Leaving one out is the default: it answers "because you liked e", whatever the risk, the ball or the link. Its numbers
+do not sum to x, as two entries may say the same. Those of stationarity do, but an entry that the model already expected
+has a small slope and a small share, however much rests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.checks import check_choice
+from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.ingest import Checked
+from tribit.data.observations import Observations, as_observations
+from tribit.errors import InvalidInputError, parameter
+from tribit.explanation import EntryEffect, Explanation
+from tribit.folding.half import Half
+from tribit.folding.new_rows import halves_of
+from tribit.model.features import mask_of
+from tribit.model.risks import Missingness
+
+if TYPE_CHECKING:
+    from tribit.completion import BinaryMatrixCompletion
+
+__all__ = ["EntryEffect", "Explanation", "explain"]
+
+Array = NDArray[np.floating[Any]]
+
+METHODS = ("leave_one_out", "stationarity")
+#: Entries of the matrices of rows that are solved for at once: a row of 1,000 entries in one go, in some 100 MB.
+BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class OneRow:
+    """The probability that an entry of one row is unobserved, for matrices of which every row is that one."""
+
+    rho: Missingness
+    row: int
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return it at the columns, whatever the rows."""
+        shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
+        places = np.broadcast_to(columns, shape).ravel()
+        return np.asarray(self.rho.rho_at(np.full(places.size, self.row), places)).reshape(shape)
+
+
+class _Cell(NamedTuple):
+    """A cell, the entries of its row and the rows of the entries of its column."""
+
+    row: int
+    column: int
+    columns: Positions
+    labels: NDArray[np.int8]
+    rows_of_column: Positions
+
+
+class _Regression(NamedTuple):
+    """The columns of the regression of the smaller side that are part of the factors, at one cell."""
+
+    total: float
+    by_entry: Array
+
+
+def explain(
+    model: BinaryMatrixCompletion,
+    row: Any,
+    column: Any,
+    seen: Any,
+    *,
+    method: str = "leave_one_out",
+) -> Explanation:
+    """Return what made the score of one cell; see the model's own method.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion
+        A fitted model.
+    row, column : id or int
+        The cell: ids where the model has ids, else positions.
+    seen : Observations, sparse matrix or array
+        What the model was fitted on; of a row that was folded in, its entries. Matched by id where the model has ids.
+    method : {"leave_one_out", "stationarity"}, default="leave_one_out"
+        As in :mod:`tribit.explain`.
+    """
+    check_is_fitted(model)
+    check_choice("method", method, METHODS)
+    cell = _cell(model, row, column, seen)
+    if model.spec_.mixed and model.imputed is not None:
+        raise InvalidInputError(
+            "The model was fitted with imputed probabilities, of which no single entry has a share: explain one that "
+            "was fitted without imputed."
+        )
+    halves = [replace(half, risk=_risk_of(half, model, cell.row)) for half in halves_of(model)]
+    parts: dict[str, float] = {}
+    effects, minimum = np.zeros(cell.columns.size), 0.0
+    for half in halves:
+        regression, half = _without_regression(model, half, cell)
+        side = _by_features(half, cell.row, cell.columns)
+        found = _parts(half, cell, side)
+        if regression is not None:
+            found["regression of the smaller side"] = regression.total
+            effects += regression.by_entry / len(halves)
+            minimum += regression.total / len(halves)
+        for name, value in found.items():
+            parts[name] = parts.get(name, 0.0) + value / len(halves)
+        if method == "stationarity":
+            effects += _stationary_shares(half, cell) / len(halves)
+            minimum += _solved_without(half, cell, side, np.array([-1]))[0] / len(halves)
+        else:
+            x = _solved_without(half, cell, side, np.arange(-1, cell.columns.size))
+            effects += (x[0] - x[1:]) / len(halves)
+            minimum += x[0] / len(halves)
+    return _explanation(model, cell, method, parts, effects, minimum)
+
+
+def _explanation(
+    model: BinaryMatrixCompletion,
+    cell: _Cell,
+    method: str,
+    parts: dict[str, float],
+    effects: Array,
+    minimum: float,
+) -> Explanation:
+    x = float(model._factors().at(np.array([cell.row]), np.array([cell.column]))[0])
+    probabilities = model._probability(np.append(x - effects, x))
+    axes = model._axes
+    order = np.argsort(-np.abs(effects), kind="stable")
+    names = axes.columns.names(cell.columns[order]).tolist()
+    entries = zip(
+        names,
+        cell.labels[order].tolist(),
+        effects[order].tolist(),
+        (probabilities[-1] - probabilities[:-1])[order].tolist(),
+        strict=True,
+    )
+    return Explanation(
+        row=axes.rows.names(np.array([cell.row])).tolist()[0],
+        column=axes.columns.names(np.array([cell.column])).tolist()[0],
+        probability=float(probabilities[-1]),
+        x=x,
+        parts=parts,
+        entries=tuple(EntryEffect(*each) for each in entries),
+        method=method,
+        residual=x - minimum,
+    )
+
+
+def _cell(model: BinaryMatrixCompletion, row: Any, column: Any, seen: Any) -> _Cell:
+    """Return the positions of the cell, of the entries of its row and of those of its column."""
+    axes: Axes = model._axes
+    i, j = axes.pairs(row, column)
+    if i.size != 1:
+        raise InvalidInputError(
+            f"Explained is one cell at a time; got {i.size} rows and columns: call explain for each."
+        )
+    entries = as_observations(seen, like_at=model.like_at)
+    rows, columns = axes.places(entries, "the seen entries have", "pass what it was fitted on")
+    here = rows == i[0]
+    if (lost := first_true(here & (columns < 0))) is not None:
+        name = named(entries.axes.columns.ids, entries.columns[lost])
+        raise InvalidInputError(
+            f"The row has a seen entry in the column {name}, which the model does not know: pass what it was fitted on."
+        )
+    order = np.argsort(columns[here])
+    above = np.unique(rows[(columns == j[0]) & (rows >= 0)])
+    return _Cell(int(i[0]), int(j[0]), columns[here][order], entries.labels[here][order], above)
+
+
+def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
+    """Return the risk of the row itself: folding in has one for rows that a model of the mask does not know."""
+    rho = model.rho_
+    if not half.spec.mixed or not isinstance(rho, Missingness):
+        return half.risk
+    known = getattr(rho, "shape", model.shape_)[0]
+    return replace(half.risk, rho=OneRow(rho, row)) if row < known else half.risk
+
+
+def _parts(half: Half, cell: _Cell, side: tuple[Array, float]) -> dict[str, float]:
+    """Return the parts of ``x`` of one fit, by name: they sum to it."""
+    factors, maps = half.factors, half.maps
+    turned = half.transposed
+    of_column, of_column_effect = _by_features(turned, cell.column, cell.rows_of_column)
+    u, a = factors.row_factors[cell.row], float(factors.row_intercepts[cell.row])
+    v = factors.column_factors[cell.column] - of_column
+    seen, seen_effect = _by_activity(half, cell.columns)
+    own = u - seen - side[0]
+    found = {
+        "overall level": float(factors.intercept),
+        "column effect": float(factors.column_intercepts[cell.column]) - of_column_effect,
+        "row effect": a - seen_effect - side[1],
+        "labels of the row": float(own @ v),
+    }
+    if maps[0].activity is not None:
+        found["columns that the row has seen"] = float(seen @ v) + seen_effect
+    if maps[0].encoder is not None:
+        found["row features"] = float(side[0] @ v) + side[1]
+    if maps[1].encoder is not None:
+        found["column features"] = float(u @ of_column) + of_column_effect
+    return found
+
+
+def _by_activity(half: Half, columns: Positions) -> tuple[Array, float]:
+    """Return what implicit features add to a row that has seen these columns, to its factors and its intercept."""
+    ones, rows = np.ones(columns.size), np.zeros(columns.size, dtype=np.int64)
+    mask = sp.csr_array((ones, (rows, columns)), shape=(1, half.axes.columns.size))
+    factors, intercepts = half.shared_by_activity(mask)
+    return factors[0], float(intercepts[0])
+
+
+def _by_features(half: Half, place: int, seen: Positions) -> tuple[Array, float]:
+    """Return what side features add to a row of the fit; of a row without entries, all but implicit features."""
+    if half.maps[0].encoder is None or (seen.size and not half.maps[0].shared):
+        return np.zeros(half.factors.rank), 0.0
+    factors, intercept = _by_activity(half, seen)
+    u = half.factors.row_factors[place] - factors
+    a = float(half.factors.row_intercepts[place]) - intercept
+    if seen.size:
+        u = u - half.unknowns.row_factors[place]
+        a -= float(half.unknowns.row_intercepts[place])
+    return u, a
+
+
+def _solved_without(
+    half: Half, cell: _Cell, side: tuple[Array, float], left_out: Positions
+) -> Array:
+    """Return ``x`` of the cell with the row at its own minimum, without one entry each (-1 for none)."""
+    n = cell.columns.size
+    if not n:
+        return half.factors.at(np.array([cell.row]), np.array([cell.column]))
+    found = []
+    step = max(1, BLOCK // n)
+    for start in range(0, left_out.size, step):
+        some = left_out[start : start + step]
+        rows, at = np.nonzero(np.arange(n) != some[:, None])
+        new = Axis("row", some.size)
+        entries = Observations._trusted(
+            Checked(rows, cell.columns[at], cell.labels[at], Axes(new, half.axes.columns))
+        )
+        factors, intercepts = half.shared_by_activity(mask_of(entries))
+        shared = factors + side[0], intercepts + side[1]
+        places = half.axes.rows.size + np.arange(some.size)
+        solved = half.extended(new, shared).solved(places, entries, shared)
+        found.append(solved.factors.at(places, np.full(some.size, cell.column)))
+    return np.concatenate(found)
+
+
+def _stationary_shares(half: Half, cell: _Cell) -> Array:
+    """Return what each entry adds to ``x`` by the gradient of the row's risk, and by having been seen."""
+    spec, factors = half.spec, half.factors
+    l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
+    if not (spec.l2 > 0.0 and l2_intercept > 0.0):
+        raise InvalidInputError(
+            f"{parameter('method', 'stationarity')} divides by {parameter('l2')} and {parameter('l2_intercept')}, of "
+            "which one is 0 here: use method='leave_one_out'."
+        )
+    rows = np.full(cell.columns.size, cell.row)
+    x = factors.at(rows, cell.columns)
+    plus, minus = half.risk.observed_weights(cell.labels, rows, cell.columns)
+    slopes = plus * spec.link.first(x, 1) + minus * spec.link.first(x, -1)
+    V = factors.column_factors
+    shares = -slopes * (V[cell.columns] @ V[cell.column] / spec.l2 + spec.intercept / l2_intercept)
+    if half.maps[0].activity is not None:
+        places = half.axes.rows.size + cell.columns
+        z, a = half.unknowns.row_factors[places], half.unknowns.row_intercepts[places]
+        shares = shares + (z @ V[cell.column] + a) / np.sqrt(max(cell.columns.size, 1))
+    return np.asarray(shares)
+
+
+def _without_regression(
+    model: BinaryMatrixCompletion, half: Half, cell: _Cell
+) -> tuple[_Regression | None, Half]:
+    """Return what the regression of the smaller side adds, and the fit that it was added to.
+
+    It is added after the fit, so that a row's own minimum is one of the other columns alone. A file does not keep which
+    columns are the regression's; there the whole row is solved for, as :mod:`tribit.folding` does.
+    """
+    search = model.search_
+    if search is None or search.regression is None or search.best is None:
+        return None, half
+    k = search.best.settings.rank
+    of_row = half.factors.row_factors[cell.row, k:]
+    of_column = half.factors.column_factors[cell.column, k:]
+    by_entry = np.zeros(cell.columns.size)
+    if (
+        of_row.size == half.axes.columns.size
+    ):  # the row's own entries, each times what it says of the column
+        if not np.array_equal(np.flatnonzero(of_row), cell.columns):
+            return None, half  # a row that was folded in has factors like any others there
+        by_entry = (of_row * of_column)[cell.columns]
+    fewer = replace(
+        half,
+        factors=_first_columns(half.factors, k),
+        unknowns=_first_columns(half.unknowns, k),
+    )
+    return _Regression(float(of_row @ of_column), by_entry), fewer
+
+
+def _first_columns(factors: Any, k: int) -> Any:
+    return replace(
+        factors,
+        row_factors=factors.row_factors[:, :k],
+        column_factors=factors.column_factors[:, :k],
+    )

@@ -1,0 +1,130 @@
+"""The result of :func:`tribit.explain.explain`: a score in parts, and the entries that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tribit.quoting import printable
+
+__all__ = ["EntryEffect", "Explanation"]
+
+#: Entries that a printed explanation shows; the others are counted.
+SHOWN = 10
+#: Distance of a row from its own minimum, in units of x, from which a printed explanation mentions it: below, no
+#: probability differs by more than a quarter of it, under one percent.
+WORTH_SAYING = 0.03
+
+
+class EntryEffect(NamedTuple):
+    """An entry of the row and what it adds.
+
+    Attributes
+    ----------
+    column : id or int
+        Its column: the user's id, else the position.
+    label : int
+        +1 for a like, -1 for a dislike.
+    contribution : float
+        What it adds to ``x``: log-odds under the logistic link.
+    probability_change : float
+        ``P(like)`` at ``x`` less that at ``x - contribution``.
+    """
+
+    column: Any
+    label: int
+    contribution: float
+    probability_change: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A score in parts that sum to it, and what each seen entry of the row adds.
+
+    Attributes
+    ----------
+    row, column : id or int
+        The cell: the user's ids, else positions.
+    probability : float
+        Probability of a like.
+    x : float
+        The score: log-odds under the logistic link, before calibration.
+    parts : mapping of str to float
+        What intercepts, the labels of the row, implicit and side features add to ``x``; they sum to it. Row parts meet
+        the column's factors without its features, whose part meets the whole row.
+    entries : tuple of EntryEffect
+        The seen entries of the row, those that add most (or take away most) first.
+    method : str
+        "leave_one_out" or "stationarity": what the contributions mean (:mod:`tribit.explain`).
+    residual : float
+        ``x`` less what the row's own minimum gives: how far from it the fit has stopped. Contributions are those at the
+        minimum. It is larger where the fit's problem is not the row's alone: a smooth bound in the place of a ball,
+        inverse propensity weights, or other entries than those the model was fitted on.
+    """
+
+    row: Any
+    column: Any
+    probability: float
+    x: float
+    parts: Mapping[str, float] = field(hash=False)
+    entries: tuple[EntryEffect, ...]
+    method: str
+    residual: float
+
+    @property
+    def rest(self) -> float:
+        """``x``, less intercepts of matrix and column and all contributions: what no single entry adds.
+
+        Under stationarity it is what features, the mean of the implicit features, cells that were not seen and a ball
+        add; under leave one out also what several entries say alike.
+        """
+        given = self.parts["overall level"] + self.parts["column effect"]
+        return self.x - given - sum(entry.contribution for entry in self.entries)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON where the ids are."""
+        return {
+            "row": self.row,
+            "column": self.column,
+            "probability": self.probability,
+            "x": self.x,
+            "parts": dict(self.parts),
+            "entries": [entry._asdict() for entry in self.entries],
+            "method": self.method,
+            "residual": self.residual,
+        }
+
+    def __str__(self) -> str:
+        row, column = printable(str(self.row)), printable(str(self.column))
+        lines = [
+            f"P(like) of {column} for {row}: {self.probability:.3f} (x = {self.x:+.3f}, the sum of)"
+        ]
+        width = max(len(name) for name in self.parts)
+        lines += [f"  {name:<{width}}  {value:+.3f}" for name, value in self.parts.items()]
+        if not self.entries:
+            lines.append("The row has no entries.")
+        else:
+            lines += self._table()
+        if abs(self.residual) > WORTH_SAYING:
+            lines.append(
+                f"At the row's own minimum, where entries are judged, x is {self.x - self.residual:+.3f}."
+            )
+        return "\n".join(lines)
+
+    def _table(self) -> list[str]:
+        """Return the entries that matter most, a line each."""
+        shown, n = self.entries[:SHOWN], len(self.entries)
+        what = {
+            "leave_one_out": "Difference that each entry makes (with it less without it)",
+            "stationarity": "Share of each entry in x",
+        }[self.method]
+        some = f", the {SHOWN} largest of {n}" if n > SHOWN else ""
+        names = [printable(str(entry.column)) for entry in shown]
+        width = max(len("entry"), *(len(name) for name in names))
+        lines = [f"{what}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  P(like)"]
+        for name, entry in zip(names, shown, strict=True):
+            label = "liked" if entry.label > 0 else "disliked"
+            change = f"{entry.contribution:+.3f}  {entry.probability_change:+.4f}"
+            lines.append(f"  {label:<8}  {name:<{width}}  {change}")
+        return lines

@@ -1,0 +1,350 @@
+"""Explanations, against a general-purpose minimiser of the row's own objective with an entry removed."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
+from tribit.data.axis import Axis
+from tribit.model.features import side_design
+
+RNG = np.random.default_rng(4)
+A = np.where(RNG.random((30, 18)) < 0.5, RNG.choice([-1, 1], (30, 18)), 0)
+A[0, :3], A[:3, 0] = 1, -1
+A[:, 17], A[29] = 0, 0  # a column that nobody has seen, a row that has seen nothing
+TIGHT = {
+    "rank": 2,
+    "l2": 1.5,
+    "l2_intercept": 0.7,
+    "calibration": None,
+    "dtype": "float64",
+    "tol": 1e-12,
+    "max_iter": 5000,
+    "n_jobs": 1,
+    "n_fits": 1,
+    "random_state": 0,
+}
+PN = {"gammas": (1, 0, 0), "implicit_features": False}
+IMPLICIT = {
+    "gammas": (1, 0, 0),
+    "implicit_features": True,
+    "l2_implicit": 2.0,
+    "activity_floor": (1, 0.5),
+}
+MODELS = {
+    "factors": PN,
+    "probit": {**PN, "link": "probit"},
+    "no intercept": {**PN, "intercept": False},
+    "rank 0": {**PN, "rank": 0},
+    "implicit features": IMPLICIT,
+    "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 50.0, "rho": 0.5, "implicit_features": False},
+    "average": {**PN, "n_fits": 2},
+    "average with features": {**IMPLICIT, "n_fits": 2},
+}
+
+
+def fitted(name, X=A, features=None, **changes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BinaryMatrixCompletion(**{**TIGHT, **MODELS[name], **changes})
+        return model.fit(X, **(features or {}))
+
+
+def implicit_features(row, floor):
+    """The features of a row of the mask, from their definition."""
+    mask = A != 0
+    counts = mask.sum(axis=1)
+    popularity, typical = mask.sum(axis=0) / mask.sum(), mask.sum() / np.count_nonzero(counts)
+    n = row.sum()
+    if not n:
+        return np.sqrt(typical) * popularity
+    return (row - n * popularity) / np.sqrt(n) + np.sqrt(max(n, floor * typical)) * popularity
+
+
+def refitted(model, row, column):
+    """x of a column for one row of labels, with the columns fixed: members minimised by a general method."""
+    found = []
+    members = zip(model.members_, model.member_factors_, model.member_specs_, strict=True)
+    for unknowns, factors, spec in members:
+        k = factors.rank
+        V, c = factors.column_factors, factors.column_intercepts + factors.intercept
+        s, t = np.zeros(k), 0.0
+        if spec.implicit_features:
+            f = implicit_features((row != 0).astype(float), 1.0)
+            s = f @ unknowns.row_factors[30:]
+            t = f @ unknowns.row_intercepts[30:]
+
+        def value(p, V=V, c=c, s=s, t=t, k=k, spec=spec):
+            (pn, pu, nu), q = spec.gammas, 0.5
+            x = V @ (s + p[:k]) + t + spec.intercept * p[k] + c
+            like, dislike = spec.link.loss(x, 1), spec.link.loss(x, -1)
+            seen = np.where(row > 0, like, dislike)
+            loss = (pn * seen)[row != 0].sum() + (nu * like + pu * dislike).sum()
+            loss += (pu / q * (like - dislike))[row > 0].sum()
+            loss += (nu / q * (dislike - like))[row < 0].sum()
+            return loss + 0.75 * p[:k] @ p[:k] + 0.35 * p[k] ** 2
+
+        # Twice: from where the first run was content, the second has better curvature.
+        p = np.zeros(k + 1)
+        for _ in range(2):
+            p = minimize(value, p, tol=1e-15, options={"gtol": 1e-9}).x
+        if not row.any():
+            p = np.zeros(k + 1)
+        found.append(V[column] @ (s + p[:k]) + t + spec.intercept * p[k] + c[column])
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name):
+    model = fitted(name)
+    found = model.explain(2, 5, A)
+    assert found.x == pytest.approx(float(model.decision_function(2, 5)[0]))
+    assert found.residual == pytest.approx(0.0, abs=1e-5)
+    assert len(found.entries) == np.count_nonzero(A[2])
+    whole = refitted(model, A[2], 5)
+    assert found.x == pytest.approx(whole, abs=1e-5)
+    for entry in found.entries:
+        assert entry.label == A[2, entry.column]
+        rest = A[2].copy()
+        rest[entry.column] = 0
+        assert entry.contribution == pytest.approx(whole - refitted(model, rest, 5), abs=2e-5)
+        lost = model._link().probability(np.array([found.x, found.x - entry.contribution]))
+        assert entry.probability_change == pytest.approx(lost[0] - lost[1])
+    sizes = [abs(entry.contribution) for entry in found.entries]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 0.05
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "stationarity"])
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_sum_to_the_score(name, method):
+    model = fitted(name)
+    for row, column in ((2, 5), (0, 17), (29, 3), (29, 17)):
+        found = model.explain(row, column, A, method=method)
+        assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-12)
+        assert found.probability == pytest.approx(float(model.predict_proba(row, column)[0]))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mixture"])
+def test_shares_by_stationarity_sum_to_what_the_row_adds(name):
+    model = fitted(name)
+    found = model.explain(2, 5, A, method="stationarity")
+    common = 0.0
+    if "features" in name:  # what implicit features say of any row of that length
+        n = np.count_nonzero(A[2])
+        shift = np.sqrt(max(n, model.feature_maps_[0][0].activity.floor)) - np.sqrt(n)
+        popularity = (A != 0).sum(axis=0) / (A != 0).sum()
+        common = np.mean(
+            [
+                shift
+                * popularity
+                @ (
+                    unknowns.row_factors[30:] @ factors.column_factors[5]
+                    + unknowns.row_intercepts[30:]
+                )
+                for unknowns, factors in zip(model.members_, model.member_factors_, strict=True)
+            ]
+        )
+    assert found.rest == pytest.approx(common, abs=1e-5)
+    assert max(abs(entry.contribution) for entry in found.entries) > 0.05
+
+
+def test_a_share_by_stationarity_is_the_slope_of_its_loss():
+    model = fitted("factors")
+    found = model.explain(2, 5, A, method="stationarity")
+    V = model.column_factors_
+    for entry in found.entries:
+        x = float(model.decision_function(2, entry.column)[0])
+        slope = entry.label * expit(-entry.label * x)
+        expected = slope * (V[entry.column] @ V[5] / 1.5 + 1 / 0.7)
+        assert entry.contribution == pytest.approx(expected)
+
+
+def test_stationarity_without_a_ridge_is_refused():
+    model = fitted("factors", l2_intercept=0.0)
+    with pytest.raises(InvalidInputError, match="divides by l2 and l2_intercept"):
+        model.explain(2, 5, A, method="stationarity")
+    assert model.explain(2, 5, A).entries
+
+
+def test_nothing_was_seen_of_the_row_or_of_the_column():
+    model = fitted("implicit features")
+    bare = model.explain(29, 3, A)
+    assert bare.entries == ()
+    assert "The row has no entries." in str(bare)
+    new = model.explain(2, 17, A)
+    # Nothing is known of the column but the level and what the row is like.
+    assert new.parts["column effect"] == pytest.approx(
+        float(model.column_intercepts_[17]), abs=1e-12
+    )
+    assert sum(new.parts.values()) == pytest.approx(new.x)
+
+
+def test_ids_are_used_and_a_file_explains_the_same(tmp_path):
+    rows, columns = [f"r{i}" for i in range(30)], [f"c{j}" for j in range(18)]
+    seen = Observations(*np.nonzero(A), A[np.nonzero(A)], A.shape, rows, columns)
+    by_place, by_id = fitted("implicit features"), fitted("implicit features", seen)
+    first, second = by_place.explain(2, 5, A), by_id.explain("r2", "c5", seen)
+    assert (second.row, second.column) == ("r2", "c5")
+    assert [f"c{each.column}" for each in first.entries] == [each.column for each in second.entries]
+    np.testing.assert_allclose(
+        [each.contribution for each in first.entries],
+        [each.contribution for each in second.entries],
+    )
+    order = np.random.default_rng(0).permutation(18)
+    turned = Observations(
+        *np.nonzero(A[:, order]),
+        A[:, order][np.nonzero(A[:, order])],
+        A.shape,
+        rows,
+        [columns[j] for j in order],
+    )
+    assert by_id.explain("r2", "c5", turned) == second
+    by_id.save(tmp_path / "model")
+    assert load(tmp_path / "model").explain("r2", "c5", seen) == second
+
+
+def test_a_new_row_is_explained_by_its_own_entries():
+    model = fitted("implicit features")
+    row = np.zeros((1, 18), dtype=int)
+    row[0, [1, 4, 9]] = [1, -1, 1]
+    folded = model.fold_in(row)
+    found = folded.explain(30, 5, np.vstack([A, row]))
+    again = refitted(model, row[0], 5)
+    assert found.x == pytest.approx(again, abs=1e-5)
+    assert {each.column for each in found.entries} == {1, 4, 9}
+
+
+def test_the_calibrator_is_that_of_predictions():
+    model = fitted("factors", calibration="platt", l2="auto", l2_intercept="auto", rank=2)
+    found = model.explain(2, 5, A)
+    assert found.probability == pytest.approx(float(model.predict_proba(2, 5)[0]))
+    entry = found.entries[0]
+    without = float(model._probability(np.array([found.x - entry.contribution]))[0])
+    assert entry.probability_change == pytest.approx(found.probability - without)
+
+
+def added(feature_map, table, n, unknowns, place):
+    """What side features add to one row: the encoded features times the parts of the fit."""
+    design = side_design(feature_map.groups(Axis("row", n), table), n)
+    parts = unknowns.row_factors[n:], unknowns.row_intercepts[n:]
+    return [design.shared(part)[place] for part in parts]
+
+
+def test_features_have_their_parts():
+    about_rows = pd.DataFrame({"age": np.linspace(20, 60, 30)})
+    about_columns = pd.DataFrame({"kind": np.tile(["a", "b", "c"], 6)})
+    features = {"row_features": about_rows, "column_features": about_columns}
+    model = fitted("factors", features=features, side_features=True, l2_side=0.5)
+    found = model.explain(2, 5, A)
+    assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-12)
+    assert found.residual == pytest.approx(0.0, abs=1e-4)
+    unknowns = model.members_[0]
+    u, a = added(model.feature_maps_[0][0], about_rows, 30, unknowns, 2)
+    v, c = added(model.feature_maps_[0][1], about_columns, 18, unknowns.transposed, 5)
+    V = model.column_factors_[5] - v
+    assert found.parts["row features"] == pytest.approx(u @ V + a, abs=1e-6)
+    assert found.parts["column features"] == pytest.approx(model.row_factors_[2] @ v + c, abs=1e-6)
+    # All that is known of a row without entries are its features.
+    bare = model.explain(29, 5, A)
+    assert bare.parts["row effect"] == pytest.approx(0.0, abs=1e-9)
+    assert bare.parts["labels of the row"] == pytest.approx(0.0, abs=1e-9)
+    assert abs(bare.parts["row features"]) > 1e-4
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_likes_alone(turned):
+    draws = np.random.default_rng(1)
+    liked = (
+        draws.random((60, 12)) < 0.15 + 0.5 * (np.arange(12) % 3 == np.arange(60)[:, None] % 3)
+    ) * 1
+    liked = liked.T if turned else liked
+    model = BinaryMatrixCompletion(random_state=0, n_jobs=1, tol=1e-8, dtype="float64").fit(liked)
+    row = int(np.argmax(liked.sum(axis=1) > 2))
+    column = int(np.argmin(liked[row]))
+    found = model.explain(row, column, liked)
+    assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-9)
+    assert abs(found.residual) < 0.02
+    assert len(found.entries) == liked[row].sum()
+    assert any(abs(entry.contribution) > 1e-3 for entry in found.entries)
+
+
+def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():
+    from tribit.selection.record import Search
+    from tribit.selection.regression import regression_factors, with_regression
+
+    liked = (A > 0).astype(int)
+    model = fitted("factors", liked, gammas=(0, 1, 0), rho=0.0, radius=None)
+    before = model.explain(2, 5, liked)
+    regression = regression_factors(Observations.from_matrix(liked))
+    for name in ("members_", "member_factors_"):
+        (each,) = getattr(model, name)
+        setattr(model, name, (with_regression(each, regression, 3.0),))
+    model._set_factors(model.member_factors_[0])
+    best = type("Best", (), {"settings": model.spec_})()
+    model.search_ = Search((), best, "log_loss", "observed", 0, 1, 0.0, "", 0.5, regression=3.0)
+    after = model.explain(2, 5, liked)
+    S = regression.row_factors @ regression.column_factors.T
+    assert after.parts["regression of the smaller side"] == pytest.approx(3 * S[2, 5])
+    assert after.residual == pytest.approx(before.residual, abs=1e-9)
+    was = {entry.column: entry.contribution for entry in before.entries}
+    for entry in after.entries:
+        added = 3 * regression.column_factors[5, entry.column]
+        assert entry.contribution == pytest.approx(was[entry.column] + added, abs=1e-9)
+
+
+def test_a_row_of_which_blocks_are_solved_has_the_same_effects(monkeypatch):
+    model = fitted("implicit features")
+    whole = model.explain(2, 5, A)
+    monkeypatch.setattr("tribit.explain.BLOCK", 1)
+    blocks = model.explain(2, 5, A)
+    np.testing.assert_allclose(
+        [entry.contribution for entry in whole.entries],
+        [entry.contribution for entry in blocks.entries],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("rho", ["row-column", "low-rank"])
+def test_a_model_of_the_mask_is_asked_about_the_row_itself(rho):
+    model = fitted("mixture", rho=rho, tol=1e-10)
+    found = model.explain(2, 5, A)
+    assert found.residual == pytest.approx(0.0, abs=1e-3)
+
+
+def test_it_is_printed_and_written():
+    found = fitted("implicit features").explain(2, 5, A)
+    lines = str(found).split("\n")
+    assert lines[0].startswith(f"P(like) of 5 for 2: {found.probability:.3f} (x = {found.x:+.3f}")
+    assert sum("liked" in line for line in lines) == min(len(found.entries), 10)
+    assert f"{found.entries[0].contribution:+.3f}" in str(found)
+    again = json.loads(json.dumps(found.to_dict()))
+    assert again["x"] == found.x
+    assert again["entries"][0]["contribution"] == found.entries[0].contribution
+    assert "own minimum" not in str(found)
+    loose = fitted("factors", tol=1.0, max_iter=2).explain(2, 5, A)
+    assert abs(loose.residual) > 0.03
+    assert "own minimum" in str(loose)
+
+
+def test_what_cannot_be_explained_is_refused():
+    model = fitted("factors")
+    with pytest.raises(InvalidInputError, match="one cell at a time"):
+        model.explain([1, 2], [3, 4], A)
+    with pytest.raises(InvalidInputError, match="method must be one of"):
+        model.explain(1, 2, A, method="shapley")
+    with pytest.raises(InvalidInputError, match="31 rows and the model 30"):
+        model.explain(1, 2, np.vstack([A, A[:1]]))
+    rows, columns = [f"r{i}" for i in range(30)], [f"c{j}" for j in range(18)]
+    seen = Observations(*np.nonzero(A), A[np.nonzero(A)], A.shape, rows, columns)
+    odd = Observations([0], [0], [1], (1, 1), ["r2"], ["c99"])
+    with pytest.raises(InvalidInputError, match="a seen entry in the column 'c99'"):
+        fitted("factors", seen).explain("r2", "c5", odd)
+    imputed = fitted("mixture", imputed=model)
+    with pytest.raises(InvalidInputError, match="fitted with imputed probabilities"):
+        imputed.explain(1, 2, A)

@@ -1,0 +1,100 @@
+"""Neighbours, against the correlation of the completed scores."""
+
+import numpy as np
+import pytest
+
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, similar
+
+RNG = np.random.default_rng(5)
+A = np.where(RNG.random((40, 12)) < 0.6, RNG.choice([-1, 1], (40, 12)), 0)
+A[:, 11] = 0
+OPTIONS = {
+    "gammas": (1, 0, 0),
+    "rank": 3,
+    "l2": 0.5,
+    "l2_intercept": 1.0,
+    "implicit_features": False,
+    "calibration": None,
+    "n_fits": 1,
+    "n_jobs": 1,
+    "random_state": 0,
+}
+
+
+def fitted(X=A, **changes):
+    return BinaryMatrixCompletion(**{**OPTIONS, **changes}).fit(X)
+
+
+def correlations(model, by):
+    """Correlations of the scores without effects, from the dense matrix."""
+    X = model.row_factors_.astype(float) @ model.column_factors_.T.astype(float)
+    with np.errstate(invalid="ignore"):
+        found = np.corrcoef(X if by == "rows" else X.T)
+    return np.where(np.isnan(found), 0.0, found)
+
+
+@pytest.mark.parametrize("by", ["rows", "columns"])
+@pytest.mark.parametrize("n_fits", [1, 2])
+def test_neighbours_are_those_whose_scores_correlate(by, n_fits):
+    model = fitted(n_fits=n_fits)
+    expected = correlations(model, by)
+    found = similar(model, **{by: [3, 7]}, n=5)
+    for place, nearest, values in zip([3, 7], found.nearest, found.similarities, strict=True):
+        others = np.delete(np.arange(expected.shape[0]), place)
+        order = others[np.argsort(-expected[place, others], kind="stable")][:5]
+        np.testing.assert_array_equal(nearest, order)
+        np.testing.assert_allclose(values, expected[place, order], atol=1e-5)
+    assert len(found) == 2
+
+
+def test_another_basis_of_the_same_matrix_has_the_same_neighbours():
+    model = fitted(dtype="float64")
+    first = similar(model, columns=range(11), n=3)
+    basis = np.array([[3.0, 1.0, 0.0], [0.0, 0.5, 2.0], [1.0, 0.0, 1.0]])
+    model.row_factors_ = model.row_factors_ @ basis
+    model.column_factors_ = model.column_factors_ @ np.linalg.inv(basis).T
+    second = similar(model, columns=range(11), n=3)
+    np.testing.assert_array_equal(first.nearest, second.nearest)
+    np.testing.assert_allclose(first.similarities, second.similarities, atol=1e-9)
+
+
+def test_equal_ones_come_in_order_and_what_says_nothing_is_0():
+    model = fitted()
+    model.column_factors_[:] = model.column_factors_[0]
+    model.column_factors_[[4, 11]] = 0
+    found = similar(model, columns=[2, 11], n=50)
+    assert found.nearest.shape == (2, 11)
+    assert found.nearest.tolist()[0] == [0, 1, 3, 5, 6, 7, 8, 9, 10, 4, 11]
+    np.testing.assert_allclose(found.similarities[0], [1.0] * 9 + [0.0] * 2, atol=1e-12)
+    assert found.nearest.tolist()[1] == list(range(11))
+    assert not found.similarities[1].any()
+
+
+def test_a_model_of_effects_alone_finds_nothing_alike():
+    found = similar(fitted(rank=0), rows=0, n=2)
+    assert found.nearest.tolist() == [[1, 2]]
+    assert not found.similarities.any()
+
+
+def test_ids():
+    names = [f"film {j}" for j in range(12)]
+    seen = Observations(*np.nonzero(A), A[np.nonzero(A)], A.shape, None, names)
+    by_id, by_place = (
+        similar(fitted(seen), columns="film 3", n=2),
+        similar(fitted(), columns=3, n=2),
+    )
+    assert by_id.of.tolist() == ["film 3"]
+    assert by_id.nearest.tolist() == [[f"film {j}" for j in by_place.nearest[0]]]
+    np.testing.assert_array_equal(by_id.positions, by_place.positions)
+
+
+def test_what_was_not_asked_for_is_refused():
+    model = fitted()
+    with pytest.raises(InvalidInputError, match="either columns or rows"):
+        similar(model)
+    with pytest.raises(InvalidInputError, match="either columns or rows"):
+        similar(model, columns=[1], rows=[1])
+    with pytest.raises(InvalidInputError, match="the column 12 is not between 0 and 11"):
+        similar(model, columns=[12])
+    with pytest.raises(InvalidInputError, match="n must be a whole number"):
+        similar(model, columns=[1], n=0)
