@@ -1,40 +1,70 @@
-"""Commands that use a fitted model: ``tribit predict``, ``tribit evaluate``, ``tribit recommend``."""
+"""Commands that ask a bundle: ``tribit info``, ``predict``, ``recommend``, ``evaluate``, ``explain``, ``similar``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tribit.cli.common import (
-    ColumnName,
-    DuplicatesOption,
     EscapeFormulas,
-    LikeAt,
-    MaxSize,
+    Json,
     ModelPath,
-    RowName,
-    SkipUnknown,
-    ValueName,
     app,
     print_facts,
+    print_json,
+    print_table,
     skipped,
 )
+from tribit.cli.table_options import TableCommand
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Table to write (.csv, .tsv, .gz, .jsonl, .parquet, - for CSV on standard output).",
+    ),
+]
+New = Annotated[
+    Path | None,
+    typer.Option("--new", help="Table of entries that came after the fit, such as new rows have."),
+]
+Unknown = Annotated[
+    Literal["answer", "skip", "error"],
+    typer.Option(help="Ids that the model does not know: answer by what is known, skip or error."),
+]
 
 
-@app.command(epilog="Example: tribit predict model.tribit pairs.csv -o scores.csv")
+@app.command(epilog="Example: tribit info model.tribit")
+def info(model: ModelPath, as_json: Json = False) -> None:
+    """Say what a model is, what was chosen and why, on how much data, and how good it was there."""
+    from tribit.recommender import Recommender  # noqa: PLC0415 - help should not wait
+
+    bundle = Recommender.load(model)
+    facts = {"file": str(model), **bundle.info()}
+    if as_json:
+        print_json({**facts, "summary": bundle.summary_})
+    else:
+        print_facts(facts)
+
+
+@app.command(
+    cls=TableCommand, epilog="Example: tribit predict model.tribit pairs.csv -o scores.csv"
+)
 def predict(
+    context: typer.Context,
     model: ModelPath,
-    pairs: Annotated[Path, typer.Argument(help="Table with the model's row and column ids.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Table to write (.csv, .tsv, .gz, .parquet).")
-    ],
-    row: RowName = None,
-    column: ColumnName = None,
-    skip_unknown: SkipUnknown = False,
-    max_size: MaxSize = None,
+    pairs: Annotated[Path, typer.Argument(help="Table of row and column ids, or - for stdin.")],
+    out: Out = None,
+    new: New = None,
+    unknown: Unknown = "answer",
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="The same as --unknown skip.")
+    ] = False,
     escape_formulas: EscapeFormulas = None,
+    as_json: Json = False,
 ) -> None:
     """Write the probability of a like and the predicted sign for each pair of ids."""
     from tribit.workflows import predict_file  # noqa: PLC0415
@@ -43,78 +73,50 @@ def predict(
         model,
         pairs,
         out,
-        row=row,
-        column=column,
+        new=new,
+        unknown=unknown,
         skip_unknown=skip_unknown,
-        max_size=max_size,
         escape_formulas=escape_formulas,
+        **context.obj,
     )
-    print_facts({"predictions": str(out), "pairs": f"{done.n_pairs}{skipped(done.n_skipped)}"})
-
-
-@app.command(epilog="Example: tribit evaluate model.tribit test.csv")
-def evaluate(
-    model: ModelPath,
-    test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
-    row: RowName = None,
-    column: ColumnName = None,
-    value: ValueName = None,
-    like_at: LikeAt = None,
-    duplicates: DuplicatesOption = "error",
-    skip_unknown: SkipUnknown = False,
-    max_size: MaxSize = None,
-) -> None:
-    """Compare a model with observed entries: sign error, log-loss, AUC."""
-    from tribit.workflows import evaluate_file  # noqa: PLC0415
-
-    result = evaluate_file(
-        model,
-        test,
-        row=row,
-        column=column,
-        value=value,
-        like_at=like_at,
-        duplicates=duplicates,
-        skip_unknown=skip_unknown,
-        max_size=max_size,
-    )
-    print_facts(
-        {
-            "entries": f"{result.n_entries}{skipped(result.n_skipped)}",
-            **result.facts(),
-        }
-    )
+    counts = f"{done.n_pairs}{skipped(done.n_skipped)}"
+    if done.n_unknown:
+        counts += f" ({done.n_unknown} with an unknown id: see basis)"
+    _show(done.table, out, as_json, {"predictions": str(out), "pairs": counts})
 
 
 @app.command(
-    epilog="Example: tribit recommend model.tribit ratings.csv -o lists.csv --avoid-dislikes 1.5"
+    cls=TableCommand,
+    epilog="Example: tribit recommend model.tribit --for alice -n 5",
 )
 def recommend(
+    context: typer.Context,
     model: ModelPath,
     seen: Annotated[
-        Path, typer.Argument(help="Table of observed entries, such as the model was fitted on.")
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Table to write (.csv, .tsv, .gz, .parquet).")
-    ],
+        Path | None,
+        typer.Argument(help="Table of entries to leave out, in the place of those of the fit."),
+    ] = None,
+    out: Out = None,
     n: Annotated[int, typer.Option("-n", help="Length of each list, at most every column.")] = 10,
     avoid_dislikes: Annotated[
         float, typer.Option(help="How many likes to give up to avoid a dislike.")
     ] = 1.0,
     only: Annotated[
-        list[str] | None, typer.Option("--for", help="A row id; may be repeated [every row].")
+        list[str] | None,
+        typer.Option("--for", help="A row id; may be repeated [every row, or those that are new]."),
     ] = None,
+    new: New = None,
     ranker: Annotated[
         bool, typer.Option(help="Rank by exposure too: which columns a row will observe.")
     ] = True,
-    row: RowName = None,
-    column: ColumnName = None,
-    value: ValueName = None,
-    like_at: LikeAt = None,
-    duplicates: DuplicatesOption = "error",
-    skip_unknown: SkipUnknown = False,
-    max_size: MaxSize = None,
+    level: Annotated[
+        float, typer.Option(help="Posterior probability of the intervals; 0 for no intervals.")
+    ] = 0.9,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="Leave out entries with unknown ids.")
+    ] = False,
     escape_formulas: EscapeFormulas = None,
+    as_json: Json = False,
 ) -> None:
     """Write the best columns for each row, none of which it has seen."""
     from tribit.workflows import recommend_file  # noqa: PLC0415
@@ -126,21 +128,88 @@ def recommend(
         n=n,
         avoid_dislikes=avoid_dislikes,
         only=only or None,
+        new=new,
         ranker=ranker,
-        row=row,
-        column=column,
-        value=value,
-        like_at=like_at,
-        duplicates=duplicates,
-        skip_unknown=skip_unknown,
-        max_size=max_size,
+        level=level or None,
+        unknown="skip" if skip_unknown else "error",
         escape_formulas=escape_formulas,
+        **context.obj,
     )
-    print_facts(
-        {
-            "lists": str(out),
-            "rows": str(done.n_rows),
-            "columns listed": str(done.n_pairs),
-            "entries seen": f"{done.n_seen}{skipped(done.n_skipped)}",
-        }
-    )
+    facts = {
+        "lists": str(out),
+        "rows": str(done.n_rows),
+        "columns listed": f"{done.n_pairs}{skipped(done.n_skipped)}",
+    }
+    if done.n_unknown:
+        facts["nothing known of"] = f"{done.n_unknown} rows, whose lists are the most popular"
+    if done.dislikes_per_like is not None:
+        facts["expected dislikes per like"] = f"{done.dislikes_per_like:.3f}"
+    _show(done.table, out, as_json, facts)
+
+
+@app.command(cls=TableCommand, epilog="Example: tribit evaluate model.tribit test.csv")
+def evaluate(
+    context: typer.Context,
+    model: ModelPath,
+    test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare a model with observed entries, beside simple baselines: sign error, log-loss, AUC."""
+    from tribit.workflows import evaluate_file  # noqa: PLC0415
+
+    result = evaluate_file(model, test, skip_unknown=skip_unknown, **context.obj)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        entries = f"{result.n_entries}{skipped(result.n_skipped)}"
+        print_facts({"entries": entries, **result.facts()})
+
+
+@app.command(epilog="Example: tribit explain model.tribit alice item7")
+def explain(
+    model: ModelPath,
+    row: Annotated[str, typer.Argument(help="A row id.")],
+    column: Annotated[str, typer.Argument(help="A column id.")],
+    as_json: Json = False,
+) -> None:
+    """Say which entries of a row pulled the score of a column up or down."""
+    from tribit.workflows import explain_ids  # noqa: PLC0415
+
+    found = explain_ids(model, row, column)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        typer.echo(str(found))
+
+
+@app.command(epilog="Example: tribit similar model.tribit --column item7")
+def similar(
+    model: ModelPath,
+    row: Annotated[str | None, typer.Option(help="A row id.")] = None,
+    column: Annotated[str | None, typer.Option(help="A column id.")] = None,
+    n: Annotated[int, typer.Option("-n", help="How many.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """List the rows or columns that are most alike to one: whose scores agree with its own."""
+    from tribit.workflows import similar_ids  # noqa: PLC0415
+
+    table = similar_ids(model, row=row, column=column, n=n)
+    _show(table, None, as_json, {})
+
+
+def _show(table: dict[str, Any], out: Path | None, as_json: bool, facts: dict[str, str]) -> None:
+    """Print a table that was written nowhere, else what was written."""
+    to_stream = out is not None and str(out) == "-"
+    if as_json:
+        print_json([dict(zip(table, record, strict=True)) for record in _records(table)])
+    elif out is None:
+        print_table(table)
+    else:
+        print_facts(facts, err=to_stream)
+
+
+def _records(table: dict[str, Any]) -> Any:
+    return zip(*(values.tolist() for values in table.values()), strict=True)

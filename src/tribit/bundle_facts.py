@@ -1,0 +1,130 @@
+"""Facts about a bundle: its data, what was chosen and why, how good it was on held-out entries."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tribit.metrics.entries import METRICS
+from tribit.selection.record import LIKE
+
+if TYPE_CHECKING:
+    from tribit.completion import BinaryMatrixCompletion
+    from tribit.data.observations import Observations
+    from tribit.recommender import Recommender
+
+#: Packages whose versions a bundle names.
+PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
+
+
+def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any]:
+    """Return facts about the data and the fit, as JSON can hold them."""
+    counts = [
+        np.bincount(places, minlength=size)
+        for places, size in zip((seen.rows, seen.columns), seen.shape, strict=True)
+    ]
+    return {
+        "rows": seen.shape[0],
+        "columns": seen.shape[1],
+        "likes": seen.n_likes,
+        "dislikes": seen.n_dislikes,
+        # Least, median and most.
+        "entries_per_row": [float(np.quantile(counts[0], share)) for share in (0, 0.5, 1)],
+        "entries_per_column": [float(np.quantile(counts[1], share)) for share in (0, 0.5, 1)],
+        "held_out": _held_out(model),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
+        },
+    }
+
+
+def _held_out(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
+    """Return the measures of the entries that the search held out, under the model that it chose."""
+    search = model.search_
+    if search is None or search.held_out is None:
+        return None
+    x, labels, weights = search.held_out
+    found = {
+        name: metric.measure(model._curve(), x, labels, weights) for name, metric in METRICS.items()
+    }
+    return {"entries": int(labels.size), **found}
+
+
+def facts_of(recommender: Recommender) -> dict[str, str]:
+    """Return names and facts, in the order in which they are read."""
+    model, summary = recommender.model_, recommender.summary_
+    facts = {"rows x columns": "{} x {}".format(*model.shape_)}
+    if summary:
+        n = summary["likes"] + summary["dislikes"]
+        share = n / (summary["rows"] * summary["columns"])
+        facts["entries"] = (
+            f"{n} ({share:.2%} of the cells): {summary['likes']} likes, {summary['dislikes']} dislikes"
+        )
+        for side in ("row", "column"):
+            least, median, most = summary[f"entries_per_{side}"]
+            facts[f"entries a {side}"] = f"{median:g} in the median, {least:g} to {most:g}"
+    facts["model"] = str(model.spec_)
+    facts |= _reasons(model)
+    if held_out := summary.get("held_out"):
+        measures = ", ".join(
+            f"{METRICS[name].title} {held_out[name]:.4f}"
+            for name in METRICS
+            if held_out.get(name) is not None
+        )
+        facts["held out by the search"] = f"{measures} ({held_out['entries']} entries)"
+    facts["fit"] = f"{model.n_iter_} iterations ({model.stop_reason_})"
+    facts["probabilities"] = "the link's" if model.calibration_ is None else model.calibration_.name
+    facts["lists"] = _lists(recommender)
+    facts["entries kept"] = _entries(recommender)
+    features = (
+        [
+            f"{side}s"
+            for side, maps in zip(("row", "column"), model.feature_maps_[0], strict=True)
+            if maps.encoder is not None
+        ]
+        if model.feature_maps_
+        else []
+    )
+    facts["features of"] = " and ".join(features) or "neither rows nor columns"
+    if recommender.reading_ is not None:
+        facts["read as"] = str(recommender.reading_)
+    if versions := summary.get("versions"):
+        facts["made by"] = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return facts
+
+
+def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
+    """Return why the search chose the model, where there was one."""
+    search = model.search_
+    if search is None:
+        return {"chosen": "by hand"}
+    if search.best is None:
+        return {"chosen": f"nothing from the data: {search.stop_reason}"}
+    scores = ", ".join(f"{name} {each.score:.4f}" for name, each in search.families().items())
+    found = {
+        "chosen": f"of {len(search.candidates)} candidates, by {search.measure} on held-out entries",
+        "best of each kind": scores,
+    }
+    if search.average is not None:
+        found["average"] = str(search.average)
+    if search.meaning != LIKE:
+        found["probabilities are of"] = str(search.meaning)
+    return found
+
+
+def _lists(recommender: Recommender) -> str:
+    if recommender.ranker_ is not None:
+        return "by expected likes less expected dislikes"
+    if recommender._ranker_arrays is not None:
+        return "by expected likes less expected dislikes, for rows whose entries are given"
+    return "by the probability of a like alone (there is no ranker)"
+
+
+def _entries(recommender: Recommender) -> str:
+    if recommender.seen_ is not None:
+        return f"{recommender.seen_.n_observed}: lists leave them out, explanations name them"
+    return "none: lists need to be given what to leave out; nothing can be explained or updated"

@@ -1,0 +1,379 @@
+"""The recommender: a model of the labels, a ranker, and what was seen, as one object and one file."""
+
+from __future__ import annotations
+
+import os
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.bundle_facts import facts_of, summary_of
+from tribit.checks import check_between, check_switch
+from tribit.completion import BinaryMatrixCompletion
+from tribit.data.axis import Positions, as_list
+from tribit.data.observations import Observations, as_observations
+from tribit.data.reading import Reading
+from tribit.errors import InvalidInputError, InvalidTypeError, either
+from tribit.explanation import Explanation
+from tribit.folding import fold_in, update
+from tribit.folding.positions import all_entries, placed
+from tribit.metrics.entries import Evaluation, evaluate
+from tribit.model.spec import AUTO, is_auto
+from tribit.neighbours import Neighbours, similar
+from tribit.quoting import quoted
+from tribit.recommend import CandidateRanker
+from tribit.recommend.lists import Recommendations, recommend
+from tribit.storage import load_bundle, save
+from tribit.storage.parts import Parts
+from tribit.uncertainty.at_entries import deviations
+from tribit.uncertainty.laplace import Intervals
+
+#: Rows whose intervals are computed at once: their covariances fill some 30 MB with 40 columns of factors.
+ROWS_AT_ONCE = 4096
+
+
+class Recommender(BaseEstimator):
+    """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
+
+    It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
+    :class:`tribit.recommend.CandidateRanker`, which tells what a row will come to see; and the entries that both were
+    fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
+    ``avoid_dislikes`` times the expected dislikes.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion or None, default=None
+        The model of the labels, which is cloned; None for the default.
+    ranker : bool or "auto", default="auto"
+        Whether to fit a ranker. "auto" does where likes and dislikes were seen: of one label alone the model itself
+        estimates what is seen and liked.
+    keep_seen : bool, default=True
+        Whether to keep the entries. Without them, for privacy, lists must be given what to leave out, and nothing can
+        be explained or updated.
+    like_at : float or None, default=None
+        The smallest rating that is a like, for a matrix of ratings; None for that of the model.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the default model and of the ranker.
+
+    Attributes
+    ----------
+    model_ : BinaryMatrixCompletion
+        The fitted model.
+    ranker_ : CandidateRanker or None
+        The fitted ranker.
+    seen_ : Observations or None
+        The entries, in the rows and columns of the model.
+    reading_ : Reading or None
+        The rules by which the table was read, where there was a file.
+    summary_ : dict
+        Facts about the data and the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> recommender = Recommender(random_state=0).fit(A)
+    >>> int(recommender.recommend(2, 1).columns[0, 0])
+    1
+    """
+
+    def __init__(
+        self,
+        model: BinaryMatrixCompletion | None = None,
+        *,
+        ranker: Any = AUTO,
+        keep_seen: bool = True,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.ranker = ranker
+        self.keep_seen = keep_seen
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
+        """Fit the model and the ranker.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            As in :meth:`BinaryMatrixCompletion.fit`.
+        """
+        check_switch("keep_seen", self.keep_seen)
+        model = self._unfitted_model()
+        observations = as_observations(X, like_at=model.like_at)
+        wanted = self._wants_ranker(observations)
+        model.fit(observations, row_features=row_features, column_features=column_features)
+        ranker = None
+        if wanted:
+            ranker = CandidateRanker(random_state=self.random_state).fit(observations)
+        self._set(model, ranker, observations)
+        self.reading_: Reading | None = None
+        self.summary_ = summary_of(model, observations)
+        return self
+
+    def recommend(
+        self,
+        rows: Any = None,
+        n: int = 10,
+        *,
+        exclude_seen: Any = True,
+        avoid_dislikes: float = 1.0,
+        level: float | None = 0.9,
+        ranker: bool = True,
+    ) -> Recommendations:
+        """Return the ``n`` best columns for each row, best first.
+
+        Parameters
+        ----------
+        rows : array-like, a single value or None
+            The user's ids where the recommender was fitted on ids, else positions from 0; None for every row.
+        n : int, default=10
+            Length of a list, at most the number of columns; a row with fewer to choose from has a shorter one.
+        exclude_seen : bool, Observations, sparse matrix or array, default=True
+            Whether to leave out what the row has seen; or the entries to leave out.
+        avoid_dislikes : float, default=1.0
+            How many likes one would give up to avoid a dislike.
+        level : float or None, default=0.9
+            Posterior probability of the intervals of the probabilities (:func:`tribit.uncertainty.laplace`); None for
+            no intervals.
+        ranker : bool, default=True
+            Whether to use the ranker, where there is one; else the probability of a like alone decides.
+
+        Returns
+        -------
+        Recommendations
+            With probabilities of a like, their intervals, and the likes and dislikes to be expected.
+        """
+        check_is_fitted(self)
+        axes = self.model_._axes
+        places = np.arange(axes.shape[0]) if rows is None else axes.rows.find(as_list(rows))
+        seen = self._left_out(exclude_seen)
+        found = recommend(
+            self.model_,
+            axes.rows.names(places),
+            n,
+            exclude_seen=seen,
+            avoid_dislikes=avoid_dislikes,
+            ranker=self._ranker_for(seen) if ranker else None,
+        )
+        return found if level is None else self._with_intervals(found, places, level)
+
+    def predict_proba(self, rows: Any, columns: Any) -> NDArray[np.floating[Any]]:
+        """Return the probability of a like for pairs, as :meth:`BinaryMatrixCompletion.predict_proba` does."""
+        check_is_fitted(self)
+        return self.model_.predict_proba(rows, columns)
+
+    def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
+        """Return +1 (like) or -1 (dislike) for pairs of rows and columns."""
+        check_is_fitted(self)
+        return self.model_.predict(rows, columns)
+
+    def explain(self, row: Any, column: Any) -> Explanation:
+        """Return which entries of the row pulled the score of a column up or down; see :func:`tribit.explain`."""
+        from tribit.explain import explain  # noqa: PLC0415
+
+        check_is_fitted(self)
+        return explain(self.model_, row, column, self._kept("explanations name entries"))
+
+    def similar(self, *, rows: Any = None, columns: Any = None, n: int = 10) -> Neighbours:
+        """Return the columns (or rows) whose scores agree best with those of the given ones."""
+        check_is_fitted(self)
+        return similar(self.model_, rows=rows, columns=columns, n=n)
+
+    def evaluate(self, X: Any, **options: Any) -> Evaluation:
+        """Compare the model with entries that it was not fitted on, beside baselines; see :func:`tribit.evaluate`."""
+        check_is_fitted(self)
+        return evaluate(self.model_, X, seen=self.seen_, **options)
+
+    def fold_in(
+        self,
+        X: Any = None,
+        *,
+        axis: str = "rows",
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
+        """Return a copy with new rows (or columns) added, everything else fixed.
+
+        The parameters are those of :meth:`BinaryMatrixCompletion.fold_in`. New rows are ranked by the regressions of
+        the fit; new columns need new ones, and the ranker is fitted again.
+        """
+        check_is_fitted(self)
+        model = fold_in(
+            self.model_, X, axis=axis, row_features=row_features, column_features=column_features
+        )
+        given = None if X is None else as_observations(X, like_at=model.like_at)
+        return self._with(model, given, new=("rows", "columns").index(axis))
+
+    def update(self, X: Any, *, row_features: Any = None, column_features: Any = None) -> Self:
+        """Return a copy that knows new entries too; see :meth:`BinaryMatrixCompletion.update`.
+
+        The ranker is fitted again.
+        """
+        check_is_fitted(self)
+        seen = self._kept("an update solves again for rows and columns from all their entries")
+        given = as_observations(X, like_at=self.model_.like_at)
+        model = update(
+            self.model_, given, seen, row_features=row_features, column_features=column_features
+        )
+        return self._with(model, given)
+
+    def info(self) -> dict[str, str]:
+        """Return what the recommender is, what was chosen and why, on how much data, and how good it was there."""
+        check_is_fitted(self)
+        return facts_of(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one safetensors file, which :meth:`load` and the command line read.
+
+        The entries only where ``keep_seen`` is true.
+        """
+        check_is_fitted(self)
+        arrays = self._ranker_arrays if self.ranker_ is None else self.ranker_.arrays()
+        reading = None if self.reading_ is None else self.reading_.to_json()
+        seen = self.seen_ if self.keep_seen else None
+        save(self.model_, path, Parts(seen, arrays, reading, self.summary_))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a bundle that :meth:`save` or ``tribit fit`` wrote; of a model file it has the model alone."""
+        model, parts = load_bundle(path)
+        found = cls(ranker=parts.ranker is not None, keep_seen=parts.seen is not None)
+        found.model_, found.seen_ = model, parts.seen
+        found._ranker_arrays = parts.ranker
+        found.ranker_ = None
+        if parts.ranker is not None and parts.seen is not None:
+            found.ranker_ = _ranker_from(parts.ranker, parts.seen, path)
+        found.reading_ = None if parts.reading is None else Reading.from_json(parts.reading)
+        found.summary_ = parts.summary or {}
+        return found
+
+    def _unfitted_model(self) -> BinaryMatrixCompletion:
+        if self.model is None:
+            return BinaryMatrixCompletion(like_at=self.like_at, random_state=self.random_state)
+        if not isinstance(self.model, BinaryMatrixCompletion):
+            raise InvalidTypeError(
+                f"model is of type {type(self.model).__name__}; pass a BinaryMatrixCompletion, or None."
+            )
+        model: BinaryMatrixCompletion = clone(self.model)
+        if self.like_at is not None:
+            model.set_params(like_at=self.like_at)
+        return model
+
+    def _wants_ranker(self, observations: Observations) -> bool:
+        if not is_auto(self.ranker):
+            return check_switch("ranker", self.ranker)
+        return bool(observations.n_likes and observations.n_dislikes)
+
+    def _set(
+        self,
+        model: BinaryMatrixCompletion,
+        ranker: CandidateRanker | None,
+        seen: Observations | None,
+    ) -> None:
+        self.model_, self.ranker_, self.seen_ = model, ranker, seen
+        self._ranker_arrays: Any = None
+
+    def _with(self, model: Any, given: Observations | None, new: int | None = None) -> Self:
+        """Return a copy with another model and further entries, of new rows (0) or columns (1) alone where said."""
+        again = copy(self)
+        again._set(model, None, None)
+        if self.seen_ is None:
+            again._ranker_arrays = self._ranker_arrays
+            return again
+        again.seen_ = all_entries(self.seen_, given, model._axes, new)
+        if self.ranker_ is not None and new == 0:
+            again.ranker_ = CandidateRanker.from_arrays(self.ranker_.arrays(), again.seen_)
+        elif self.ranker_ is not None:
+            again.ranker_ = clone(self.ranker_).fit(again.seen_)
+        held_out = self.summary_.get("held_out")
+        again.summary_ = {**summary_of(model, again.seen_), "held_out": held_out}
+        return again
+
+    def _left_out(self, exclude_seen: Any) -> Observations | None:
+        """Return the entries that lists leave out."""
+        if isinstance(exclude_seen, bool | np.bool_):
+            return self._kept("lists leave out what was seen") if exclude_seen else None
+        if exclude_seen is None:
+            raise InvalidTypeError(
+                "exclude_seen is None; pass True, False or the entries to leave out."
+            )
+        given = as_observations(exclude_seen, like_at=self.model_.like_at)
+        rows, columns = self.model_._axes.places(given, "exclude_seen has")
+        here = np.flatnonzero((rows >= 0) & (columns >= 0))
+        return placed(given.take(here), rows[here], columns[here], *self.model_._axes)
+
+    def _ranker_for(self, seen: Observations | None) -> CandidateRanker | None:
+        """Return the ranker; one without its entries takes those that were given."""
+        if self.ranker_ is not None or self._ranker_arrays is None or seen is None:
+            return self.ranker_
+        return _ranker_from(self._ranker_arrays, seen)
+
+    def _kept(self, reason: str) -> Observations:
+        if self.seen_ is not None:
+            return self.seen_
+        advice = either(
+            "pass exclude_seen=False or the entries to leave out, or fit it with keep_seen=True",
+            "name the table of what was seen, or fit it without --no-seen",
+        )
+        raise InvalidInputError(
+            f"The recommender keeps no entries ({either('keep_seen=False', '--no-seen')}), and {reason}: {advice}."
+        )
+
+    def _with_intervals(
+        self, found: Recommendations, rows: Positions, level: float
+    ) -> Recommendations:
+        """Return the lists with the intervals of their probabilities, where there are entries to compute them from."""
+        level = check_between("level", level, 0, 1)
+        if self.seen_ is None or not self._has_deviations():
+            return found
+        from scipy.special import ndtri  # noqa: PLC0415
+
+        i, place = np.nonzero(found.shown)
+        j = found.positions[i, place]
+        x = self.model_._factors().at(rows[i], j)
+        deviation = np.empty(i.size)
+        for start in range(0, rows.size, ROWS_AT_ONCE):
+            here = np.flatnonzero((i >= start) & (i < start + ROWS_AT_ONCE))
+            if here.size:
+                deviation[here] = deviations(self.model_, self.seen_, rows[i[here]], j[here])
+        z = ndtri(0.5 + level / 2)
+        ends = (self.model_._probability(x + side * z * deviation) for side in (-1, 1))
+        return replace(found, intervals=Intervals(*ends, level))
+
+    def _has_deviations(self) -> bool:
+        """Return whether intervals can be computed: with one probability of being missing, a ridge or a ball."""
+        spec = self.model_.spec_
+        one_rho = not spec.mixed or isinstance(self.model_.rho_, float)
+        return bool(one_rho and self.model_.imputed is None and not spec.inverse_power and spec.l2)
+
+
+def _ranker_from(
+    arrays: Any, seen: Observations, path: str | os.PathLike[str] | None = None
+) -> CandidateRanker:
+    """Return a ranker from a file's arrays, or say in one sentence that they are damaged."""
+    try:
+        return CandidateRanker.from_arrays(arrays, seen)
+    except (LookupError, ValueError) as error:
+        raise InvalidInputError(
+            f"{'The bundle' if path is None else quoted(os.fspath(path))} has a damaged ranker ({error}); fit it again."
+        ) from None

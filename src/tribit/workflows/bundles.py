@@ -1,0 +1,232 @@
+"""Bundles of the command line: opened, given new data, and asked for rows and columns that nobody knows."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.completion import BinaryMatrixCompletion
+from tribit.data.axis import AnyArray, Axis, Positions
+from tribit.data.ingest import Checked, merge_duplicates
+from tribit.data.observations import Observations
+from tribit.data.reading import Reading, Records
+from tribit.errors import InvalidInputError, TribitWarning, parameter
+from tribit.folding.positions import without_entries
+from tribit.quoting import quoted
+from tribit.recommender import Recommender
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+#: What a prediction rests on, by whether the row and the column are known.
+BASES = {
+    (True, True): "model",
+    (False, True): "column alone",
+    (True, False): "row alone",
+    (False, False): "average",
+}
+
+
+def opened(
+    path: PathLike, new: PathLike | None = None, *, max_size: int | None = None, **rules: Any
+) -> Recommender:
+    """Return a saved bundle; with a table of new entries, one that knows these too.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A bundle, or a model alone.
+    new : str or path-like, optional
+        A table of entries that came after the fit: of new rows, of new columns or of known ones.
+    max_size : int, optional
+        The most bytes to read of it.
+    **rules
+        Of :class:`tribit.data.reading.Reading`, where it differs from the table of the fit.
+    """
+    bundle = Recommender.load(path)
+    return bundle if new is None else with_entries(bundle, new, max_size=max_size, **rules)
+
+
+def with_entries(
+    bundle: Recommender, path: PathLike, *, max_size: int | None = None, **rules: Any
+) -> Recommender:
+    """Return a bundle that knows the entries of a table too.
+
+    New rows with entries in known columns are folded in, which leaves all else as it is; anything else is an update
+    (:meth:`tribit.Recommender.update`).
+    """
+    records = reading_of(bundle, **rules).records(path, max_size=max_size)
+    axes = bundle.model_._axes
+    for axis in axes:
+        if axis.ids is None:
+            raise InvalidInputError(
+                f"The model has no {axis.name} ids, so that a table cannot say which {axis.name}s are new; fit it on a "
+                "table, or on Observations with ids."
+            )
+    named = replace(
+        records,
+        rows=_typed(axes.rows, records.rows),
+        columns=_typed(axes.columns, records.columns),
+    )
+    given = named.observations()
+    known = [
+        ours.match(theirs, "the table has", "give ids") >= 0
+        for ours, theirs in zip(axes, given.axes, strict=True)
+    ]
+    if not known[0].any() and known[1].all():
+        return bundle.fold_in(given)
+    return bundle.update(given)
+
+
+def reading_of(bundle: Recommender, **rules: Any) -> Reading:
+    """Return the rules by which the bundle's own table was read, but for those that are given."""
+    kept = bundle.reading_
+    if kept is None:
+        row, column, value = bundle.model_.names_ or (None, None, None)
+        kept = Reading(row=row, column=column, value=value, like_at=bundle.model_.like_at)
+    told = {name: value for name, value in rules.items() if value is not None}
+    if told.keys() & {
+        "like",
+        "dislike",
+    }:  # words for likes take the place of a bar, and a bar that of words
+        told = {"like_at": None, **told}
+    elif "like_at" in told:
+        told |= {"like": None, "dislike": None}
+    return replace(kept, notes=(), **told)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Records of a table as positions of a model, which has one row and one column of which nothing is known.
+
+    Attributes
+    ----------
+    model : BinaryMatrixCompletion
+        The model; where an id was unknown, with a further row and a further column.
+    rows, columns : array of int
+        Positions of the records that were kept.
+    known : array of bool of shape (2, n)
+        Whether the row and the column of each record are known.
+    kept : array of bool
+        Which records of the table were kept.
+    """
+
+    model: BinaryMatrixCompletion
+    rows: Positions
+    columns: Positions
+    known: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+
+    @property
+    def bases(self) -> AnyArray:
+        """What each prediction rests on."""
+        return np.array([BASES[bool(row), bool(column)] for row, column in self.known.T])
+
+
+def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
+    """Return records as positions; an ``unknown`` id is an "error", a reason to "skip", or to "answer" by effects."""
+    model = bundle.model_
+    sides = []
+    for name, axis, ids in zip(
+        records.names, model._axes, (records.rows, records.columns), strict=False
+    ):
+        places = positions_of(axis, ids)
+        lost = np.flatnonzero(places < 0)
+        if lost.size and unknown == "error":
+            first = int(lost[0])
+            raise InvalidInputError(
+                f"{records.where(first)}: the id {quoted(ids[first])} in column {quoted(name)} is not one the model "
+                f"was fitted on; remove such records, or leave them out with {parameter('unknown', 'skip')}."
+            )
+        sides.append(places)
+    known = np.array([places >= 0 for places in sides])
+    if not known.all(axis=0).any() and (unknown == "skip" or not known.any(axis=1).all()):
+        raise InvalidInputError(
+            f"No record of {records.name} has a row id and a column id that the model knows; "
+            f"check {parameter('row')} and {parameter('column')}."
+        )
+    kept = known.all(axis=0) if unknown == "skip" else np.ones(known.shape[1], dtype=bool)
+    if not known[:, kept].all():
+        shape = model.shape_
+        model = with_nothing_known(model)
+        sides = [
+            np.where(places < 0, size, places) for places, size in zip(sides, shape, strict=True)
+        ]
+    return Placed(model, sides[0][kept], sides[1][kept], known[:, kept], kept)
+
+
+def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[Observations, int]:
+    """Return the entries of a table in the rows and columns of a model, and how many were left out."""
+    found = placed(bundle, records, unknown)
+    labels = np.ones(records.rows.size, np.int8) if records.labels is None else records.labels
+    places = np.flatnonzero(found.kept)
+    entries = Checked(
+        found.rows, found.columns, labels[found.kept].astype(np.int8), bundle.model_._axes
+    )
+    merged = merge_duplicates(
+        entries, records.reading.duplicates, lambda n: records.where(int(places[n]))
+    )
+    return Observations._trusted(merged), int(np.sum(~found.kept))
+
+
+def with_rows(bundle: Recommender, names: Sequence[str] | None) -> tuple[Recommender, AnyArray]:
+    """Return a bundle with the rows of these names, every row for None, and which of them nothing is known of."""
+    axis = bundle.model_._axes.rows
+    if names is None:
+        return bundle, np.zeros(axis.size, dtype=bool)
+    texts = np.array(list(names), dtype=object)
+    unknown = positions_of(axis, texts) < 0
+    if not unknown.any():
+        return bundle, unknown
+    new = np.array(list(dict.fromkeys(texts[unknown].tolist())), dtype=object)
+    if axis.ids is None:
+        raise InvalidInputError(
+            f"The row {quoted(new[0])} is none of the model's, which count from 0 to {axis.size - 1}; check "
+            f"{parameter('only')}."
+        )
+    nothing = without_entries(Axis(axis.name, new.size, new), bundle.model_._axes.columns)
+    with warnings.catch_warnings():
+        # Said in the lists themselves.
+        warnings.simplefilter("ignore", TribitWarning)
+        return bundle.fold_in(nothing), unknown
+
+
+def with_nothing_known(model: BinaryMatrixCompletion) -> BinaryMatrixCompletion:
+    """Return the model with a last row and a last column of which nothing is known."""
+    for number, side in enumerate(("rows", "columns")):
+        ours, other = model._axes[number], model._axes[1 - number]
+        ids = None if ours.ids is None else np.array([_free_name(ours)], dtype=object)
+        new = Axis(ours.name, 1, ids)
+        axes = (new, other) if number == 0 else (other, new)
+        with warnings.catch_warnings():
+            # The answers themselves say what they rest on.
+            warnings.simplefilter("ignore", TribitWarning)
+            model = model.fold_in(without_entries(*axes), axis=side)
+    return model
+
+
+def _free_name(axis: Axis) -> str:
+    """Return a name that no row or column has."""
+    known, name = axis.by_text(), "unknown"
+    while name in known:
+        name += "'"
+    return name
+
+
+def positions_of(axis: Axis, texts: AnyArray) -> Positions:
+    """Return the position of each id as a file has it, -1 for an unknown one; a model may have numbers or no ids."""
+    known = axis.by_text()
+    return np.array([known.get(text, -1) for text in texts.tolist()], dtype=np.int64)
+
+
+def _typed(axis: Axis, texts: AnyArray) -> AnyArray:
+    """Return ids of a file in the type of the known ones; those that are not known stay text."""
+    places = positions_of(axis, texts)
+    ids = texts.astype(object)
+    ids[places >= 0] = axis.names(places[places >= 0])
+    return ids
