@@ -56,7 +56,8 @@ def listed(names: Sequence[Any]) -> str:
     >>> listed(range(10**6))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 999990 more'
     """
-    shown = ", ".join(printable(_cut(str(name))) for name in islice(names, SHOWN))
+    # Cut again: what is written for a control character is longer than it.
+    shown = ", ".join(_cut(printable(_cut(str(name)))) for name in islice(names, SHOWN))
     more = len(names) - SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 

@@ -1,3 +1,4 @@
+import gzip
 import os
 import stat
 
@@ -9,7 +10,6 @@ from tribit.data.files import (
     check_different,
     checked_path,
     column_places,
-    text_reader,
     text_writer,
     writable,
 )
@@ -168,8 +168,8 @@ def test_text_round_trip_keeps_line_ends(tmp_path, gzipped):
     with text_writer(path, gzipped=gzipped) as text:
         text.write("é\r\nb\n")
     assert path.read_bytes().startswith(b"\x1f\x8b") == gzipped
-    with text_reader(path) as text:
-        assert text.read() == "é\r\nb\n"
+    written = path.read_bytes()
+    assert (gzip.decompress(written) if gzipped else written) == "é\r\nb\n".encode()
 
 
 def test_equal_texts_give_equal_gzip_bytes(tmp_path):
@@ -202,7 +202,6 @@ def impossible(tmp_path):
     [
         checked_path,
         writable,
-        text_reader,
         lambda path: check_different(path, "x"),
         lambda path: check_different("x", path),
     ],

@@ -191,6 +191,12 @@ def test_a_wrong_matrix_is_one_sentence(X, kind, match):
         Observations.from_matrix(X)
 
 
+def test_a_pair_that_is_given_again_with_its_label_is_no_error():
+    seen = Observations.from_pairs([0, 1, 0, 0], [3, 1, 3, 3], [-1, 1, -1, -1])
+    assert (seen.rows.tolist(), seen.columns.tolist()) == ([0, 1], [3, 1])
+    assert seen.labels.tolist() == [-1, 1]
+
+
 def test_duplicates_in_a_compressed_matrix_are_not_summed():
     repeated = sp.csr_array(([1, -1], [0, 0], [0, 2]), shape=(1, 1))
     with pytest.raises(InvalidInputError, match="both give row 0, column 0"):
@@ -250,7 +256,7 @@ def test_products_beyond_32_bits(size):
     assert observations.columns.tolist() == [1, 0, size - 1]
     assert observations.transpose().rows.tolist() == [0, 1, size - 1]
     with pytest.raises(InvalidInputError, match=f"both give row {size - 1}, column 0"):
-        Observations.from_pairs([0, size - 1, size - 1], [0, 0, 0], [1, 1, 1])
+        Observations.from_pairs([0, size - 1, size - 1], [0, 0, 0], [1, 1, -1])
 
 
 @pytest.mark.parametrize(
@@ -282,7 +288,7 @@ def test_products_beyond_32_bits(size):
         (
             [0, 1, 0],
             [3, 1, 3],
-            [1, 1, 1],
+            [1, 1, -1],
             {},
             InvalidInputError,
             "position 0 and position 2 both give row 0, column 3; remove one, or say which to keep with duplicates",
@@ -440,7 +446,7 @@ def test_hashable_ids_of_any_kind(frame):
         ({"r": [1, -1, 2]}, {}, r"row 2 of the frame: the value 2 is neither .*like_at"),
         ({}, {"value": None, "like_at": 3}, "like_at needs value, the"),
         (
-            {"u": ["a", "b", "a"], "i": [8, 8, 8]},
+            {"u": ["a", "b", "a"], "i": [8, 8, 8], "r": [1, 1, -1]},
             {},
             "row 0 of the frame and row 2 of the frame both give row 'a', column 8; .*duplicates",
         ),

@@ -118,7 +118,10 @@ def failing(text, match, **options):
         failing("user,item,rating\nu,i,1\nu,j\n", r"line 3 of r\.csv has 2 fields where .* 3"),
         failing("user,item,rating\nu,i,1\n,j,1\n", r"line 3 of r\.csv: the id in column 'user' is"),
         failing("user,item,rating\nu,i,\n", r"line 2 of r\.csv: the value '' in column 'rating'"),
-        failing("user,item,rating\nu,i,nan\n", r"line 2 of r\.csv: the value nan is not finite"),
+        failing(
+            "user,item,rating\nu,i,nan\n",
+            r"line 2 of r\.csv: the value 'nan' in column 'rating' is missing",
+        ),
         failing("user,item,rating\nu,i,inf\n", "the value inf is not finite", like_at=1),
         failing("user,item,rating\nu,i,1\nu,j,3\n", r"line 3 of r\.csv: the value 3.0 is neither"),
         failing(

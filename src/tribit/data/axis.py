@@ -39,7 +39,15 @@ def factorize(ids: AnyArray, where: Where) -> tuple[Positions, AnyArray]:
         names, first, codes = np.unique(ids, return_index=True, return_inverse=True)
         order = np.argsort(first)
         return np.argsort(order)[codes], names[order]
-    numbers: dict[Any, int] = {}
+    try:
+        distinct = dict.fromkeys(ids.tolist())
+        if not any(name is None or operator.ne(name, name) for name in distinct):
+            numbers = {name: number for number, name in enumerate(distinct)}
+            codes = np.fromiter(map(numbers.__getitem__, ids.tolist()), np.int64, ids.size)
+            return codes, np.fromiter(distinct, dtype=object, count=len(distinct))
+    except TypeError:
+        pass  # found below, one by one, with its position
+    numbers = {}
     codes = np.empty(ids.size, dtype=np.int64)
     for position, name in enumerate(ids.tolist()):
         try:

@@ -117,15 +117,6 @@ def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str])
         )
 
 
-def text_reader(path: Path) -> TextIO:
-    """Open UTF-8 text, gzipped if the name ends in ``.gz``, with its line ends as they are."""
-    path = checked_path(path)
-    # "-sig" drops the mark that some spreadsheets put before the first header.
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
 @contextmanager
 def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
     """Open UTF-8 text to write, gzipped or plain whatever the (temporary) name says."""

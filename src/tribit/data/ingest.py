@@ -76,7 +76,8 @@ def entries_from_matrix(X: Any, read: Read, *, zeros: bool = False) -> Checked:
     axes = Axes.of(shape, *labels_of(X))
     values = read(values, lambda p: f"row {rows[p]}, column {columns[p]} of X")
     found = Checked(rows.astype(np.int64), columns.astype(np.int64), values, axes)
-    return merge_duplicates(found, "error", lambda p: f"stored entry {kept[p]}")
+    # SciPy adds up what is stored twice, so that two equal labels do not agree on a third.
+    return merge_duplicates(found, "error", lambda p: f"stored entry {kept[p]}", agreeing=False)
 
 
 def warn_of_zeros(X: Any, like_at: float | None) -> None:
@@ -193,8 +194,13 @@ def check_like_at(like_at: Any) -> None:
         )
 
 
-def merge_duplicates(entries: Checked, duplicates: Duplicates, where: Where) -> Checked:
-    """Sort the entries by row, then column, and leave one value for each pair."""
+def merge_duplicates(
+    entries: Checked, duplicates: Duplicates, where: Where, *, agreeing: bool = True
+) -> Checked:
+    """Sort the entries by row, then column, and leave one value for each pair.
+
+    With "error" a pair that is given again with the same value is no error, unless ``agreeing`` is False.
+    """
     check_choice("duplicates", duplicates, get_args(Duplicates))
     rows, columns, values, axes = entries
     keys = rows * axes.columns.size + columns  # cannot overflow: check_shape has seen the shape
@@ -204,8 +210,10 @@ def merge_duplicates(entries: Checked, duplicates: Duplicates, where: Where) -> 
     is_first = np.append(True, np.diff(keys[order]) != 0)
     starts = np.flatnonzero(is_first)
     ends = np.append(starts[1:], keys.size) - 1
-    if duplicates == "error" and starts.size < keys.size:
-        again = int(order[~is_first].min())
+    in_order = values[order]
+    wrong = in_order != in_order[starts].repeat(ends - starts + 1) if agreeing else ~is_first
+    if duplicates == "error" and wrong.any():
+        again = int(order[wrong].min())
         before = int(np.argmax(keys == keys[again]))
         raise InvalidInputError(
             f"{where(before)} and {where(again)} both give row {named(axes.rows.ids, rows[again])}, "
@@ -216,7 +224,7 @@ def merge_duplicates(entries: Checked, duplicates: Duplicates, where: Where) -> 
     kept = order[starts] if duplicates == "first" else order[ends]
     merged = values[kept]
     if duplicates == "majority":
-        votes = np.add.reduceat(values[order], starts, dtype=np.int64)
+        votes = np.add.reduceat(in_order, starts, dtype=np.int64)
         merged = np.where(votes == 0, merged, np.sign(votes)).astype(np.int8)
     return Checked(rows[kept], columns[kept], merged, axes)
 

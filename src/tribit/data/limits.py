@@ -6,9 +6,13 @@ someone sent can be refused in a sentence; whoever knows the table raises the li
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import TextIO
+
+import numpy as np
 
 from tribit.checks import check_count
 from tribit.errors import InvalidInputError, parameter
@@ -26,6 +30,11 @@ RECORD = 40
 LINE = 2**24
 #: Blank lines in a row.
 BLANK = 2**20
+#: Characters that are read at a time where lines are taken many at once: enough that the cost of a block does not show,
+#: few beside what a table takes in memory.
+BLOCK = 2**20
+#: Characters of a field of text, as the csv module has it.
+FIELD = 2**17
 
 
 def byte_limit(packed: int, max_size: int | None) -> int:
@@ -69,12 +78,14 @@ class Lines:
         self.text, self.name, self.limit, self.least = text, name, limit, least
         self.number = 0
         self.pending = 0
+        self._size = 0
+        self._taken = 0, 0, ""  # what was read before the last block, and its text
+        self._again = io.StringIO()
 
     def __iter__(self) -> Iterator[str]:
-        size = 0
-        limit = float("inf") if self.limit is None else self.limit
         # Asked for by length: a plain loop would hold a line of any length before it is seen.
-        for line in iter(partial(self.text.readline, LINE + 1), ""):
+        again = iter(partial(self._again.readline, LINE + 1), "")
+        for line in chain(again, iter(partial(self.text.readline, LINE + 1), "")):
             self.number += 1
             self.pending += len(line)
             if self.pending > LINE:
@@ -82,11 +93,43 @@ class Lines:
                     f"line {self.number} of {self.name}: the record has more than {LINE} characters; "
                     "check that the file is a table of text with a record on each line."
                 )
-            length = len(line) if line.isascii() else len(line.encode(errors="replace"))
-            size += max(self.least, length)
-            if size > limit:
-                check_size(size, int(limit), self.name)
+            self._count(max(self.least, _n_bytes(line)))
             yield line
+
+    def block(self) -> list[str] | None:
+        r"""Return many lines at once, without their ends; none at the end, and None where they need a closer look.
+
+        They do where a line is very long or empty, has a quote or ends in a bare ``\r``: iteration goes on with them.
+        """
+        self._taken = self._size, self.number, ""
+        text = self.text.read(BLOCK)
+        text += self.text.readline(LINE + 1)
+        if not text:
+            return []
+        self._taken = self._size, self.number, text
+        whole = text.replace("\r\n", "\n") if "\r" in text else text
+        lines = whole.removesuffix("\n").split("\n")
+        lengths = list(map(len, lines))
+        if '"' in whole or "\r" in whole or max(lengths) >= FIELD or not min(lengths):
+            self.give_back()
+            return None
+        if self.least:
+            sizes = lengths if text.isascii() else list(map(_n_bytes, lines))
+            self._count(int(np.maximum(np.array(sizes) + 1, self.least).sum()))
+        else:
+            self._count(_n_bytes(text))
+        self.number += len(lines)
+        return lines
+
+    def give_back(self) -> None:
+        """Let the next iteration begin with the lines of the last block."""
+        self._size, self.number, text = self._taken
+        self._again = io.StringIO(text, newline="")
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self.limit is not None:
+            check_size(self._size, self.limit, self.name)
 
     def skip_blank(self, last: int) -> None:
         """Go on after a blank line, where the last record ended on line ``last``."""
@@ -101,3 +144,7 @@ class Lines:
         for line in self:
             self.pending = 0
             yield line
+
+
+def _n_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))

@@ -19,7 +19,7 @@ class Observations(Entries):
     Parameters
     ----------
     rows, columns : array of int
-        Position of each observed entry; no pair may appear twice.
+        Position of each observed entry; no pair may appear with two labels.
     labels : array of {-1, +1}
         +1 for a like, -1 for a dislike.
     shape : tuple of two ints
@@ -91,7 +91,7 @@ class Observations(Entries):
         row_ids, column_ids : array-like, optional
             Distinct hashable ids, one per row and one per column.
         duplicates : {"error", "first", "last", "majority"}, default="error"
-            What to do with a pair that is given more than once: refuse it, keep the label given
+            What to do with a pair that is given more than once with different labels: refuse it, keep the label given
             first or last, or the more frequent one (a tie goes to the label given last).
         """
         given = rows, columns, labels, shape, row_ids, column_ids

@@ -12,6 +12,7 @@ import numpy as np
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, column_places
 from tribit.data.limits import byte_limit, check_size
+from tribit.data.sources import Source, Table
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable
 
@@ -21,10 +22,13 @@ ROWS, BYTES = 2**18, 2**26
 REFERENCE = 8
 
 
-def read(path: Path, wanted: list[str] | None, limit: int) -> dict[str, AnyArray]:
+def read(source: Source, wanted: list[str] | None) -> Table:
     """Return the wanted columns, or all, as arrays of str; a missing value is empty."""
+    return Table(source.name, _columns(source.path, wanted, source.limit, source.name))
+
+
+def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dict[str, AnyArray]:
     pyarrow = _pyarrow()
-    name = printable(path.name)
     damaged = (
         f"{name} could not be read as parquet columns of text or numbers; "
         "check that it is complete and holds neither lists nor records."

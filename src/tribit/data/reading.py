@@ -1,0 +1,274 @@
+"""Rules by which a table in a file becomes entries of a matrix: told or guessed, and kept for later files."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+from tribit.checks import check_choice, check_field, is_number, is_whole
+from tribit.data.axis import AnyArray, Where
+from tribit.data.delimited import NAMES as DELIMITER_NAMES
+from tribit.data.delimited import SPACE
+from tribit.data.formats import check_format, opened
+from tribit.data.ingest import Duplicates, Labels, check_like_at, entries_from_ids
+from tribit.data.observations import Observations
+from tribit.data.records import labelled, long_cells, wide_cells, without_missing
+from tribit.data.sources import PathLike, number_text
+from tribit.data.words import Words
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
+from tribit.quoting import quoted
+
+Missing: TypeAlias = Literal["error", "skip"]
+Layout: TypeAlias = Literal["long", "wide"]
+Zeros: TypeAlias = Literal["seen", "unseen"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rules by which a table becomes entries; what is None is told by the file, and said in a note.
+
+    Parameters
+    ----------
+    row, column, value : str, optional
+        Names, or numbers from 0 where a text has no header, of the columns of row ids, column ids and values. Without
+        a value every pair is a like. A table of two or three columns needs no names: they are taken in order.
+    like_at : float, optional
+        Values are ratings: from this one up a like.
+    like, dislike : str or sequence of str, optional
+        Words, or numbers, that are a like and a dislike; case does not matter. Without them yes and no, true and false,
+        like and dislike, + and -, 1 and 0 are understood where exactly these two occur.
+    delimiter : str, optional
+        That of a text: some characters, or one of tab, comma, semicolon, pipe and space (any white space).
+    decimal : {".", ","}, default="."
+        Decimal mark of the values.
+    encoding : str, optional
+        That of a text; by default UTF-8, or what a byte order mark says.
+    missing : {"error", "skip"}, default="error"
+        Whether records without an id or a value (empty, NA, NaN, null, ?) are refused or left out.
+    duplicates : {"error", "first", "last", "majority"}, default="error"
+        As in :meth:`Observations.from_pairs`.
+    layout : {"long", "wide"}, default="long"
+        One entry in each record, or one row in each record: its id, and a cell for each column of the matrix, empty
+        where unobserved.
+    zeros : {"seen", "unseen"}, optional
+        Whether a 0 is a value or says that the entry is unobserved. By default it is unobserved in a matrix file, and
+        in a wide table without an empty cell.
+    format : str, optional
+        The ending of the format (``"csv"``), for a file whose name has another.
+    notes : tuple of str
+        A sentence for each rule that was guessed; not compared.
+
+    Examples
+    --------
+    >>> Reading(row="user", column="item", value="opinion", like="yes", dislike=["no", "never"]).dislike
+    ('no', 'never')
+    """
+
+    row: str | None = None
+    column: str | None = None
+    value: str | None = None
+    like_at: float | None = None
+    like: Words | None = None
+    dislike: Words | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str | None = None
+    missing: Missing = "error"
+    duplicates: Duplicates = "error"
+    layout: Layout = "long"
+    zeros: Zeros | None = None
+    format: str | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        for name, check in CHECKS.items():
+            if getattr(self, name) is not None:
+                check_field(self, name, check)
+        if self.like_at is not None and (self.like or self.dislike):
+            raise InvalidInputError(
+                f"{parameter('like_at')} is for ratings, {parameter('like')} and {parameter('dislike')} are for words; "
+                "pass one or the other."
+            )
+        if both := {word.casefold() for word in self.like or ()} & {
+            word.casefold() for word in self.dislike or ()
+        }:
+            raise InvalidInputError(
+                f"{parameter('like')} and {parameter('dislike')} share {quoted(min(both))}; give each word one meaning."
+            )
+        if self.decimal == self.delimiter:
+            raise InvalidInputError(
+                f"{parameter('decimal')} and {parameter('delimiter')} are both {quoted(self.decimal)}; correct one."
+            )
+        if self.layout == "wide" and (self.column is not None or self.value is not None):
+            raise InvalidInputError(
+                f"{parameter('column')} and {parameter('value')} are for tables with an entry in each record; leave "
+                "them out for a wide one, whose header has the columns."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rules as plain values."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the rules that :meth:`to_json` wrote, checked again."""
+        if unknown := set(plain) - {each.name for each in fields(cls)}:
+            raise InvalidInputError(
+                f"{quoted(min(unknown))} is no rule of reading; it may be of a later version."
+            )
+        return cls(**plain)
+
+    def read(self, path: PathLike, *, max_size: int | None = None) -> Observations:
+        """Return the entries of a file, or of standard input (``-``).
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that :func:`tribit.data.tables.read_table` reads.
+        max_size : int, optional
+            As in :func:`tribit.data.tables.observations_from_file`.
+        """
+        return self.records(path, max_size=max_size).observations()
+
+    def records(self, path: PathLike, *, max_size: int | None = None) -> Records:
+        """Return the ids and labels of a file, with the rules by which they were read.
+
+        The delimiter and encoding of a file that were guessed stay open in these: the next file may have others. Which
+        columns hold what, and which words are likes, is settled.
+        """
+        return self._records(path, max_size, valued=True)
+
+    def pairs(self, path: PathLike, *, max_size: int | None = None) -> Records:
+        """Return the ids of a file alone, one pair in each record; its values, if there are any, are not read."""
+        plain = self if self.layout == "long" else replace(self, layout="long", row=None)
+        return plain._records(path, max_size, valued=False)
+
+    def _records(self, path: PathLike, max_size: int | None, *, valued: bool) -> Records:
+        text = {name: getattr(self, name) for name in ("delimiter", "encoding", "decimal")}
+        with opened(path, max_size=max_size, ending=self.format, **text) as (form, source):
+            if self.layout == "wide" and not form.is_matrix:
+                cells = wide_cells(self, form, source)
+            else:
+                cells = long_cells(self, form, source, valued=valued)
+            name = source.name
+        cells = without_missing(cells, self.missing, name)
+        labels = None
+        if valued:
+            cells, labels = labelled(cells, self, name, is_matrix=form.is_matrix)
+        for note in cells.notes:
+            logger.info(note)
+        reading = replace(self, **cells.told, notes=cells.notes)
+        return Records(cells.rows, cells.columns, labels, cells.where, name, cells.names, reading)
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Pairs of ids as a file has them, as text, with their labels if these were read.
+
+    ``where`` says where a record stands, for an error to name; ``names`` are the columns of row ids, column ids and
+    values; ``reading`` has the rules, in which what the file told is settled.
+    """
+
+    rows: AnyArray
+    columns: AnyArray
+    labels: Labels | None
+    where: Where
+    name: str
+    names: tuple[str, str, str | None]
+    reading: Reading
+
+    def observations(self) -> Observations:
+        """Return the entries of a matrix, ids in order of first appearance; without labels every pair is a like."""
+        entries = entries_from_ids(
+            self.rows,
+            self.columns,
+            self.labels,
+            like_at=None,
+            duplicates=self.reading.duplicates,
+            where=self.where,
+        )
+        return Observations._trusted(entries)
+
+
+def _check_column(name: str, value: Any) -> str:
+    """Return the name of a column; a place may come as a number."""
+    if isinstance(value, str) or is_whole(value):
+        return str(value)
+    raise InvalidTypeError(
+        f"{parameter(name)} must be the name of a column, or its number from 0; got {quoted(value)}."
+    )
+
+
+def _check_words(name: str, value: Any) -> Words:
+    words = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    texts = tuple(_word(word).strip() for word in words)
+    if not texts or not all(texts):
+        raise InvalidInputError(
+            f"{parameter(name)} must be a word, or several; got {quoted(value)}."
+        )
+    return texts
+
+
+def _word(word: Any) -> str:
+    if isinstance(word, bool):
+        return str(word).lower()
+    return number_text(word) if is_number(word) else word if isinstance(word, str) else ""
+
+
+def _check_delimiter(name: str, value: Any) -> str:
+    """Return a delimiter, which may come by its name."""
+    if isinstance(value, str):
+        delimiter = {**DELIMITER_NAMES, "\\t": "\t"}.get(value, value)
+        plain = delimiter.isprintable() or delimiter == "\t"
+        if plain and 1 <= len(delimiter) <= 5 and not re.search(r"[\w\"\r\n]", delimiter):
+            return SPACE if delimiter.isspace() and delimiter != "\t" else delimiter
+    raise InvalidInputError(
+        f"{parameter(name)} must be the mark between fields, such as ; or |, or one of {', '.join(DELIMITER_NAMES)}; "
+        f"got {quoted(value)}."
+    )
+
+
+def _check_encoding(name: str, value: Any) -> str:
+    try:
+        "".encode(value)
+    except (LookupError, TypeError, ValueError):
+        raise InvalidInputError(
+            f"{parameter(name)} must be the name of an encoding of text, such as utf-8, latin-1 or cp1252; got "
+            f"{quoted(value)}."
+        ) from None
+    return str(value)
+
+
+def _check_bar(name: str, value: Any) -> Any:  # noqa: ARG001 - the sentence has the name
+    check_like_at(value)
+    return value
+
+
+def _choice(kind: Any) -> Callable[[str, Any], str]:
+    return lambda name, value: check_choice(name, value, get_args(kind))
+
+
+#: How each rule is checked, where it is given.
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "row": _check_column,
+    "column": _check_column,
+    "value": _check_column,
+    "like_at": _check_bar,
+    "like": _check_words,
+    "dislike": _check_words,
+    "delimiter": _check_delimiter,
+    "decimal": lambda name, value: check_choice(name, value, (".", ",")),
+    "encoding": _check_encoding,
+    "missing": _choice(Missing),
+    "duplicates": _choice(Duplicates),
+    "layout": _choice(Layout),
+    "zeros": _choice(Zeros),
+    "format": check_format,
+    "notes": lambda _, value: tuple(map(str, value)),
+}

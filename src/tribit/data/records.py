@@ -1,0 +1,223 @@
+"""Records of a table as cells of a matrix: row id, column id and the text of a value, by the rules of a Reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tribit.data.axis import AnyArray, Where, first_true
+from tribit.data.formats import Format, read_source
+from tribit.data.ingest import Labels
+from tribit.data.sources import Source, is_number
+from tribit.data.words import MISSING, Values, are_missing
+from tribit.errors import InvalidInputError, parameter
+from tribit.quoting import listed, quoted
+
+if TYPE_CHECKING:
+    from tribit.data.reading import Reading
+
+#: Names of the columns of cells that had none: of a wide table or a matrix.
+NAMES = ("row", "column", "value")
+
+
+class Cells(NamedTuple):
+    """Cells that a file lists: ids and values as text, where each stands, and what was found out on the way.
+
+    ``names`` are the columns they are from, ``told`` the rules that the file told, and ``filled`` says that a wide
+    table has no empty cell.
+    """
+
+    rows: AnyArray
+    columns: AnyArray
+    texts: AnyArray | None
+    where: Where
+    source: str
+    names: tuple[str, str, str | None]
+    told: dict[str, Any]
+    notes: tuple[str, ...]
+    filled: bool = False
+
+    def values(self, decimal: str) -> Values:
+        """Return the values, which must have been read."""
+        assert self.texts is not None
+        return Values(self.texts, self.where, self.source, decimal)
+
+    def noted(self, note: str, **told: Any) -> Cells:
+        """Return the cells with one more note, and rules that were found."""
+        return self._replace(notes=(*self.notes, note), told={**self.told, **told})
+
+    def at(self, kept: AnyArray) -> Cells:
+        """Return some of the cells."""
+        places = np.flatnonzero(kept)
+        texts = None if self.texts is None else self.texts[places]
+        return self._replace(
+            rows=self.rows[places],
+            columns=self.columns[places],
+            texts=texts,
+            where=lambda position: self.where(int(places[position])),
+        )
+
+
+def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) -> Cells:
+    """Return a cell for each record; the value's column is read only where ``valued``."""
+    names, notes = _names(rules, form, source)
+    row, column, value = names
+    wanted = [row, column] if value is None or not valued else [row, column, value]
+    table = read_source(form, source, wanted)
+    told = {}
+    if not form.is_matrix:  # whose names are no user's, so that another file will have others
+        told = {"row": row, "column": column, "value": value}
+    texts = table.columns[wanted[2]] if len(wanted) == 3 else None
+    return Cells(
+        table.columns[row],
+        table.columns[column],
+        texts,
+        table.where,
+        f"column {quoted(value)}" if not form.is_matrix else table.name,
+        names,
+        told,
+        (*table.notes, *notes),
+    )
+
+
+def wide_cells(rules: Reading, form: Format, source: Source) -> Cells:
+    """Return a cell for each that is filled of a table with a row of the matrix in each record."""
+    table = read_source(form, source, None)
+    header = list(table.columns)
+    row = rules.row
+    if row is not None and row.isdecimal() and row not in header and int(row) < len(header):
+        row = header[int(row)]
+    row = header[0] if row is None else row
+    others = [name for name in header if name != row]
+    if row not in header or not others:
+        raise InvalidInputError(
+            f"{table.name} has no column {quoted(row)} of row ids and others of values; choose one of its columns with "
+            f"{parameter('row')}: {listed(header)}."
+        )
+    filled = np.stack([~are_missing(table.columns[name]) for name in others], axis=1)
+    i, j = np.nonzero(filled)
+    names = np.array(others, dtype=object)
+    texts = np.stack([table.columns[name] for name in others], axis=1)[i, j]
+
+    def where(position: int) -> str:
+        return f"{table.where(int(i[position]))}, column {quoted(others[int(j[position])])}"
+
+    return Cells(
+        table.columns[row][i],
+        names[j],
+        texts,
+        where,
+        table.name,
+        (row or NAMES[0], NAMES[1], NAMES[2]),
+        {"row": row},
+        table.notes,
+        bool(filled.all()),
+    )
+
+
+def without_missing(cells: Cells, missing: str, name: str) -> Cells:
+    """Return the cells that have both ids and a value; one that has not is refused, or with "skip" left out."""
+    lost = np.zeros(cells.rows.size, dtype=bool)
+    for texts, column in zip(
+        (cells.rows, cells.columns, cells.texts), (*cells.names[:2], None), strict=True
+    ):
+        if texts is None:
+            continue
+        # An id may well be NA; none is empty.
+        these = are_missing(texts, {""} if missing == "error" and column is not None else MISSING)
+        if missing == "error" and (position := first_true(these)) is not None:
+            what = f"the value {quoted(texts[position])} in {cells.source} is missing"
+            if column is not None:
+                what = f"the id in column {quoted(column)} is empty"
+            raise InvalidInputError(
+                f"{cells.where(position)}: {what}; fill it in, or leave such records out with "
+                f"{parameter('missing', 'skip')}."
+            )
+        lost |= these
+    n_lost = int(np.count_nonzero(lost))
+    if not n_lost:
+        return cells
+    if n_lost == lost.size:
+        raise InvalidInputError(
+            f"Each record of {name} lacks an id or a value, so that none is left; check {parameter('row')}, "
+            f"{parameter('column')} and {parameter('value')}."
+        )
+    records = "record was" if n_lost == 1 else "records were"
+    note = f"{name}: {n_lost} {records} left out, without an id or a value."
+    return cells.at(~lost).noted(note)
+
+
+def labelled(cells: Cells, rules: Reading, name: str, *, is_matrix: bool) -> tuple[Cells, Labels]:
+    """Return the cells that were seen and their labels, with what the values told about the rules."""
+    if cells.texts is None:
+        for rule in ("like_at", "like", "dislike"):
+            if getattr(rules, rule) is not None:
+                raise InvalidInputError(
+                    f"{parameter(rule)} needs {parameter('value')}, the name of the column that holds the ratings."
+                )
+        return cells, np.ones(cells.rows.size, dtype=np.int8)
+    words = rules.like is not None or rules.dislike is not None
+    zeros = rules.zeros
+    if zeros is None and not words and (is_matrix or cells.filled):
+        zeros = "unseen"
+    if zeros == "unseen":
+        cells = _without_zeros(cells, rules, name)
+    values = cells.values(rules.decimal)
+    if words:
+        return cells, values.labels(rules.like or (), rules.dislike or ())
+    pair = None if rules.like_at is not None else values.pair()
+    if pair is None:
+        return cells, values.plain_labels(rules.like_at)
+    like, dislike = pair
+    listed_zero = ", where it is listed," if dislike == "0" else ""
+    cells = cells.noted(
+        f"{name}: {like} is a like and {dislike}{listed_zero} a dislike (guessed).",
+        like=(like,),
+        dislike=(dislike,),
+    )
+    return cells, values.labels((like,), (dislike,))
+
+
+def _without_zeros(cells: Cells, rules: Reading, name: str) -> Cells:
+    zero = cells.values(rules.decimal).are_zero()
+    n_zero = int(np.count_nonzero(zero))
+    if not n_zero:
+        return cells
+    if n_zero == zero.size:
+        raise InvalidInputError(
+            f"Every value of {name} is 0, which says that the entry is unobserved; give it a like, or pass "
+            f"{parameter('zeros', 'seen')}."
+        )
+    if rules.zeros is not None:
+        return cells.at(~zero)
+    entries = "0 is unobserved" if cells.filled else f"{n_zero} stored zeros are unobserved"
+    why = ", as no cell is empty" if cells.filled else ""
+    return cells.at(~zero).noted(f"{name}: {entries}{why} (guessed).", zeros="unseen")
+
+
+def _names(
+    rules: Reading, form: Format, source: Source
+) -> tuple[tuple[str, str, str | None], tuple[str, ...]]:
+    """Return the names of the columns of ids and values, and a note where they were taken in order."""
+    if rules.row is not None and rules.column is not None:
+        return (rules.row, rules.column, rules.value), ()
+    first_record = None if form.header is None else form.header(source)
+    header = first_record or list(read_source(form, source, None).columns)
+    given = any(name is not None for name in (rules.row, rules.column, rules.value))
+    if given or not 2 <= len(header) <= 3:
+        raise InvalidInputError(
+            f"{source.name} has the columns {listed(header) or '(none)'}; say which hold the ids of rows and of "
+            f"columns with {parameter('row')} and {parameter('column')}, and the values with {parameter('value')}."
+        )
+    if form.is_matrix:
+        return (header[0], header[1], header[2] if len(header) == 3 else None), ()
+    places = [str(place) for place in range(len(header))]
+    without = first_record is not None and header != places and any(map(is_number, header))
+    if without:  # a first record that has numbers in it is no header
+        header = places
+    names = header[0], header[1], header[2] if len(header) == 3 else None
+    values = "" if names[2] is None else f", values in {quoted(names[2])}"
+    why = "there is no header, and they come in this order" if without else "in this order"
+    note = f"{source.name}: row ids are in column {quoted(names[0])}, column ids in {quoted(names[1])}{values} ({why})."
+    return names, (note,)
