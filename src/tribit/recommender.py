@@ -302,7 +302,7 @@ class Recommender(BaseEstimator):
             return again
         again.seen_ = all_entries(self.seen_, given, model._axes, new)
         if self.ranker_ is not None and new == 0:
-            again.ranker_ = CandidateRanker.from_arrays(self.ranker_.arrays(), again.seen_)
+            again.ranker_ = _ranker_from(self.ranker_.arrays(), again.seen_)
         elif self.ranker_ is not None:
             again.ranker_ = clone(self.ranker_).fit(again.seen_)
         held_out = self.summary_.get("held_out")
@@ -372,8 +372,9 @@ def _ranker_from(
 ) -> CandidateRanker:
     """Return a ranker from a file's arrays, or say in one sentence that they are damaged."""
     try:
-        return CandidateRanker.from_arrays(arrays, seen)
+        found: CandidateRanker = CandidateRanker.from_arrays(arrays, seen)
     except (LookupError, ValueError) as error:
         raise InvalidInputError(
             f"{'The bundle' if path is None else quoted(os.fspath(path))} has a damaged ranker ({error}); fit it again."
         ) from None
+    return found

@@ -7,16 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tribit.cli.common import (
-    EscapeFormulas,
-    Json,
-    ModelPath,
-    app,
-    print_facts,
-    print_json,
-    print_table,
-    skipped,
-)
+from tribit.cli.common import EscapeFormulas, ModelPath, app, print_facts, skipped
+from tribit.cli.printing import Json, print_json, print_table
 from tribit.cli.table_options import TableCommand
 
 Out = Annotated[
@@ -202,13 +194,12 @@ def similar(
 
 def _show(table: dict[str, Any], out: Path | None, as_json: bool, facts: dict[str, str]) -> None:
     """Print a table that was written nowhere, else what was written."""
-    to_stream = out is not None and str(out) == "-"
     if as_json:
         print_json([dict(zip(table, record, strict=True)) for record in _records(table)])
     elif out is None:
         print_table(table)
     else:
-        print_facts(facts, err=to_stream)
+        print_facts(facts, out)
 
 
 def _records(table: dict[str, Any]) -> Any:

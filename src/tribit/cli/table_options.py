@@ -7,32 +7,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tribit.cli.common import (
-    ColumnName,
-    Decimal,
-    Delimiter,
-    Dislike,
-    Encoding,
-    FileFormat,
-    Like,
-    LikeAt,
-    MaxSize,
-    RowName,
-    ValueName,
-)
+from tribit.cli.common import ColumnName, LikeAt, MaxSize, RowName, ValueName
+from tribit.cli.values import words
 
-#: Options of later tables: what was guessed or told in the fit is remembered.
-Missing = Annotated[
-    str | None,
-    typer.Option("--missing", help="Records without id or value: error or skip [as in the fit]."),
-]
-Duplicates = Annotated[
-    str | None,
-    typer.Option(
-        "--duplicates",
-        help="Pairs with two labels: error, first, last or majority [as in the fit].",
-    ),
-]
+
+def _option(text: str, *names: str, **about: Any) -> Any:
+    return typer.Option(*names, help=f"{text} [as in the fit].", show_default=False, **about)
 
 
 class TableCommand(TyperCommand):
@@ -43,9 +23,8 @@ class TableCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return all options and arguments."""
         if not self._table:
-            made = [
-                each for each in _table_options() if each.name not in {p.name for p in self.params}
-            ]
+            known = {each.name for each in self.params}
+            made = [each for each in _table_options() if each.name not in known]
             self.params += made
             self._table = tuple(each.name for each in made)
         return super().get_params(ctx)
@@ -63,14 +42,22 @@ def _table_options() -> list[Any]:
         column: ColumnName = None,
         value: ValueName = None,
         like_at: LikeAt = None,
-        like: Like = None,
-        dislike: Dislike = None,
-        delimiter: Delimiter = None,
-        decimal: Decimal = None,
-        encoding: Encoding = None,
-        file_format: FileFormat = None,
-        missing: Missing = None,
-        duplicates: Duplicates = None,
+        like: Annotated[
+            Any, _option("Values that are a like", parser=words, metavar="words")
+        ] = None,
+        dislike: Annotated[
+            Any, _option("Values that are a dislike", parser=words, metavar="words")
+        ] = None,
+        delimiter: Annotated[str | None, _option("Delimiter of a text")] = None,
+        decimal: Annotated[str | None, _option("Decimal mark of values: . or ,")] = None,
+        encoding: Annotated[str | None, _option("Encoding of a text")] = None,
+        format: Annotated[str | None, _option("Format: csv, jsonl, mtx")] = None,  # noqa: A002
+        missing: Annotated[
+            str | None, _option("Records without an id or a value: error or skip")
+        ] = None,
+        duplicates: Annotated[
+            str | None, _option("Pairs with two labels: error, first, last or majority")
+        ] = None,
         max_size: MaxSize = None,
     ) -> None:
         """Take them all."""

@@ -223,7 +223,8 @@ def recommend_file(
 def _asked(bundle: Any, only: Sequence[str]) -> AnyArray:
     """Return rows as the model names them; ids on a command line are text."""
     axis = bundle.model_._axes.rows
-    return axis.names(positions_of(axis, np.array(list(only), dtype=object)))
+    places = positions_of(axis, np.array(list(only), dtype=object))
+    return np.asarray(axis.names(places))
 
 
 def _names_of(bundle: Any, rules: Any) -> tuple[str, str]:

@@ -150,7 +150,9 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
             f"No record of {records.name} has a row id and a column id that the model knows; "
             f"check {parameter('row')} and {parameter('column')}."
         )
-    kept = known.all(axis=0) if unknown == "skip" else np.ones(known.shape[1], dtype=bool)
+    kept = np.ones(known.shape[1], dtype=bool)
+    if unknown == "skip":
+        kept = np.all(known, axis=0)
     if not known[:, kept].all():
         shape = model.shape_
         model = with_nothing_known(model)

@@ -1,0 +1,109 @@
+"""From a user's table to a bundle, and from new entries to the next one."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from tribit.completion import BinaryMatrixCompletion
+from tribit.data.files import check_different
+from tribit.data.ingest import Duplicates
+from tribit.data.reading import Reading
+from tribit.data.tables import read_table
+from tribit.model.spec import AUTO
+from tribit.recommender import Recommender
+from tribit.workflows.bundles import PathLike, opened
+
+#: Rules of reading that :func:`fit_file` takes by their names, besides those in its signature and the model's.
+RULES = tuple(
+    each.name
+    for each in fields(Reading)
+    if each.name not in {"row", "column", "value", "duplicates", "like_at", "notes"}
+)
+
+
+def fit_file(
+    path: PathLike,
+    *,
+    row: str | None = None,
+    column: str | None = None,
+    value: str | None = None,
+    duplicates: Duplicates = "error",
+    max_size: int | None = None,
+    row_features: PathLike | None = None,
+    column_features: PathLike | None = None,
+    ranker: Any = AUTO,
+    keep_seen: bool = True,
+    **parameters: Any,
+) -> Recommender:
+    """Fit a recommender on a table of observed entries.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that :func:`tribit.data.tables.read_table` reads.
+    row, column : str, optional
+        Names of the columns of ids; or numbers from 0 for a text file without a header. A table of two or three columns
+        needs none, nor does a wide table or a matrix.
+    value : str, optional
+        The column of +1 and -1, or of ratings (then pass ``like_at``); without it every pair is a like.
+    duplicates : {"error", "first", "last", "majority"}, default="error"
+        As in :meth:`Observations.from_pairs`.
+    max_size : int, optional
+        The most bytes to read; see :func:`tribit.data.tables.observations_from_file`.
+    row_features, column_features : str or path-like, optional
+        Tables of what is known of rows and of columns, ids in the first column. Tags are separated by ``|``.
+    ranker, keep_seen
+        Of :class:`tribit.Recommender`.
+    **parameters
+        Of :class:`BinaryMatrixCompletion`, and the other rules of :class:`tribit.data.reading.Reading` (``like``,
+        ``dislike``, ``delimiter``, ``decimal``, ``encoding``, ``missing``, ``layout``, ``zeros``, ``format``).
+
+    Returns
+    -------
+    Recommender
+        With ``reading_``, the rules by which the table was read; ``model_.names_`` holds its three column names.
+    """
+    rules = {name: parameters.pop(name) for name in RULES if name in parameters}
+    model = BinaryMatrixCompletion(**parameters)
+    rules |= {"row": row, "column": column, "value": value, "duplicates": duplicates}
+    records = Reading(**rules, like_at=model.like_at).records(path, max_size=max_size)
+    of_rows, of_columns = (
+        None if table is None else read_table(table, max_size=max_size).columns
+        for table in (row_features, column_features)
+    )
+    recommender = Recommender(
+        model, ranker=ranker, keep_seen=keep_seen, random_state=model.random_state
+    )
+    recommender.fit(records.observations(), row_features=of_rows, column_features=of_columns)
+    recommender.model_.names_, recommender.reading_ = records.names, records.reading
+    return recommender
+
+
+def update_file(
+    model_path: PathLike,
+    path: PathLike,
+    out: PathLike,
+    *,
+    max_size: int | None = None,
+    **rules: Any,
+) -> Recommender:
+    """Write a bundle that knows the entries of a further table too, and return it.
+
+    Parameters
+    ----------
+    model_path : str or path-like
+        A bundle that keeps its entries.
+    path : str or path-like
+        A table of entries that came after the fit: of new rows, new columns or known ones.
+    out : str or path-like
+        The bundle to write; it may be the one that is read.
+    max_size : int, optional
+        The most bytes to read.
+    **rules
+        Of :class:`tribit.data.reading.Reading`, where the table differs from that of the fit.
+    """
+    check_different(path, out)
+    bundle = opened(model_path, path, max_size=max_size, **rules)
+    bundle.save(out)
+    return bundle
