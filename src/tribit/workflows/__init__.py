@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from tribit._moved import renamed_keywords
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.files import check_different
 from tribit.data.ingest import Duplicates
-from tribit.data.tables import observations_from_file, read_table, write_table
+from tribit.data.reading import Reading
+from tribit.data.tables import read_table, write_table
 from tribit.errors import InvalidInputError, parameter
 from tribit.metrics.entries import Evaluation, evaluate
 from tribit.quoting import quoted
@@ -21,6 +22,12 @@ from tribit.recommend import CandidateRanker
 from tribit.storage import load
 from tribit.workflows.model_tables import asked_rows, column_names, known_entries, known_positions
 
+#: Rules of reading that :func:`fit_file` takes by their names, besides those in its signature and the model's.
+RULES = tuple(
+    each.name
+    for each in fields(Reading)
+    if each.name not in {"row", "column", "value", "duplicates", "like_at", "notes"}
+)
 #: Columns that predictions add to the two of ids.
 ANSWERS = ("probability", "label")
 #: Columns that lists add to them.
@@ -31,8 +38,8 @@ PathLike = str | os.PathLike[str]
 def fit_file(
     path: PathLike,
     *,
-    row: str,
-    column: str,
+    row: str | None = None,
+    column: str | None = None,
     value: str | None = None,
     duplicates: Duplicates = "error",
     max_size: int | None = None,
@@ -40,14 +47,15 @@ def fit_file(
     column_features: PathLike | None = None,
     **parameters: Any,
 ) -> BinaryMatrixCompletion:
-    """Fit a model on a table with one observed entry in each line.
+    """Fit a model on a table of observed entries.
 
     Parameters
     ----------
     path : str or path-like
-        A CSV or TSV file (plain or .gz) or a parquet file.
-    row, column : str
-        Names of the columns of ids; or numbers from 0 for a text file without a header.
+        A file that :func:`tribit.data.tables.read_table` reads.
+    row, column : str, optional
+        Names of the columns of ids; or numbers from 0 for a text file without a header. A table of two or three columns
+        needs none, nor does a wide table or a matrix.
     value : str, optional
         The column of +1 and -1, or of ratings (then pass ``like_at``); without it every pair is a like.
     duplicates : {"error", "first", "last", "majority"}, default="error"
@@ -57,31 +65,26 @@ def fit_file(
     row_features, column_features : str or path-like, optional
         Tables of what is known of rows and of columns, ids in the first column. Tags are separated by ``|``.
     **parameters
-        Of :class:`BinaryMatrixCompletion`.
+        Of :class:`BinaryMatrixCompletion`, and the other rules of :class:`tribit.data.reading.Reading` (``like``,
+        ``dislike``, ``delimiter``, ``decimal``, ``encoding``, ``missing``, ``layout``, ``zeros``, ``format``).
 
     Returns
     -------
     BinaryMatrixCompletion
-        The fitted model; ``names_`` holds the three column names.
+        The fitted model; ``names_`` holds the three column names, ``reading_`` the rules by which the table was read.
     """
+    rules = {name: parameters.pop(name) for name in RULES if name in parameters}
     model = BinaryMatrixCompletion(**parameters)
-    observations = observations_from_file(
-        path,
-        row=row,
-        column=column,
-        value=value,
-        like_at=model.like_at,
-        duplicates=duplicates,
-        max_size=max_size,
-    )
+    rules |= {"row": row, "column": column, "value": value, "duplicates": duplicates}
+    records = Reading(**rules, like_at=model.like_at).records(path, max_size=max_size)
+    observations = records.observations()
     tables = (
         None if path is None else read_table(path, max_size=max_size).columns
         for path in (row_features, column_features)
     )
     of_rows, of_columns = tables
     model.fit(observations, row_features=of_rows, column_features=of_columns)
-    # As the columns were sought: a place may come as a number.
-    model.names_ = (str(row), str(column), None if value is None else str(value))
+    model.names_, model.reading_ = records.names, records.reading
     return model
 
 
