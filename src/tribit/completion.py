@@ -12,6 +12,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data import side_features
 from tribit.data.observations import as_observations
+from tribit.data.reading import Reading
 from tribit.errors import Message, TribitWarning, parameter, warn
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
@@ -192,6 +193,8 @@ class BinaryMatrixCompletion(FactorModel):
         The user's ids, where the observations had any.
     names_ : tuple of str or None
         Names of the row, column and value columns of the file, where there was one.
+    reading_ : Reading or None
+        The rules by which that file was read (:class:`tribit.data.reading.Reading`), what it told among them.
 
     Examples
     --------
@@ -364,6 +367,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.risk_ = problem.risk
         warn_if_ran_off(spec, observations, factors)
         self.names_: tuple[str, str, str | None] | None = None
+        self.reading_: Reading | None = None
         if result.stop_reason in (DIVERGED, NO_DESCENT, ABOVE_MINIMUM) and not result.converged:
             warn(
                 f"The fit stopped before it converged: {result.stop_reason}.",

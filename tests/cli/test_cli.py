@@ -1,3 +1,4 @@
+import dataclasses
 import inspect
 import re
 import signal
@@ -15,6 +16,7 @@ import tribit.paper.demo
 import tribit.workflows
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
 from tribit.cli import app, main
+from tribit.data.reading import Reading
 from tribit.model import spec
 from tribit.solvers import loop
 
@@ -99,7 +101,7 @@ def test_skip_unknown(run, model, tmp_path):
 
 def test_names_given_to_evaluate_take_the_place_of_the_fit_s(run, model, tmp_path):
     test = tmp_path / "test.csv"
-    test.write_text("who,what,stars\nu0,i1,5\nu0,i1,4\n")
+    test.write_text("who,what,stars\nu0,i1,5\nu0,i1,3\n")
     names = ["--row", "who", "--column", "what", "--value", "stars"]
     assert run("evaluate", model, test, *names, "--duplicates", "last")[0] == 0
     code, _, err = run("evaluate", model, test, *names)
@@ -141,7 +143,9 @@ def test_the_options_cover_the_constructor():
         "quiet",
         "keep_partial",
     }
-    assert options - {"file", "out", "row", "column", "value", "duplicates", "max_size"} == expected
+    rules = {each.name for each in dataclasses.fields(Reading)} - {"like_at", "layout", "notes"}
+    assert options - {"file", "out", "max_size", "wide"} - rules == expected
+    assert options >= rules
 
 
 def test_the_defaults_are_those_of_the_constructor():
@@ -187,6 +191,9 @@ def test_a_new_field_of_the_model_is_an_option(run, ratings, tmp_path, monkeypat
 
 SAVED = [
     (["--gammas", "0.5", "0.3", "0.2"], "gammas", (0.5, 0.3, 0.2)),
+    (["--gammas", "0.5,0.3,0.2"], "gammas", (0.5, 0.3, 0.2)),
+    (["--gammas=0.5,0.3,0.2"], "gammas", (0.5, 0.3, 0.2)),
+    (["--activity-floor", "0.5,0"], "activity_floor", (0.5, 0.0)),
     (["--rho", "0.25"], "rho", 0.25),
     (["--link", "probit"], "link", Probit(1.0)),
     (["--link-scale", "7"], "link", Logistic(7.0)),
@@ -426,7 +433,7 @@ def test_a_path_that_cannot_be_used_is_one_line(run, ratings, model, tmp_path):
         "directory does not exist": ["fit", ratings, "-o", absent / "m", *NAMES, "--rank", 2],
         "There is no model file": ["predict", absent, ratings, "-o", tmp_path / "s.csv"],
         "is not a readable tribit model": ["evaluate", ratings, ratings],
-        "end it in one of .csv, .tsv, .parquet, .csv.gz, .tsv.gz.": [
+        "end it in one of .csv, .tsv, .parquet, .jsonl, .ndjson, .csv.gz, .tsv.gz, .jsonl.gz, .ndjson.gz.": [
             "predict",
             model,
             ratings,

@@ -22,7 +22,9 @@ COMPARE = ["compare"]
 #: A command, the words that make it fail, and the option that the error must name: the last one with a dash.
 CASES = [
     *((FIT, words) for words in (
-        "--like-at nan", "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
+        "--like-at nan", "--like yes", "--dislike ,", "--missing drop", "--zeros maybe", "--delimiter x",
+        "--decimal x", "--encoding klingon", "--format xls", "--gammas 0,1",
+        "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
         "--link cauchy", "--link-scale 0", "--link-scale 1e300", "--rank -1", "--rank few", "--radius 0",
         "--norm nuclear", "--alpha -1", "--l2 -1", "--l2-intercept -1", "--implicit-features maybe", "--l2-implicit -1",
         "--activity-floor -1 0", "--side-features maybe", "--l2-side -1",

@@ -153,6 +153,7 @@ def test_duplicates_in_a_test_set(tmp_path, model_path):
 
 def test_duplicates_in_a_test_set_are_placed_by_their_lines(tmp_path, model_path):
     twice = frame([("u9", "100"), HELD_OUT[0], HELD_OUT[0]])
+    twice.loc[2, "rating"] = 7 - twice.loc[1, "rating"]
     path = write(twice, tmp_path / "test.csv")
     with pytest.raises(InvalidInputError, match=r"line 3 of test\.csv and line 4 of test\.csv"):
         evaluate_file(model_path, path)

@@ -13,7 +13,7 @@ from tribit import __version__
 # The registry of commands: each module registers its own with @app.command, in the order of the help.
 from tribit.cli import fit, questions, studies  # noqa: F401
 from tribit.cli.common import app
-from tribit.cli.endings import StoppedError, as_typed, ended_by, orderly_signals, tell
+from tribit.cli.endings import StoppedError, as_typed, ended_by, orderly_signals, tell, told_notes
 
 __all__ = ["app", "main"]
 
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
         tell("Warning", as_typed(message, command))
 
     try:
-        with warnings.catch_warnings(), orderly_signals():
+        with warnings.catch_warnings(), orderly_signals(), told_notes():
             # A warning is one line too, without the place in the library that raised it.
             warnings.showwarning = show_warning
             status = every.main(args=given or ["--help"], prog_name="tribit", standalone_mode=False)

@@ -81,11 +81,11 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")]
 
 
-def print_facts(facts: dict[str, str]) -> None:
-    """Print names and facts in two columns."""
+def print_facts(facts: dict[str, str], out: Path | None = None) -> None:
+    """Print names and facts in two columns: to standard error where standard output has the table, ``out`` being -."""
     width = max(map(len, facts))
     for name, fact in facts.items():
-        typer.echo(f"{name:<{width}}  {printable(fact)}")
+        typer.echo(f"{name:<{width}}  {printable(fact)}", err=str(out) == "-")
 
 
 def skipped(count: int) -> str:

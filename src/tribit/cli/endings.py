@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -70,6 +71,25 @@ def tell(kind: str, message: str) -> None:
     """Write a message to standard error: one line with no control characters."""
     with suppress(OSError):  # then there is nowhere left to tell it
         typer.echo(f"{kind}: {printable(message)}", err=True)
+
+
+@contextmanager
+def told_notes() -> Iterator[None]:
+    """Tell what the library finds out about a table while it reads it, one line each."""
+
+    class Teller(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            tell("Note", record.getMessage())
+
+    logger, handler = logging.getLogger("tribit.data"), Teller()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def as_typed(shown: BaseException | str, command: Any) -> str:

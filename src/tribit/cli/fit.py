@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
 from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
 from tribit.cli.model_options import FitCommand
-from tribit.cli.values import VALUE, number_or_word, whole_or_auto
+from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words
 from tribit.quoting import quoted
 
 #: Arguments that the command does not pass to the library.
-OWN = ("context", "file", "out", "link_scale", "keep_partial", "quiet")
+OWN = ("context", "file", "out", "wide", "link_scale", "keep_partial", "quiet")
 
 
 @app.command(
@@ -25,18 +25,81 @@ OWN = ("context", "file", "out", "link_scale", "keep_partial", "quiet")
 )
 def fit(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="CSV or TSV (plain or .gz) or parquet.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table: .csv, .tsv, .txt, .dat, .jsonl (plain or .gz), .parquet; matrix: .npz, .mtx; - is standard "
+            "input."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
     row: Annotated[
-        str, typer.Option(help="Column of row ids, or its number from 0 without header.")
-    ],
-    column: Annotated[str, typer.Option(help="Column of column ids, or its number.")],
+        str | None,
+        typer.Option(
+            help="Column of row ids, or its number from 0 without header [the first of two or three]."
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Column of column ids, or its number [the second].")
+    ] = None,
     value: Annotated[
         str | None,
-        typer.Option(help="Column of +1/-1 or ratings, or its number; without it all are likes."),
+        typer.Option(
+            help="Column of +1/-1, ratings or words, or its number; without it all are likes."
+        ),
     ] = None,
     like_at: Annotated[
         float | None, typer.Option(help="Values are ratings: from this one up a like.")
+    ] = None,
+    like: Annotated[
+        Any,
+        typer.Option(
+            parser=words,
+            metavar="words",
+            help="Values that are a like: yes,true [guessed: 1, yes, true, like, +].",
+            show_default=False,
+        ),
+    ] = None,
+    dislike: Annotated[
+        Any,
+        typer.Option(
+            parser=words,
+            metavar="words",
+            help="Values that are a dislike: no,false [guessed: 0, no, false, dislike, -].",
+            show_default=False,
+        ),
+    ] = None,
+    wide: Annotated[
+        bool,
+        typer.Option(
+            "--wide",
+            help="A row in each line: its id, then a cell for each column, empty if unseen.",
+        ),
+    ] = False,
+    missing: Annotated[
+        Literal["error", "skip"],
+        typer.Option(
+            help="What to do with records without an id or value (empty, NA, NaN, null, ?)."
+        ),
+    ] = "error",
+    zeros: Annotated[
+        Literal["seen", "unseen"] | None,
+        typer.Option(
+            help="What a 0 is [unseen in a matrix and in a wide table without an empty cell].",
+            show_default=False,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(help="Between fields of text: ; or | or tab, comma, space [guessed]."),
+    ] = None,
+    decimal: Annotated[str, typer.Option(help="Decimal mark of values: . or ,")] = ".",
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Encoding of text: latin-1, cp1252 [UTF-8, or as its mark says]."),
+    ] = None,
+    format: Annotated[  # noqa: A002 - as the option is called
+        str | None, typer.Option(help="Format, if the name does not tell it: csv, jsonl, mtx.")
     ] = None,
     row_features: Annotated[
         Path | None, typer.Option(help="Table of features of rows, ids in the first column.")
@@ -88,8 +151,9 @@ def fit(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a model on a table with one observed entry in each line."""
+    """Fit a model on a table with one observed entry in each line, a wide one, or a matrix."""
     parameters = {name: value for name, value in locals().items() if name not in OWN} | context.obj
+    parameters["layout"] = "wide" if wide else "long"
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.model.links import as_link, check_scale  # noqa: PLC0415
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from tribit.cli.values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
+from tribit.quoting import quoted
 
 
 class FitCommand(TyperCommand):
@@ -29,10 +30,35 @@ class FitCommand(TyperCommand):
             self._model = tuple(each.name for each in made)
         return super().get_params(ctx)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take several numbers as one word too: ``--gammas 0,1,0``."""
+        several = {
+            opt: each.nargs for each in self.get_params(ctx) for opt in each.opts if each.nargs > 1
+        }
+        taken: list[str] = []
+        for argument in args:
+            name, equals, value = argument.partition("=")
+            if equals and name in several:
+                taken += [name, *_separate(name, value, several[name])]
+            elif taken and taken[-1] in several and "," in argument:
+                taken += _separate(taken[-1], argument, several[taken[-1]])
+            else:
+                taken.append(argument)
+        return super().parse_args(ctx, taken)
+
     def invoke(self, ctx: Any) -> Any:
         """Call the command with the options of its own."""
         ctx.obj = {name: ctx.params.pop(name) for name in self._model}
         return super().invoke(ctx)
+
+
+def _separate(name: str, text: str, count: int) -> list[str]:
+    numbers = text.split(",")
+    if len(numbers) != count:
+        raise typer.BadParameter(
+            f"{name} takes {count} numbers, such as {','.join('0' * count)}; got {quoted(text)}."
+        )
+    return numbers
 
 
 def model_options() -> list[Any]:

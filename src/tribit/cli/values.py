@@ -35,6 +35,11 @@ def whole_or_auto(text: Any) -> Any:
         raise typer.BadParameter(f"{quoted(text)} is neither a whole number nor auto.") from None
 
 
+def words(text: Any) -> Any:
+    """Return the words between commas."""
+    return [word.strip() for word in text.split(",")] if isinstance(text, str) else text
+
+
 def size(text: Any) -> Any:
     """Return a number of bytes: digits, or with K, M, G or T that many times 1024."""
     if not isinstance(text, str):

@@ -68,7 +68,7 @@ class Values(NamedTuple):
         """Return +1 and -1 as they stand, or ratings with that bar; words are refused with a list of them."""
         counts = Counter(self.texts.tolist())
         # Where the other decimal mark would make a number, that is the sentence to say.
-        if all(as_number(text, mark) is None for text in counts for mark in ".,"):
+        if like_at is None and all(as_number(t, mark) is None for t in counts for mark in ".,"):
             raise self._unknown_words(counts)
         return as_labels(self.numbers(), like_at, self.where)
 
