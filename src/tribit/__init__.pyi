@@ -31,6 +31,7 @@ from .model.risks import pu as pu
 from .model.risks import punu as punu
 from .model.risks import tri as tri
 from .neighbours import similar as similar
+from .recommender import Recommender as Recommender
 from .solvers import LBFGS as LBFGS
 from .solvers import AugmentedLagrangian as AugmentedLagrangian
 from .solvers import Iteration as Iteration

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tribit.data.reading import Reading
 from tribit.metrics.entries import METRICS
 from tribit.selection.record import LIKE
 
@@ -91,7 +93,7 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
     )
     facts["features of"] = " and ".join(features) or "neither rows nor columns"
     if recommender.reading_ is not None:
-        facts["read as"] = str(recommender.reading_)
+        facts["read as"] = _rules(recommender.reading_)
     if versions := summary.get("versions"):
         facts["made by"] = ", ".join(f"{name} {number}" for name, number in versions.items())
     return facts
@@ -114,6 +116,25 @@ def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
     if search.meaning != LIKE:
         found["probabilities are of"] = str(search.meaning)
     return found
+
+
+def _rules(reading: Reading) -> str:
+    """Return the rules of reading that were told or found out."""
+    usual = Reading()
+    told = {
+        each.name: getattr(reading, each.name)
+        for each in fields(reading)
+        if each.compare and getattr(reading, each.name) != getattr(usual, each.name)
+    }
+    texts = {
+        name: ", ".join(value)
+        if isinstance(value, tuple)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else value
+        for name, value in told.items()
+    }
+    return "; ".join(f"{name} {text}" for name, text in texts.items()) or "a matrix"
 
 
 def _lists(recommender: Recommender) -> str:

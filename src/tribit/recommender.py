@@ -37,7 +37,7 @@ from tribit.uncertainty.laplace import Intervals
 ROWS_AT_ONCE = 4096
 
 
-class Recommender(BaseEstimator):
+class Recommender(BaseEstimator):  # type: ignore[misc]
     """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
@@ -357,8 +357,8 @@ class Recommender(BaseEstimator):
             if here.size:
                 deviation[here] = deviations(self.model_, self.seen_, rows[i[here]], j[here])
         z = ndtri(0.5 + level / 2)
-        ends = (self.model_._probability(x + side * z * deviation) for side in (-1, 1))
-        return replace(found, intervals=Intervals(*ends, level))
+        lower, upper = (self.model_._probability(x + side * z * deviation) for side in (-1, 1))
+        return replace(found, intervals=Intervals(lower, upper, level))
 
     def _has_deviations(self) -> bool:
         """Return whether intervals can be computed: with one probability of being missing, a ridge or a ball."""

@@ -12,7 +12,7 @@ import typer
 from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
 from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
 from tribit.cli.model_options import FitCommand
-from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words
+from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words, yes_no_or_auto
 from tribit.quoting import quoted
 
 #: Arguments that the command does not pass to the library.
@@ -145,6 +145,20 @@ def fit(
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
     random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
+    ranker: Annotated[
+        Any,
+        typer.Option(
+            parser=yes_no_or_auto,
+            metavar="yes|no|auto",
+            help="Whether to fit a ranker for lists.",
+        ),
+    ] = "auto",
+    keep_seen: Annotated[
+        bool,
+        typer.Option(
+            "--seen/--no-seen", help="Keep the entries, which lists leave out, in the model's file."
+        ),
+    ] = True,
     keep_partial: Annotated[
         bool,
         typer.Option("--keep-partial", help="After Ctrl-C write the best model so far."),
@@ -168,21 +182,24 @@ def fit(
     parameters["link"] = link(check_scale("link_scale", link_scale))
     try:
         with keyboard_interrupts() if keep_partial else nullcontext():
-            model = fit_file(file, **parameters, verbose=0 if quiet else 1)
+            bundle = fit_file(file, **parameters, verbose=0 if quiet else 1)
+        model = bundle.model_
         whole = model.stop_reason_ != INTERRUPTED
         if not (whole or keep_partial):
             raise KeyboardInterrupt
-        model.save(out)
+        bundle.save(out)
     except (KeyboardInterrupt, StoppedError):
         hint = "there was none" if keep_partial else "--keep-partial would write it"
         raise StoppedError(
             f"{quoted(str(out))} is as it was (the best model so far: {hint})."
         ) from None
+    seen = bundle.summary_
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     print_facts(
         {
             "model": str(out),
             "rows x columns": f"{shape[0]} x {shape[1]}",
+            "entries": f"{seen['likes']} likes, {seen['dislikes']} dislikes",
             "rho": _named(model.rho_),
             **_chosen(model, context.command),
             "objective": f"{model.objective_:.6g}",
