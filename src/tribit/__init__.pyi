@@ -2,7 +2,10 @@
 
 from .backends.objective import Objective as Objective
 from .completion import BinaryMatrixCompletion as BinaryMatrixCompletion
+from .cross_validation import CrossValidation as CrossValidation
+from .cross_validation import cross_validate as cross_validate
 from .data.observations import Observations as Observations
+from .entry_classifier import EntryClassifier as EntryClassifier
 from .errors import InvalidInputError as InvalidInputError
 from .errors import InvalidTypeError as InvalidTypeError
 from .errors import TribitError as TribitError
@@ -10,8 +13,8 @@ from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning
 from .errors import UnknownRhoWarning as UnknownRhoWarning
 from .explanation import Explanation as Explanation
-from .metrics.entries import Evaluation as Evaluation
-from .metrics.entries import evaluate as evaluate
+from .metrics.evaluation import Evaluation as Evaluation
+from .metrics.evaluation import evaluate as evaluate
 from .model.constraints import EntryBound as EntryBound
 from .model.constraints import MaxNorm as MaxNorm
 from .model.constraints import Rank as Rank

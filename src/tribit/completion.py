@@ -23,6 +23,7 @@ from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
+from tribit.row_folds import check_not_row_folds
 from tribit.solvers import Callback, Stopping, as_solver
 from tribit.solvers.loop import (
     ABOVE_MINIMUM,
@@ -319,6 +320,7 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.selection.resolve import calibrated, options_of, resolve  # noqa: PLC0415
         from tribit.selection.trials import default_solver  # noqa: PLC0415
 
+        check_not_row_folds()
         observations = as_observations(X, like_at=self.like_at)
         check_options(self)
         draws = generator(self.random_state)

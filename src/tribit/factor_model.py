@@ -15,7 +15,7 @@ from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.data.entries import Entries
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import ByProbability, Curve, evaluate
+from tribit.metrics.entries import ByProbability, Curve, accuracy
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
 
@@ -195,7 +195,9 @@ class FactorModel(MatrixEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the share of the observed entries of ``X`` whose sign is predicted right."""
-        return evaluate(self, X).accuracy
+        rows, columns, labels = self._observed(X)
+        x = self._decision(self._factors().at(rows, columns))
+        return accuracy(self._curve(), x, labels)
 
     def _probability(self, x: Array) -> Array:
         """Return the probability of a like at ``x``: the link's, or that of a calibrator where the fit has one."""

@@ -69,3 +69,25 @@ def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
             bar.update(task, advance=1, best=f"{lowest:.5g}")
 
         yield callback
+
+
+@contextmanager
+def steps_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each of ``total`` steps; it does nothing where there is no terminal."""
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield lambda: None
+        return
+    counts = TextColumn("{task.completed}/{task.total}")
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        counts,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.update(task, advance=1)

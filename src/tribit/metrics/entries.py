@@ -1,13 +1,14 @@
 """Measures of predictions at observed entries: of signs, probabilities and order.
 
 A measure is a function of a curve (a link, or anything else with ``probability`` and ``loss``), the scores ``x``, the
-labels and, optionally, their weights. :data:`METRICS` lists those that :func:`evaluate` and ``tribit evaluate`` report.
+labels and, optionally, their weights. :data:`METRICS` lists those that :func:`tribit.evaluate` and ``tribit evaluate``
+report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from tribit.errors import InvalidInputError, parameter
 
 if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
+    from tribit.metrics.evaluation import Evaluation, evaluate
 
 __all__ = ["METRICS", "Evaluation", "Metric", "evaluate"]
 
@@ -135,64 +136,10 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
 }
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Measures over the observed entries of a test set.
+def __getattr__(name: str) -> Any:
+    """Return what stood here until 0.2: it needs lists and models, which stand above."""
+    if name not in ("Evaluation", "evaluate"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tribit.metrics import evaluation  # noqa: PLC0415
 
-    Attributes
-    ----------
-    n_entries : int
-        How many entries were predicted.
-    accuracy, sign_error : float
-        Shares of the signs that were predicted right and wrong.
-    log_loss : float
-        Mean of ``-log P(the observed label)``.
-    auc : float or None
-        Probability that a like is ranked above a dislike; None where only one of the two was observed.
-    n_skipped : int
-        How many entries of a file were left out because the model does not know their ids.
-    further : mapping of str to float or None
-        Measures that were added to :data:`METRICS`, by name.
-    """
-
-    n_entries: int
-    accuracy: float
-    sign_error: float
-    log_loss: float
-    auc: float | None
-    n_skipped: int = 0
-    further: Mapping[str, float | None] = field(default_factory=dict, hash=False)
-
-    def facts(self) -> dict[str, str]:
-        """Return every measure as a report shows it, by its title."""
-        found = {name: getattr(self, name, self.further.get(name)) for name in METRICS}
-        return {
-            METRICS[name].title: "only one label" if value is None else f"{value:.4f}"
-            for name, value in found.items()
-        }
-
-
-def evaluate(model: FactorModel, X: Any) -> Evaluation:
-    """Compare a fitted model with observed entries, none of which it should have been fitted on.
-
-    Parameters
-    ----------
-    model : BinaryMatrixCompletion or another system
-        A fitted model.
-    X : Observations, sparse matrix or array
-        The entries to predict, matched by id where the model was fitted on ids, else by position.
-
-    Returns
-    -------
-    Evaluation
-        Every measure of :data:`METRICS`.
-    """
-    rows, columns, labels = model._observed(X)
-    x = model._decision(model._factors().at(rows, columns))
-    found = {
-        name: metric.measure(model._curve(), x, labels, None) for name, metric in METRICS.items()
-    }
-    own = {part.name for part in fields(Evaluation)}
-    known: dict[str, Any] = {name: value for name, value in found.items() if name in own}
-    further = {name: value for name, value in found.items() if name not in own}
-    return Evaluation(n_entries=labels.size, **known, further=further)
+    return getattr(evaluation, name)

@@ -25,7 +25,7 @@ from tribit.data.axis import Axes, Positions, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.factor_model import FactorModel
-from tribit.metrics.entries import evaluate
+from tribit.metrics.entries import auc
 from tribit.recommend.lists import best_columns
 from tribit.recommend.scores import Ranker, Score, check_ready, is_ranker, model_score
 
@@ -129,7 +129,9 @@ def like_dislike_auc(model: FactorModel, held_out: Any) -> float | None:
     Over pairs of entries, not within rows: the ``auc`` of :func:`tribit.evaluate`, None where only one of the two
     was held out.
     """
-    return evaluate(model, held_out).auc
+    rows, columns, labels = model._observed(held_out)
+    x = model._decision(model._factors().at(rows, columns))
+    return auc(model._curve(), x, labels)
 
 
 def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:

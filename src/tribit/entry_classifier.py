@@ -1,0 +1,185 @@
+"""Completion as a classification of entries, for scikit-learn's tools: a sample is a pair (row, column)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.completion import BinaryMatrixCompletion
+from tribit.data import frames
+from tribit.data.axis import AnyArray, Axis
+from tribit.data.ingest import Duplicates, entries_from_ids
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, warn
+from tribit.folding.unknown import with_unknown
+from tribit.quoting import listed
+
+__all__ = ["EntryClassifier"]
+
+Array = NDArray[np.floating[Any]]
+
+#: Share of pairs with an unknown row or column above which folds seem to be of rows: shuffled ones have a few percent.
+MOSTLY = 0.5
+
+
+class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify entries of a matrix, given as pairs of a row and a column.
+
+    A :class:`BinaryMatrixCompletion` whose samples are entries: ``GridSearchCV``, ``cross_val_score`` and ``Pipeline``
+    divide and pass on pairs, where a matrix would be divided by rows. It minimises what its model does. Tables are
+    often sorted by row, and folds of consecutive entries are then whole rows: pass
+    ``cv=StratifiedKFold(5, shuffle=True)`` to hold out entries.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion or None, default=None
+        The model, which is cloned; None for ``BinaryMatrixCompletion()``. Its parameters are set as ``model__rank``.
+    duplicates : {"majority", "first", "last", "error"}, default="majority"
+        The label of a pair that is given more than once, as in :meth:`Observations.from_pairs`.
+
+    Attributes
+    ----------
+    model_ : BinaryMatrixCompletion
+        The fitted model, with the ids of the pairs.
+    classes_ : array of shape (2,)
+        The two labels, sorted: -1 and +1, 0 and 1, False and True, "no" and "yes". The second one is the like.
+    n_features_in_ : int
+        2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion, EntryClassifier
+    >>> X = np.array([[u, i] for u in ("ann", "bob", "cid", "dee") for i in ("film", "book", "play")])
+    >>> y = np.where((X[:, 0] < "c") == (X[:, 1] != "book"), "yes", "no")
+    >>> model = BinaryMatrixCompletion((1, 0, 0), rank=1, l2=0.1, l2_intercept=1.0, random_state=0)
+    >>> classifier = EntryClassifier(model).fit(X[1:], y[1:])
+    >>> classifier.predict([["ann", "film"], ["cid", "book"]]).tolist()
+    ['yes', 'yes']
+    """
+
+    def __init__(
+        self, model: BinaryMatrixCompletion | None = None, *, duplicates: Duplicates = "majority"
+    ) -> None:
+        self.model = model
+        self.duplicates = duplicates
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; those of the model, as ``model__rank``, also where none was given."""
+        if params.get("model", self.model) is None and any(
+            name.startswith("model__") for name in params
+        ):
+            params = {**params, "model": BinaryMatrixCompletion()}
+        super().set_params(**params)
+        return self
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to the entries.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_entries, 2)
+            Row and column of each entry: ids of any kind, positions among them.
+        y : array-like of shape (n_entries,)
+            Their labels, of two kinds.
+        """
+        rows, columns = _pairs(X)
+        given = np.asarray(y)
+        if given.shape != rows.shape:
+            raise InvalidInputError(
+                f"y has the shape {given.shape} for {rows.size} pairs; give one label for each."
+            )
+        classes, codes = np.unique(given, return_inverse=True)
+        if classes.size != 2:
+            raise InvalidInputError(
+                f"y holds {classes.size} kinds of labels ({listed(classes.tolist())}); give two. Where likes alone "
+                "were observed use BinaryMatrixCompletion."
+            )
+        observations = Observations._trusted(
+            entries_from_ids(
+                rows,
+                columns,
+                2 * codes.ravel() - 1,
+                like_at=None,
+                duplicates=self.duplicates,
+                where=lambda position: f"pair {position}",
+            )
+        )
+        self.classes_ = classes
+        self.n_features_in_ = 2
+        model = BinaryMatrixCompletion() if self.model is None else clone(self.model)
+        self.model_ = model.fit(observations)
+        self._factors = with_unknown(self.model_)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return ``x`` of each pair; of a row or a column that is new, by the effects of the other.
+
+        A warning is given where most pairs have a new one.
+        """
+        check_is_fitted(self)
+        # Unknown ones are at -1: the last row, and the last column.
+        i, j = (
+            axis.match(Axis(axis.name, wanted.size, wanted), "the pairs have", "give ids")
+            for axis, wanted in zip(self.model_._axes, _pairs(X), strict=True)
+        )
+        if (n := int(np.count_nonzero((i < 0) | (j < 0)))) > MOSTLY * i.size:
+            warn(
+                TribitWarning(
+                    f"{n} of {i.size} pairs have a row or a column that was not among those fitted, and are answered "
+                    "by the effects of the other alone: to hold out entries and not rows, shuffle folds, as with "
+                    "cv=StratifiedKFold(5, shuffle=True)."
+                )
+            )
+        return self.model_._decision(self._factors.at(i, j))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, in the order of ``classes_``."""
+        x = self.decision_function(X)  # first: it is what says that nothing was fitted
+        likely = self.model_._probability(x)
+        return np.column_stack([1.0 - likely, likely])
+
+    def predict(self, X: Any) -> AnyArray:
+        """Return the likelier class of each pair."""
+        likely = self.predict_proba(X)[:, 1] >= 0.5
+        return np.asarray(self.classes_[likely.astype(int)])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _pairs(X: Any) -> tuple[AnyArray, AnyArray]:
+    """Return the two columns of a frame, an array or a list of pairs, each with its own type of ids."""
+    if hasattr(X, "columns") and not isinstance(X, np.ndarray):
+        frame = frames.eager(X)
+        if len(frame.columns) == 2:
+            first, second = frame.columns
+            return frames.column(frame, first, "row"), frames.column(frame, second, "column")
+        shape: tuple[int, ...] = frame.shape
+    elif hasattr(X, "shape"):
+        array = np.asarray(X)
+        if array.ndim == 2 and array.shape[1] == 2:
+            return array[:, 0], array[:, 1]
+        shape = array.shape
+    else:
+        try:
+            rows, columns = zip(*X, strict=True)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(
+                f"X is of type {type(X).__name__} and no list of pairs (row, column); pass pairs, or a frame of two "
+                "columns."
+            ) from None
+        return np.fromiter(rows, dtype=object), np.fromiter(columns, dtype=object)
+    raise InvalidInputError(
+        f"X has the shape {shape}; give one row and one column for each entry, as (n_entries, 2). For a matrix of "
+        "likes and dislikes use BinaryMatrixCompletion."
+    )
