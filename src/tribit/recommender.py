@@ -22,7 +22,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError, either
 from tribit.explanation import Explanation
 from tribit.folding import fold_in, update
 from tribit.folding.positions import all_entries, placed
-from tribit.metrics.entries import Evaluation, evaluate
+from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.model.spec import AUTO, is_auto
 from tribit.neighbours import Neighbours, similar
 from tribit.quoting import quoted
@@ -202,7 +202,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def evaluate(self, X: Any, **options: Any) -> Evaluation:
         """Compare the model with entries that it was not fitted on, beside baselines; see :func:`tribit.evaluate`."""
         check_is_fitted(self)
-        return evaluate(self.model_, X, seen=self.seen_, **options)
+        return evaluate(self.model_, X, self.seen_, ranker=self.ranker_, **options)
 
     def fold_in(
         self,

@@ -14,7 +14,7 @@ from tribit.data.files import check_different
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, parameter
 from tribit.explanation import Explanation
-from tribit.metrics.entries import Evaluation
+from tribit.metrics.evaluation import Evaluation
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations
@@ -105,7 +105,6 @@ def evaluate_file(
     unknown: str = "error",
     skip_unknown: bool = False,
     max_size: int | None = None,
-    random_state: int = 0,
     **rules: Any,
 ) -> Evaluation:
     """Compare a bundle with a table of observed entries that it was not fitted on.
@@ -122,15 +121,13 @@ def evaluate_file(
         The same as ``unknown="skip"``.
     max_size : int, optional
         As in :func:`predict_file`.
-    random_state : int, default=0
-        Seed of the confidence intervals.
     **rules
         Of :class:`tribit.data.reading.Reading`, where the table differs from that of the fit.
     """
     bundle = opened(model_path)
     records = reading_of(bundle, **rules).records(test, max_size=max_size)
     seen, n_skipped = known_entries(bundle, records, "skip" if skip_unknown else unknown)
-    return replace(bundle.evaluate(seen, random_state=random_state), n_skipped=n_skipped)
+    return replace(bundle.evaluate(seen), n_skipped=n_skipped)
 
 
 @renamed_keywords(finder="ranker")
