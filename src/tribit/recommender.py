@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.bundle_facts import facts_of, summary_of
 from tribit.checks import check_between, check_switch
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.axis import Positions, as_list
+from tribit.data.axis import AnyArray, Positions, as_list
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
 from tribit.errors import InvalidInputError, InvalidTypeError, either
@@ -236,6 +236,21 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             self.model_, given, seen, row_features=row_features, column_features=column_features
         )
         return self._with(model, given)
+
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.model_.shape_
+
+    @property
+    def row_ids_(self) -> AnyArray | None:
+        """The user's ids of rows, where there are any."""
+        return self.model_.row_ids_
+
+    @property
+    def column_ids_(self) -> AnyArray | None:
+        """The user's ids of columns, where there are any."""
+        return self.model_.column_ids_
 
     def info(self) -> dict[str, str]:
         """Return what the recommender is, what was chosen and why, on how much data, and how good it was there."""

@@ -1,0 +1,151 @@
+"""The road of a new user, in the words of the README and of each command's help: every command there is run."""
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from tribit import Recommender
+from tribit.cli import app, main
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+#: Commands that are not about a user's own file; they have tests of their own.
+STUDIES = {"demo", "reproduce", "compare"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files as a user might have them: ratings with names for ids, and what came later."""
+    folder = tmp_path_factory.mktemp("walk")
+    rng = np.random.default_rng(0)
+    tastes, traits = rng.standard_normal((70, 2)), 2 * rng.standard_normal((30, 2))
+    stars = np.clip(np.round(3.5 + tastes @ traits.T + rng.standard_normal((70, 30))), 1, 5)
+    seen = rng.random(stars.shape) < 0.5
+    seen[3, 8] = seen[66:, 29] = False
+    held_out = seen & (rng.random(stars.shape) < 0.1)
+    held_out[60:] = False
+
+    def lines(chosen, first=0, last=70):
+        i, j = np.nonzero(chosen)
+        return [
+            f"user{a},item{b},{stars[a, b]:.0f}"
+            for a, b in zip(i, j, strict=True)
+            if first <= a < last
+        ]
+
+    def write(name, header, records):
+        (folder / name).write_text("\n".join([header, *records]) + "\n", encoding="utf-8")
+
+    write("ratings.csv", "user,item,stars", lines(seen & ~held_out, 0, 60))
+    write("test.csv", "user,item,stars", lines(held_out))
+    write("pairs.csv", "user,item", ["user3,item8", "user5,item1", "stranger,item8"])
+    write("newcomers.csv", "user,item,stars", lines(seen, 60, 65))
+    write("today.csv", "user,item,stars", [*lines(seen, 65, 70), "user3,item8,5", "user4,new,2"])
+    return folder
+
+
+def commands():
+    """Return the commands of the README's block."""
+    block = re.search(r"```console\n(\$ tribit fit .*?)```", README, re.DOTALL)[1]
+    return [line.removeprefix("$ tribit ") for line in block.splitlines() if line.startswith("$")]
+
+
+def run(text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(text))
+    shown = capsys.readouterr()
+    assert ended.value.code in (0, None), shown.err
+    return shown.out
+
+
+def records(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    told = {}
+    for command in commands():
+        name = command.split()[0]
+        told[name] = told.get(name, "") + run(command, capsys)
+    assert {"fit", "info", "evaluate", "predict", "recommend", "explain", "update"} <= told.keys()
+    assert "60 x 30" in told["info"]
+    assert "by expected likes less expected dislikes" in told["info"]
+    assert "like_at 4" in told["info"]
+    measured = dict(re.findall(r"^(sign error|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
+    beside = re.search(r"row and column effects +sign error ([\d.]+)", told["evaluate"])[1]
+    assert float(measured["sign error"]) < float(beside)
+    scores = records(folder / "scores.csv")
+    assert [each["basis"] for each in scores] == ["model", "model", "column alone"]
+    assert all(0 < float(each["probability"]) < 1 for each in scores)
+    assert "user3" in told["recommend"]
+    lists = records(folder / "lists.csv")
+    assert {each["user"] for each in lists} == {f"user{n}" for n in range(60, 65)}
+    seen = {(each["user"], each["item"]) for each in records(folder / "newcomers.csv")}
+    assert not seen & {(each["user"], each["item"]) for each in lists}
+    for each in lists:
+        assert float(each["lower"]) <= float(each["probability"]) <= float(each["upper"])
+    assert "liked" in told["explain"]
+    bundle = Recommender.load("model.tribit")
+    assert bundle.shape_ == (65, 31)
+    assert "item8" not in bundle.recommend(["user3"], 30).columns[0]
+
+
+def test_the_readme_s_python_runs(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    block = re.search(r"```python\n(from tribit import Recommender.*?)```", README, re.DOTALL)[1]
+    exec(compile(block, "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "row and column effects" in shown
+    assert "user3" in shown
+
+
+def examples():
+    group = typer.main.get_command(app)
+    return {
+        name: re.fullmatch(r"Example: tribit (.*)", each.epilog)[1]
+        for name, each in group.commands.items()
+        if name not in STUDIES
+    }
+
+
+@pytest.mark.parametrize("name", examples())
+def test_the_example_of_each_help_runs(name, folder, capsys, monkeypatch):
+    """With ids of this table where the example has others."""
+    monkeypatch.chdir(folder)
+    bundle = folder / "example.tribit"
+    if not bundle.exists():
+        fit = "fit ratings.csv -o example.tribit --row user --column item --value stars --like-at 4"
+        run(f"{fit} --rank 2 --l2 1 --implicit-features no -q", capsys)
+    words = {"model.tribit": "example.tribit", "alice": "user3", "item7": "item8"}
+    words |= {"rating": "stars"}
+    typed = [words.get(word, word) for word in shlex.split(examples()[name])]
+    if name == "fit":
+        typed += ["--rank", "2", "--l2", "1", "--implicit-features", "no"]
+        typed[typed.index("-o") + 1] = "fitted.tribit"
+    if name == "update":
+        typed[typed.index("-o") + 1] = "updated.tribit"
+    assert run(shlex.join(typed), capsys)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "info example.tribit",
+        "evaluate example.tribit test.csv",
+        "predict example.tribit pairs.csv",
+        "recommend example.tribit --for user3 -n 3",
+        "explain example.tribit user3 item8",
+        "similar example.tribit --row user3",
+    ],
+)
+def test_json_is_json(command, folder, capsys, monkeypatch):
+    test_the_example_of_each_help_runs("info", folder, capsys, monkeypatch)
+    found = json.loads(run(f"{command} --json", capsys))
+    assert found
