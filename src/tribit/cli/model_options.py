@@ -56,7 +56,7 @@ def _separate(name: str, text: str, count: int) -> list[str]:
     numbers = text.split(",")
     if len(numbers) != count:
         raise typer.BadParameter(
-            f"{name} takes {count} numbers, such as {','.join('0' * count)}; got {quoted(text)}."
+            f"{name} takes {count} numbers, such as 1{',0' * (count - 1)}; got {quoted(text)}."
         )
     return numbers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +25,9 @@ from tribit.quoting import quoted
 Missing: TypeAlias = Literal["error", "skip"]
 Layout: TypeAlias = Literal["long", "wide"]
 Zeros: TypeAlias = Literal["seen", "unseen"]
+
+#: Encodings of names of domains, which Python knows as encodings of text, and takes very long or much memory for.
+OF_DOMAINS = {"idna", "punycode"}
 
 logger = logging.getLogger(__name__)
 
@@ -156,15 +160,16 @@ class Reading:
                 cells = wide_cells(self, form, source)
             else:
                 cells = long_cells(self, form, source, valued=valued)
-            name = source.name
-        cells = without_missing(cells, self.missing, name)
+        cells = without_missing(cells, self.missing)
         labels = None
         if valued:
-            cells, labels = labelled(cells, self, name, is_matrix=form.is_matrix)
+            cells, labels = labelled(cells, self, is_matrix=form.is_matrix)
         for note in cells.notes:
             logger.info(note)
         reading = replace(self, **cells.told, notes=cells.notes)
-        return Records(cells.rows, cells.columns, labels, cells.where, name, cells.names, reading)
+        return Records(
+            cells.rows, cells.columns, labels, cells.where, cells.source, cells.names, reading
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +242,14 @@ def _check_delimiter(name: str, value: Any) -> str:
 def _check_encoding(name: str, value: Any) -> str:
     try:
         "".encode(value)
+        known = codecs.lookup(value).name not in OF_DOMAINS
     except (LookupError, TypeError, ValueError):
+        known = False
+    if not known:
         raise InvalidInputError(
             f"{parameter(name)} must be the name of an encoding of text, such as utf-8, latin-1 or cp1252; got "
             f"{quoted(value)}."
-        ) from None
+        )
     return str(value)
 
 

@@ -24,8 +24,8 @@ NAMES = ("row", "column", "value")
 class Cells(NamedTuple):
     """Cells that a file lists: ids and values as text, where each stands, and what was found out on the way.
 
-    ``names`` are the columns they are from, ``told`` the rules that the file told, and ``filled`` says that a wide
-    table has no empty cell.
+    ``source`` is the file, ``names`` the columns they are from, ``told`` the rules that the file told, ``value_column``
+    the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
     """
 
     rows: AnyArray
@@ -36,12 +36,13 @@ class Cells(NamedTuple):
     names: tuple[str, str, str | None]
     told: dict[str, Any]
     notes: tuple[str, ...]
+    value_column: str | None = None
     filled: bool = False
 
     def values(self, decimal: str) -> Values:
         """Return the values, which must have been read."""
         assert self.texts is not None
-        return Values(self.texts, self.where, self.source, decimal)
+        return Values(self.texts, self.where, self.source, self.value_column, decimal)
 
     def noted(self, note: str, **told: Any) -> Cells:
         """Return the cells with one more note, and rules that were found."""
@@ -74,10 +75,11 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
         table.columns[column],
         texts,
         table.where,
-        f"column {quoted(value)}" if not form.is_matrix else table.name,
+        table.name,
         names,
         told,
         (*table.notes, *notes),
+        None if form.is_matrix else value,
     )
 
 
@@ -112,11 +114,11 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> Cells:
         (row or NAMES[0], NAMES[1], NAMES[2]),
         {"row": row},
         table.notes,
-        bool(filled.all()),
+        filled=bool(filled.all()),
     )
 
 
-def without_missing(cells: Cells, missing: str, name: str) -> Cells:
+def without_missing(cells: Cells, missing: str) -> Cells:
     """Return the cells that have both ids and a value; one that has not is refused, or with "skip" left out."""
     lost = np.zeros(cells.rows.size, dtype=bool)
     for texts, column in zip(
@@ -127,8 +129,10 @@ def without_missing(cells: Cells, missing: str, name: str) -> Cells:
         # An id may well be NA; none is empty.
         these = are_missing(texts, {""} if missing == "error" and column is not None else MISSING)
         if missing == "error" and (position := first_true(these)) is not None:
-            what = f"the value {quoted(texts[position])} in {cells.source} is missing"
-            if column is not None:
+            if column is None:
+                within = cells.values(".").within()
+                what = f"the value {quoted(texts[position])}{within} is missing"
+            else:
                 what = f"the id in column {quoted(column)} is empty"
             raise InvalidInputError(
                 f"{cells.where(position)}: {what}; fill it in, or leave such records out with "
@@ -140,15 +144,15 @@ def without_missing(cells: Cells, missing: str, name: str) -> Cells:
         return cells
     if n_lost == lost.size:
         raise InvalidInputError(
-            f"Each record of {name} lacks an id or a value, so that none is left; check {parameter('row')}, "
+            f"Each record of {cells.source} lacks an id or a value, so that none is left; check {parameter('row')}, "
             f"{parameter('column')} and {parameter('value')}."
         )
     records = "record was" if n_lost == 1 else "records were"
-    note = f"{name}: {n_lost} {records} left out, without an id or a value."
+    note = f"{cells.source}: {n_lost} {records} left out, without an id or a value."
     return cells.at(~lost).noted(note)
 
 
-def labelled(cells: Cells, rules: Reading, name: str, *, is_matrix: bool) -> tuple[Cells, Labels]:
+def labelled(cells: Cells, rules: Reading, *, is_matrix: bool) -> tuple[Cells, Labels]:
     """Return the cells that were seen and their labels, with what the values told about the rules."""
     if cells.texts is None:
         for rule in ("like_at", "like", "dislike"):
@@ -162,7 +166,7 @@ def labelled(cells: Cells, rules: Reading, name: str, *, is_matrix: bool) -> tup
     if zeros is None and not words and (is_matrix or cells.filled):
         zeros = "unseen"
     if zeros == "unseen":
-        cells = _without_zeros(cells, rules, name)
+        cells = _without_zeros(cells, rules)
     values = cells.values(rules.decimal)
     if words:
         return cells, values.labels(rules.like or (), rules.dislike or ())
@@ -172,14 +176,15 @@ def labelled(cells: Cells, rules: Reading, name: str, *, is_matrix: bool) -> tup
     like, dislike = pair
     listed_zero = ", where it is listed," if dislike == "0" else ""
     cells = cells.noted(
-        f"{name}: {like} is a like and {dislike}{listed_zero} a dislike (guessed).",
+        f"{cells.source}: {like} is a like and {dislike}{listed_zero} a dislike (guessed).",
         like=(like,),
         dislike=(dislike,),
     )
     return cells, values.labels((like,), (dislike,))
 
 
-def _without_zeros(cells: Cells, rules: Reading, name: str) -> Cells:
+def _without_zeros(cells: Cells, rules: Reading) -> Cells:
+    name = cells.source
     zero = cells.values(rules.decimal).are_zero()
     n_zero = int(np.count_nonzero(zero))
     if not n_zero:
@@ -191,9 +196,8 @@ def _without_zeros(cells: Cells, rules: Reading, name: str) -> Cells:
         )
     if rules.zeros is not None:
         return cells.at(~zero)
-    entries = "0 is unobserved" if cells.filled else f"{n_zero} stored zeros are unobserved"
-    why = ", as no cell is empty" if cells.filled else ""
-    return cells.at(~zero).noted(f"{name}: {entries}{why} (guessed).", zeros="unseen")
+    why = "as no cell is empty" if cells.filled else f"as in any matrix, and stored {n_zero} times"
+    return cells.at(~zero).noted(f"{name}: 0 is unobserved, {why} (guessed).", zeros="unseen")
 
 
 def _names(

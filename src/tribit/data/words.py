@@ -24,12 +24,17 @@ PAIRS = (("1", "0"), ("true", "false"), ("yes", "no"), ("like", "dislike"), ("+"
 
 
 class Values(NamedTuple):
-    """Values of records as text, where they stand, and what messages call the place they are from."""
+    """Values of records as text, where they stand, and the file and, if it is one, the column they are from."""
 
     texts: AnyArray
     where: Where
     source: str
+    column: str | None = None
     decimal: str = "."
+
+    def within(self) -> str:
+        """Return which column a value is in, where that does not say which column of the matrix."""
+        return "" if self.column is None else f" in column {quoted(self.column)}"
 
     def numbers(self) -> npt.NDArray[np.float64]:
         """Return the values as floats."""
@@ -81,20 +86,23 @@ class Values(NamedTuple):
         texts = self.texts.tolist()
         position = next(p for p, t in enumerate(texts) if as_number(t, self.decimal) is None)
         text = texts[position]
-        advice = f"correct it, or choose another {parameter('value')} column"
+        advice = f"correct it{self._or_another_column()}"
         other = "." if self.decimal == "," else ","
         if as_number(text, other) is not None:
             advice = f"if {other} is its decimal mark, pass {parameter('decimal', other)}"
         return InvalidInputError(
-            f"{self.where(position)}: the value {quoted(text)} in {self.source} is not a number; {advice}."
+            f"{self.where(position)}: the value {quoted(text)}{self.within()} is not a number; {advice}."
         )
 
     def _unknown_words(self, counts: Counter[str]) -> InvalidInputError:
         found = listed([f"{text} ({count})" for text, count in counts.most_common()])
         return InvalidInputError(
-            f"The values in {self.source} are words: {found}; say which are likes and which dislikes with "
-            f"{parameter('like')} and {parameter('dislike')}, or choose another {parameter('value')} column."
+            f"The values{self.within()} of {self.source} are words: {found}; say which are likes and dislikes with "
+            f"{parameter('like')} and {parameter('dislike')}{self._or_another_column()}."
         )
+
+    def _or_another_column(self) -> str:
+        return "" if self.column is None else f", or choose another {parameter('value')} column"
 
 
 def as_number(text: str, decimal: str) -> float | None:
