@@ -70,7 +70,7 @@ class Parts:
             arrays = counts.astype("<i4"), self.seen.columns.astype("<i4"), self.seen.labels
             found |= dict(zip(SEEN, arrays, strict=True))
         for name, array in (self.ranker or {}).items():
-            found[RANKER + name] = np.ascontiguousarray(array, dtype=np.float64)
+            found[RANKER + name] = np.array(array, dtype=np.float64, order="C")
         return found
 
 
