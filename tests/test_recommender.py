@@ -33,9 +33,7 @@ COLUMNS = [f"c{n}" for n in range(25)]
 
 def entries(A, rows=None, columns=None):
     i, j = np.nonzero(A)
-    return Observations.from_pairs(
-        i, j, A[i, j], shape=A.shape, row_ids=rows, column_ids=columns
-    )
+    return Observations.from_pairs(i, j, A[i, j], shape=A.shape, row_ids=rows, column_ids=columns)
 
 
 def made(X, **options):
@@ -54,7 +52,9 @@ def test_its_parts_are_those_of_their_own_fits(recommender):
     np.testing.assert_array_equal(recommender.model_.complete(), model.complete())
     ranker = CandidateRanker(random_state=0).fit(seen)
     found = recommender.recommend(["r3", "r0"], 6, avoid_dislikes=0.7)
-    expected = model.recommend(["r3", "r0"], 6, exclude_seen=seen, ranker=ranker, avoid_dislikes=0.7)
+    expected = model.recommend(
+        ["r3", "r0"], 6, exclude_seen=seen, ranker=ranker, avoid_dislikes=0.7
+    )
     np.testing.assert_array_equal(found.columns, expected.columns)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-7)
 

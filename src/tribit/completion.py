@@ -13,13 +13,12 @@ from tribit.checks import check_choice, check_count
 from tribit.data import side_features
 from tribit.data.observations import as_observations
 from tribit.data.reading import Reading
-from tribit.errors import Message, TribitWarning, parameter, warn
+from tribit.errors import Message, parameter, warn
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
 from tribit.model.features import feature_maps
-from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
@@ -488,14 +487,6 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.storage import save  # noqa: PLC0415 - storage makes estimators
 
         save(self, path)
-        # Here rho is a name: a model that was passed in is refused above.
-        if isinstance(self.rho_, Missingness) and not is_auto(self.rho):
-            warn(
-                TribitWarning(
-                    f"The file keeps {parameter('rho', self.rho)} but not the model fitted for it (rho_), which "
-                    "predictions do not need; fit it again with tribit.propensity where you do."
-                ),
-            )
 
 
 def check_options(estimator: Any) -> None:

@@ -18,7 +18,7 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Positions, as_list
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
-from tribit.errors import InvalidInputError, InvalidTypeError, either
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, either, warn
 from tribit.explanation import Explanation
 from tribit.folding import fold_in, update
 from tribit.folding.positions import all_entries, placed
@@ -202,7 +202,17 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def evaluate(self, X: Any, **options: Any) -> Evaluation:
         """Compare the model with entries that it was not fitted on, beside baselines; see :func:`tribit.evaluate`."""
         check_is_fitted(self)
-        return evaluate(self.model_, X, self.seen_, ranker=self.ranker_, **options)
+        given = as_observations(X, like_at=self.model_.like_at)
+        seen = self.seen_
+        if seen is not None and (n := self._n_fitted(given, seen)):
+            warn(
+                TribitWarning(
+                    f"{n} of the {len(given)} entries were part of the fit, so that the measures flatter the model and "
+                    "stand without baselines and lists: hold out entries."
+                )
+            )
+            seen = None
+        return evaluate(self.model_, given, seen, ranker=self.ranker_, **options)
 
     def fold_in(
         self,
@@ -342,6 +352,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if self.ranker_ is not None or self._ranker_arrays is None or seen is None:
             return self.ranker_
         return _ranker_from(self._ranker_arrays, seen)
+
+    def _n_fitted(self, given: Observations, seen: Observations) -> int:
+        """Return how many entries were part of the fit."""
+        rows, columns = self.model_._axes.places(given, "the test entries have")
+        here = (rows >= 0) & (columns >= 0)
+        return int(np.count_nonzero(seen.to_sparse()[rows[here], columns[here]]))
 
     def _kept(self, reason: str) -> Observations:
         if self.seen_ is not None:

@@ -27,7 +27,19 @@ RATINGS = "user,item,rating\n" + "".join(
     if (user * item) % 3 != 1
 )
 NAMES = ["--row", "user", "--column", "item", "--value", "rating", "--like-at", "4"]
-COMMANDS = ["fit", "predict", "evaluate", "recommend", "demo", "reproduce", "compare"]
+COMMANDS = [
+    "fit",
+    "info",
+    "predict",
+    "recommend",
+    "evaluate",
+    "explain",
+    "similar",
+    "demo",
+    "reproduce",
+    "compare",
+    "update",
+]
 
 
 @pytest.fixture
@@ -59,10 +71,13 @@ def test_fit_predict_evaluate(run, ratings, model, tmp_path):
     assert (code, err) == (0, "")
     assert "pairs" in out
     lines = scores.read_text().splitlines()
-    assert lines[0] == "user,item,probability,label"
+    assert lines[0] == "user,item,probability,label,basis"
     assert len(lines) == len(RATINGS.splitlines())
     code, out, err = run("evaluate", model, ratings)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert_one_line(
+        err, f"Warning: {len(lines) - 1} of the {len(lines) - 1} entries were part of the fit"
+    )
     assert re.search(r"accuracy +1\.0000\n", out)
     assert re.search(r"AUC +1\.0000\n", out)
     assert re.search(rf"entries +{len(lines) - 1}\n", out)
@@ -87,14 +102,22 @@ def test_one_label_has_no_auc(run, model, tmp_path):
 def test_skip_unknown(run, model, tmp_path):
     test = tmp_path / "test.csv"
     test.write_text("user,item,rating\nu0,i1,5\nstranger,i1,5\n")
-    for command in (["evaluate", model, test], ["predict", model, test, "-o", tmp_path / "s.csv"]):
+    scores = tmp_path / "s.csv"
+    code, out, err = run("predict", model, test, "-o", scores)
+    assert (code, err) == (0, "")
+    assert "2 (1 with an unknown id: see basis)" in out
+    assert scores.read_text().splitlines()[2].endswith(",column alone")
+    for command in (
+        ["evaluate", model, test],
+        ["predict", model, test, "-o", scores, "--unknown", "error"],
+    ):
         code, _, err = run(*command)
         assert code == 2
         assert_one_line(err)
         assert "'stranger'" in err
         assert "--skip-unknown" in err
         code, out, err = run(*command, "--skip-unknown")
-        assert (code, err) == (0, "")
+        assert code == 0
         assert "1" in out
     assert "1 (1 with unknown ids left out)" in out
 
@@ -142,6 +165,8 @@ def test_the_options_cover_the_constructor():
         "column_features",
         "quiet",
         "keep_partial",
+        "keep_seen",
+        "ranker",
     }
     rules = {each.name for each in dataclasses.fields(Reading)} - {"like_at", "layout", "notes"}
     assert options - {"file", "out", "max_size", "wide"} - rules == expected
@@ -602,7 +627,7 @@ def test_a_fit_that_says_it_was_interrupted_is_not_written(run, monkeypatch, rat
 
     def interrupted(*arguments, **options):
         model = whole(*arguments, **options)
-        model.stop_reason_ = loop.INTERRUPTED
+        model.model_.stop_reason_ = loop.INTERRUPTED
         return model
 
     monkeypatch.setattr(tribit.workflows, "fit_file", interrupted)

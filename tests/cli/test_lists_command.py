@@ -41,7 +41,7 @@ def test_the_lists_are_those_of_the_library(files, tmp_path):
     ratings, model_path = files
     out = tmp_path / "lists.csv"
     done = recommend_file(model_path, ratings, out, n=3, avoid_dislikes=0.7)
-    assert (done.n_rows, done.n_pairs, done.n_seen, done.n_skipped) == (30, 90, 180, 0)
+    assert (done.n_rows, done.n_pairs, done.n_skipped, done.n_unknown) == (30, 90, 0, 0)
     seen = observations_from_file(ratings, **NAMES, like_at=4)
     model = BinaryMatrixCompletion(like_at=4, random_state=0, **FIXED).fit(seen)
     expected = model.recommend(
@@ -87,7 +87,6 @@ def test_without_a_ranker_the_probability_decides(files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"only": ["7"]}, "row id '7' is not one the model was fitted on; check only"),
         ({"n": 0}, "n must be a whole number, at least 1"),
         ({"avoid_dislikes": -1.0}, "avoid_dislikes must be a finite number, at least 0"),
         ({"row": "nobody"}, "nobody"),
@@ -99,6 +98,25 @@ def test_bad_input_is_one_sentence_and_writes_nothing(files, tmp_path, options, 
     with pytest.raises(InvalidInputError, match=match):
         recommend_file(model_path, ratings, out, **options)
     assert not out.exists()
+
+
+def test_a_row_that_nobody_knows_gets_what_is_popular(files, tmp_path):
+    _, model_path = files
+    out = tmp_path / "lists.csv"
+    done = recommend_file(model_path, None, out, n=4, only=["107", "7"])
+    assert (done.n_rows, done.n_unknown) == (2, 1)
+    written = rows_of(out)
+    assert [line["basis"] for line in written] == ["model"] * 4 + ["popularity"] * 4
+    everyone = recommend_file(model_path, None, None, n=4, only=["8", "7"]).table
+    assert everyone["item"][:4].tolist() == everyone["item"][4:].tolist()
+
+
+def test_a_bundle_alone_leaves_out_what_was_seen(files, tmp_path):
+    ratings, model_path = files
+    alone, given = tmp_path / "alone.csv", tmp_path / "given.csv"
+    recommend_file(model_path, None, alone, n=3)
+    recommend_file(model_path, ratings, given, n=3)
+    assert alone.read_text() == given.read_text()
 
 
 def test_names_of_answers_are_not_ids(tmp_path):

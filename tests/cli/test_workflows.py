@@ -7,7 +7,7 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.data.tables import read_table
-from tribit.workflows import Prediction, evaluate_file, fit_file, predict_file, recommend_file
+from tribit.workflows import evaluate_file, fit_file, predict_file, recommend_file
 
 USERS, ITEMS = [f"u{n}" for n in range(10)], [str(100 + n) for n in range(8)]
 
@@ -50,12 +50,16 @@ FILES = ["likes.csv", "likes.tsv", "likes.csv.gz", "likes.tsv.gz", "likes.parque
 
 
 def fitted(path, **options):
+    return bundle(path, **options).model_
+
+
+def bundle(path, **options):
     return fit_file(path, **{**NAMES, "like_at": 4, **OPTIONS, **options})
 
 
 @pytest.fixture
 def model_path(tmp_path):
-    fitted(write(frame(SEEN), tmp_path / "train.csv")).save(tmp_path / "model.tribit")
+    bundle(write(frame(SEEN), tmp_path / "train.csv")).save(tmp_path / "model.tribit")
     return tmp_path / "model.tribit"
 
 
@@ -78,9 +82,10 @@ def test_from_a_file_to_an_answer(tmp_path, name):
     assert result.log_loss == pytest.approx(np.mean(np.logaddexp(0, -signs * x)))
 
     out = tmp_path / ("scores.csv" if name == "likes.txt" else f"scores-{name}")
-    assert predict_file(tmp_path / "model.tribit", test, out) == Prediction(len(HELD_OUT), 0)
+    done = predict_file(tmp_path / "model.tribit", test, out)
+    assert (done.n_pairs, done.n_skipped, done.n_unknown) == (len(HELD_OUT), 0, 0)
     table = read_table(out)
-    assert list(table.columns) == ["user", "item", "probability", "label"]
+    assert list(table.columns) == ["user", "item", "probability", "label", "basis"]
     assert table.columns["user"].tolist() == users
     assert table.columns["item"].tolist() == items
     np.testing.assert_array_equal(table.numbers("probability"), model.predict_proba(users, items))
@@ -167,13 +172,13 @@ def test_unknown_ids_are_refused_or_left_out(tmp_path, model_path):
     match = r"line 4 of test\.csv: the id 'u77' in column 'user' is not one the model was fitted on"
     for call in (
         lambda: evaluate_file(model_path, path),
-        lambda: predict_file(model_path, path, tmp_path / "scores.csv"),
+        lambda: predict_file(model_path, path, tmp_path / "scores.csv", unknown="error"),
     ):
         with pytest.raises(InvalidInputError, match=match):
             call()
     assert not (tmp_path / "scores.csv").exists()
     done = predict_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True)
-    assert done == Prediction(n_pairs=5, n_skipped=2)
+    assert (done.n_pairs, done.n_skipped, done.n_unknown) == (5, 2, 0)
     table = read_table(tmp_path / "scores.csv")
     assert list(zip(table.columns["user"], table.columns["item"], strict=True)) == HELD_OUT[:5]
     result = evaluate_file(model_path, path, skip_unknown=True)
@@ -221,7 +226,9 @@ def test_a_model_fitted_in_python_on_numbers(tmp_path):
     model = BinaryMatrixCompletion(like_at=4, **OPTIONS).fit(seen)
     model.save(tmp_path / "model.tribit")
     path = write(frame(HELD_OUT), tmp_path / "test.csv")
-    with pytest.raises(InvalidInputError, match="knows no column names: pass row and column"):
+    with pytest.raises(
+        InvalidInputError, match="say which hold the ids of rows and of columns with row and column"
+    ):
         evaluate_file(tmp_path / "model.tribit", path)
     assert evaluate_file(tmp_path / "model.tribit", path, **NAMES).accuracy == 1.0
     # And one with no ids at all: the file's are positions.

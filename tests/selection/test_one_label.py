@@ -259,7 +259,7 @@ def test_a_file_of_likes_needs_nothing_else(parts, tmp_path):
     table.write_text("\n".join(["user,item", *lines]) + "\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = fit_file(table, row="user", column="item", random_state=0, n_jobs=1)
+        fitted = fit_file(table, row="user", column="item", random_state=0, n_jobs=1).model_
     i, j = np.nonzero(parts[1])
     found = fitted.predict_proba([f"u{a}" for a in i], [f"v{b}" for b in j])
     assert np.mean(found) > 1.5 * np.mean(fitted.complete())

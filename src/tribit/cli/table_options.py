@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
-from tribit.cli.common import ColumnName, LikeAt, MaxSize, RowName, ValueName
+from tribit.cli.common import ColumnName, Duplicates, LikeAt, MaxSize, RowName, ValueName
 from tribit.cli.values import words
 
 
@@ -53,10 +53,11 @@ def _table_options() -> list[Any]:
         encoding: Annotated[str | None, _option("Encoding of a text")] = None,
         format: Annotated[str | None, _option("Format: csv, jsonl, mtx")] = None,  # noqa: A002
         missing: Annotated[
-            str | None, _option("Records without an id or a value: error or skip")
+            Literal["error", "skip"] | None,
+            _option("Records without an id or a value: error or skip"),
         ] = None,
         duplicates: Annotated[
-            str | None, _option("Pairs with two labels: error, first, last or majority")
+            Duplicates | None, _option("Pairs with two labels: error, first, last or majority")
         ] = None,
         max_size: MaxSize = None,
     ) -> None:

@@ -20,12 +20,12 @@ from tribit._moved import PARAMETERS as RENAMED
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.axis import Axes
 from tribit.data.files import atomic_path, checked_path
-from tribit.errors import InvalidInputError, either
+from tribit.errors import InvalidInputError, TribitWarning, either, parameter, warn
 from tribit.model.calibrators import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.links import as_link
-from tribit.model.risks import check_rho
-from tribit.model.spec import ModelSpec
+from tribit.model.risks import Missingness, check_rho
+from tribit.model.spec import ModelSpec, is_auto
 from tribit.quoting import quoted
 from tribit.solvers import Iteration
 from tribit.storage.features import (
@@ -119,6 +119,14 @@ def save(
     with atomic_path(path) as temporary:
         # Not save_file, which puts a file of its own, readable by its owner only, in the place of this one.
         temporary.write_bytes(to_bytes(tensors, metadata={"tribit": json.dumps(header)}))
+    # Here rho is a name: a model that was passed in is refused above.
+    if isinstance(model.rho_, Missingness) and not is_auto(model.rho):
+        warn(
+            TribitWarning(
+                f"The file keeps {parameter('rho', model.rho)} but not the model fitted for it (rho_), which "
+                "predictions do not need; fit it again with tribit.propensity where you do."
+            )
+        )
 
 
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:

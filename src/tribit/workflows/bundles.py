@@ -141,13 +141,13 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
             first = int(lost[0])
             raise InvalidInputError(
                 f"{records.where(first)}: the id {quoted(ids[first])} in column {quoted(name)} is not one the model "
-                f"was fitted on; remove such records, or leave them out with {parameter('unknown', 'skip')}."
+                f"was fitted on; remove such records, or leave them out with {parameter('skip_unknown', True)}."
             )
         sides.append(places)
     known = np.array([places >= 0 for places in sides])
     if not known.all(axis=0).any() and (unknown == "skip" or not known.any(axis=1).all()):
         raise InvalidInputError(
-            f"No record of {records.name} has a row id and a column id that the model knows; "
+            f"No entry of {records.name} has a row id and a column id that the model knows; "
             f"check {parameter('row')} and {parameter('column')}."
         )
     kept = np.ones(known.shape[1], dtype=bool)
