@@ -11,8 +11,6 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-from tribit.errors import warn
-
 #: Old name of a module or package, and the new one; what is inside a package has moved with it.
 MOVED = {
     "axes": "data.axis",
@@ -155,6 +153,8 @@ class RenamedAttribute:
 
 
 def _warn(old: str, new: str, category: type[Warning]) -> None:
+    from tribit.errors import warn  # noqa: PLC0415 - importing tribit loads nothing else
+
     warn(
         f"{old} is {new} since tribit 0.2; the old name goes with 0.3.",
         category,

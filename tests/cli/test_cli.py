@@ -35,10 +35,10 @@ COMMANDS = [
     "evaluate",
     "explain",
     "similar",
+    "update",
     "demo",
     "reproduce",
     "compare",
-    "update",
 ]
 
 

@@ -126,4 +126,4 @@ def test_names_of_answers_are_not_ids(tmp_path):
         model = fit_file(table, row="place", column="item", random_state=0, **FIXED)
     model.save(tmp_path / "model.tribit")
     with pytest.raises(InvalidInputError, match="has the name of an answer"):
-        recommend_file(tmp_path / "model.tribit", table, tmp_path / "out.csv")
+        recommend_file(tmp_path / "model.tribit", None, tmp_path / "out.csv")

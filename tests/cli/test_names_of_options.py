@@ -57,7 +57,7 @@ CASES = [
     )),
 ]  # fmt: skip
 #: Options of a file or a column: the error quotes what was typed.
-QUOTED = {"--out", "--row", "--column", "--picture", "--row-features", "--column-features"}
+QUOTED = {"--out", "--new", "--row", "--column", "--picture", "--row-features", "--column-features"}
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def probabilities(tmp_path_factory):
     path = tmp_path_factory.mktemp("plain") / "r.csv"
     path.write_text(table("1", "-1"))
     names = dict(zip(("row", "column", "value"), NAMES[1::2], strict=True))
-    model = fit_file(path, **names, rank=1, l2=0.3, random_state=0, n_jobs=1)
+    model = fit_file(path, **names, rank=1, l2=0.3, random_state=0, n_jobs=1).model_
     return model.complete()[np.argsort(model.row_ids_)][:, np.argsort(model.column_ids_)]
 
 
@@ -146,10 +146,10 @@ def test_standard_input(run, tmp_path, monkeypatch):
 def test_the_model_keeps_the_rules(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text(table("yes", "no", ";"))
-    model = fit_file(path, missing="skip", rank=1, l2=0.3, random_state=0)
-    assert model.names_ == ("user", "item", "opinion")
-    rules = model.reading_
-    assert (rules.row, rules.column, rules.value) == model.names_
+    bundle = fit_file(path, missing="skip", rank=1, l2=0.3, random_state=0)
+    assert bundle.model_.names_ == ("user", "item", "opinion")
+    rules = bundle.reading_
+    assert (rules.row, rules.column, rules.value) == bundle.model_.names_
     assert (rules.like, rules.dislike, rules.missing) == (("yes",), ("no",), "skip")
     assert len(rules.notes) == 3
     later = tmp_path / "later.tsv"
