@@ -119,10 +119,10 @@ class Evaluation:
     def facts(self) -> dict[str, str]:
         """Return every measure as a report shows it, by its title, and the baselines."""
         titles, found = self.titles(), self.measures()
-        if self.unseen is not None:  # signs and losses of one label alone say nothing
-            found = {name: value for name, value in found.items() if name.startswith("unseen")}
         facts = {}
         for name, value in found.items():
+            if not self.tells(name):
+                continue
             if value is not None:
                 facts[titles[name]] = f"{value:.4f}{self._error(name)}"
             elif name in METRICS:
@@ -135,6 +135,10 @@ class Evaluation:
             )
             facts[f"beside: {name}"] = ", ".join(shown)
         return facts
+
+    def tells(self, name: str) -> bool:
+        """Return whether a measure says something: signs and losses of one label alone do not."""
+        return self.unseen is None or name in (*UNSEEN, "lists_ndcg")
 
     def _error(self, name: str) -> str:
         low, high = self.intervals.get(name, (None, None))
