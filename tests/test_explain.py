@@ -310,6 +310,12 @@ def test_a_row_of_which_blocks_are_solved_has_the_same_effects(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("name", ["implicit features", "mixture"])
+def test_the_bits_do_not_depend_on_the_threads(name):
+    one, more = (fitted(name, n_jobs=n).explain(2, 5, A) for n in (1, 3))
+    assert one == more
+
+
 @pytest.mark.parametrize("rho", ["row-column", "low-rank"])
 def test_a_model_of_the_mask_is_asked_about_the_row_itself(rho):
     model = fitted("mixture", rho=rho, tol=1e-10)

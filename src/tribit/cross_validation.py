@@ -65,11 +65,10 @@ class CrossValidation:
     def facts(self) -> dict[str, str]:
         """Return means and standard errors as a report shows them, by title, and the means of the baselines."""
         titles, errors = self.evaluations[0].titles(), self.standard_errors
-        only_unseen = self.evaluations[0].unseen is not None
         facts = {
             titles[name]: f"{mean:.4f}" + (f" ± {errors[name]:.4f}" if name in errors else "")
             for name, mean in self.means.items()
-            if name.startswith("unseen") or not only_unseen
+            if self.evaluations[0].tells(name)
         }
         for name in self.evaluations[0].baselines:
             found = self._values(lambda each, name=name: each.baselines[name].measures)

@@ -149,6 +149,10 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         likely = self.predict_proba(X)[:, 1] >= 0.5
         return np.asarray(self.classes_[likely.astype(int)])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the pairs whose class is predicted right."""
+        return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

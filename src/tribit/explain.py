@@ -20,10 +20,9 @@ has a small slope and a small share, however much rests on it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,6 +32,7 @@ from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, parameter
 from tribit.explanation import EntryEffect, Explanation
+from tribit.explanation_parts import Cell, by_features, parts_of, without_regression
 from tribit.folding.half import Half
 from tribit.folding.new_rows import halves_of
 from tribit.model.features import mask_of
@@ -62,23 +62,6 @@ class OneRow:
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         places = np.broadcast_to(columns, shape).ravel()
         return np.asarray(self.rho.rho_at(np.full(places.size, self.row), places)).reshape(shape)
-
-
-class _Cell(NamedTuple):
-    """A cell, the entries of its row and the rows of the entries of its column."""
-
-    row: int
-    column: int
-    columns: Positions
-    labels: NDArray[np.int8]
-    rows_of_column: Positions
-
-
-class _Regression(NamedTuple):
-    """The columns of the regression of the smaller side that are part of the factors, at one cell."""
-
-    total: float
-    by_entry: Array
 
 
 def explain(
@@ -114,9 +97,9 @@ def explain(
     parts: dict[str, float] = {}
     effects, minimum = np.zeros(cell.columns.size), 0.0
     for half in halves:
-        regression, half = _without_regression(model, half, cell)
-        side = _by_features(half, cell.row, cell.columns)
-        found = _parts(half, cell, side)
+        regression, half = without_regression(model.search_, half, cell)
+        side = by_features(half, cell.row, cell.columns)
+        found = parts_of(half, cell, side)
         if regression is not None:
             found["regression of the smaller side"] = regression.total
             effects += regression.by_entry / len(halves)
@@ -135,7 +118,7 @@ def explain(
 
 def _explanation(
     model: BinaryMatrixCompletion,
-    cell: _Cell,
+    cell: Cell,
     method: str,
     parts: dict[str, float],
     effects: Array,
@@ -165,7 +148,7 @@ def _explanation(
     )
 
 
-def _cell(model: BinaryMatrixCompletion, row: Any, column: Any, seen: Any) -> _Cell:
+def _cell(model: BinaryMatrixCompletion, row: Any, column: Any, seen: Any) -> Cell:
     """Return the positions of the cell, of the entries of its row and of those of its column."""
     axes: Axes = model._axes
     i, j = axes.pairs(row, column)
@@ -183,7 +166,7 @@ def _cell(model: BinaryMatrixCompletion, row: Any, column: Any, seen: Any) -> _C
         )
     order = np.argsort(columns[here])
     above = np.unique(rows[(columns == j[0]) & (rows >= 0)])
-    return _Cell(int(i[0]), int(j[0]), columns[here][order], entries.labels[here][order], above)
+    return Cell(int(i[0]), int(j[0]), columns[here][order], entries.labels[here][order], above)
 
 
 def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
@@ -195,53 +178,8 @@ def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
     return replace(half.risk, rho=OneRow(rho, row)) if row < known else half.risk
 
 
-def _parts(half: Half, cell: _Cell, side: tuple[Array, float]) -> dict[str, float]:
-    """Return the parts of ``x`` of one fit, by name: they sum to it."""
-    factors, maps = half.factors, half.maps
-    turned = half.transposed
-    of_column, of_column_effect = _by_features(turned, cell.column, cell.rows_of_column)
-    u, a = factors.row_factors[cell.row], float(factors.row_intercepts[cell.row])
-    v = factors.column_factors[cell.column] - of_column
-    seen, seen_effect = _by_activity(half, cell.columns)
-    own = u - seen - side[0]
-    found = {
-        "overall level": float(factors.intercept),
-        "column effect": float(factors.column_intercepts[cell.column]) - of_column_effect,
-        "row effect": a - seen_effect - side[1],
-        "labels of the row": float(own @ v),
-    }
-    if maps[0].activity is not None:
-        found["columns that the row has seen"] = float(seen @ v) + seen_effect
-    if maps[0].encoder is not None:
-        found["row features"] = float(side[0] @ v) + side[1]
-    if maps[1].encoder is not None:
-        found["column features"] = float(u @ of_column) + of_column_effect
-    return found
-
-
-def _by_activity(half: Half, columns: Positions) -> tuple[Array, float]:
-    """Return what implicit features add to a row that has seen these columns, to its factors and its intercept."""
-    ones, rows = np.ones(columns.size), np.zeros(columns.size, dtype=np.int64)
-    mask = sp.csr_array((ones, (rows, columns)), shape=(1, half.axes.columns.size))
-    factors, intercepts = half.shared_by_activity(mask)
-    return factors[0], float(intercepts[0])
-
-
-def _by_features(half: Half, place: int, seen: Positions) -> tuple[Array, float]:
-    """Return what side features add to a row of the fit; of a row without entries, all but implicit features."""
-    if half.maps[0].encoder is None or (seen.size and not half.maps[0].shared):
-        return np.zeros(half.factors.rank), 0.0
-    factors, intercept = _by_activity(half, seen)
-    u = half.factors.row_factors[place] - factors
-    a = float(half.factors.row_intercepts[place]) - intercept
-    if seen.size:
-        u = u - half.unknowns.row_factors[place]
-        a -= float(half.unknowns.row_intercepts[place])
-    return u, a
-
-
 def _solved_without(
-    half: Half, cell: _Cell, side: tuple[Array, float], left_out: Positions
+    half: Half, cell: Cell, side: tuple[Array, float], left_out: Positions
 ) -> Array:
     """Return ``x`` of the cell with the row at its own minimum, without one entry each (-1 for none)."""
     n = cell.columns.size
@@ -264,7 +202,7 @@ def _solved_without(
     return np.concatenate(found)
 
 
-def _stationary_shares(half: Half, cell: _Cell) -> Array:
+def _stationary_shares(half: Half, cell: Cell) -> Array:
     """Return what each entry adds to ``x`` by the gradient of the row's risk, and by having been seen."""
     spec, factors = half.spec, half.factors
     l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
@@ -284,40 +222,3 @@ def _stationary_shares(half: Half, cell: _Cell) -> Array:
         z, a = half.unknowns.row_factors[places], half.unknowns.row_intercepts[places]
         shares = shares + (z @ V[cell.column] + a) / np.sqrt(max(cell.columns.size, 1))
     return np.asarray(shares)
-
-
-def _without_regression(
-    model: BinaryMatrixCompletion, half: Half, cell: _Cell
-) -> tuple[_Regression | None, Half]:
-    """Return what the regression of the smaller side adds, and the fit that it was added to.
-
-    It is added after the fit, so that a row's own minimum is one of the other columns alone. A file does not keep which
-    columns are the regression's; there the whole row is solved for, as :mod:`tribit.folding` does.
-    """
-    search = model.search_
-    if search is None or search.regression is None or search.best is None:
-        return None, half
-    k = search.best.settings.rank
-    of_row = half.factors.row_factors[cell.row, k:]
-    of_column = half.factors.column_factors[cell.column, k:]
-    by_entry = np.zeros(cell.columns.size)
-    if (
-        of_row.size == half.axes.columns.size
-    ):  # the row's own entries, each times what it says of the column
-        if not np.array_equal(np.flatnonzero(of_row), cell.columns):
-            return None, half  # a row that was folded in has factors like any others there
-        by_entry = (of_row * of_column)[cell.columns]
-    fewer = replace(
-        half,
-        factors=_first_columns(half.factors, k),
-        unknowns=_first_columns(half.unknowns, k),
-    )
-    return _Regression(float(of_row @ of_column), by_entry), fewer
-
-
-def _first_columns(factors: Any, k: int) -> Any:
-    return replace(
-        factors,
-        row_factors=factors.row_factors[:, :k],
-        column_factors=factors.column_factors[:, :k],
-    )

@@ -28,6 +28,10 @@ from tribit.workflows.bundles import (
     with_rows,
 )
 
+#: Columns that predictions add to the two of ids, and those that lists do.
+ANSWERS = ("probability", "label", "basis")
+PLACES = ("place", "score", "probability", "lower", "upper")
+PLACES += ("expected_likes", "expected_dislikes", "basis")
 #: What lists of a row rest on.
 LISTS_BASES = ("model", "popularity")
 #: Standard input and output.
@@ -86,7 +90,7 @@ def predict_file(
         "label": np.where(probability >= 0.5, 1, -1),
         "basis": found.bases,
     }
-    _check_names((row, column), answers)
+    _check_names((row, column), ANSWERS)
     table = {row: records.rows[found.kept], column: records.columns[found.kept], **answers}
     if out is not None:
         write_table(out, table, escape_formulas=escape_formulas)
@@ -208,10 +212,10 @@ def recommend_file(
             f"({parameter('only')})."
         )
     row, column = _names_of(bundle, rules)
+    _check_names((row, column), PLACES)
     table = lists.table(row, column)
     counts = np.count_nonzero(lists.shown, axis=1)
     table["basis"] = np.repeat(np.array(LISTS_BASES)[is_cold.astype(int)], counts)
-    _check_names((row, column), list(table)[2:])
     if out is not None:
         write_table(out, table, escape_formulas=escape_formulas)
     return Lists(len(lists), int(counts.sum()), n_skipped, int(is_cold.sum()), table, lists)
