@@ -30,8 +30,16 @@ from tribit.workflows.bundles import (
 
 #: Columns that predictions add to the two of ids, and those that lists do.
 ANSWERS = ("probability", "label", "basis")
-PLACES = ("place", "score", "probability", "lower", "upper")
-PLACES += ("expected_likes", "expected_dislikes", "basis")
+PLACES = (
+    "place",
+    "score",
+    "probability",
+    "lower",
+    "upper",
+    "expected_likes",
+    "expected_dislikes",
+    "basis",
+)
 #: What lists of a row rest on.
 LISTS_BASES = ("model", "popularity")
 #: Standard input and output.
