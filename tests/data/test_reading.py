@@ -421,7 +421,7 @@ def test_blocks_give_the_records_and_lines_of_single_lines(write, monkeypatch, d
     for each in (text, text.removesuffix(end), odd, text + end + delimiter.join("xyz")):
         monkeypatch.setattr("tribit.data.limits.BLOCK", 300)
         blocks = read_table(write(each, "r.txt"), delimiter=delimiter)
-        monkeypatch.setattr(Lines, "block", lambda self: self._again and None)
+        monkeypatch.setattr(Lines, "block", lambda _: None)
         single = read_table(write(each, "r.txt"), delimiter=delimiter)
         monkeypatch.undo()
         for name in "abc":
