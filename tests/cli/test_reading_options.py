@@ -5,6 +5,7 @@ import io
 import itertools
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from tribit import load
+from tribit.cli.common import print_facts
 from tribit.workflows import fit_file
 
 PAIRS = list(itertools.product(range(6), range(5)))
@@ -188,3 +190,10 @@ def test_numbers_in_one_word_are_counted(run, tmp_path, words):
     code, _, err = run("fit", path, "-o", tmp_path / "model", *NAMES, *words)
     assert code == 2
     assert "--gammas takes 3 numbers, such as 1,0,0" in err
+
+
+def test_facts_make_way_for_a_table_on_standard_output(capsys):
+    print_facts({"pairs": "3"}, Path("-"))
+    assert capsys.readouterr() == ("", "pairs  3\n")
+    print_facts({"pairs": "3"}, Path("scores.csv"))
+    assert capsys.readouterr() == ("pairs  3\n", "")

@@ -401,6 +401,24 @@ def test_standard_input_is_limited(monkeypatch):
         LONG.read("-", max_size=100)
 
 
+def test_standard_input_without_end_is_not_copied_whole(monkeypatch):
+    class Endless(io.RawIOBase):
+        left = 10
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            self.left -= 1
+            assert self.left, "more was read than the limit"
+            buffer[:] = b"x" * len(buffer)
+            return len(buffer)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Endless())))
+    with pytest.raises(InvalidInputError, match="standard input holds more than 1 KiB"):
+        LONG.read("-", max_size=2**10)
+
+
 def test_a_table_goes_to_standard_output(capsysbinary):
     write_table("-", {"id": ["é", "b"], "score": [0.5, 1.0]})
     assert capsysbinary.readouterr().out == "id,score\né,0.5\nb,1.0\n".encode()
@@ -421,7 +439,7 @@ def test_blocks_give_the_records_and_lines_of_single_lines(write, monkeypatch, d
     for each in (text, text.removesuffix(end), odd, text + end + delimiter.join("xyz")):
         monkeypatch.setattr("tribit.data.limits.BLOCK", 300)
         blocks = read_table(write(each, "r.txt"), delimiter=delimiter)
-        monkeypatch.setattr(Lines, "block", lambda self: self._again and None)
+        monkeypatch.setattr(Lines, "block", lambda _: None)
         single = read_table(write(each, "r.txt"), delimiter=delimiter)
         monkeypatch.undo()
         for name in "abc":
@@ -435,6 +453,19 @@ def test_a_ragged_line_inside_a_block_is_named(write, line):
     path = write("\n".join(lines))
     with pytest.raises(InvalidInputError, match=r"line 12 of r\.csv has \d fields"):
         read_table(path)
+
+
+def test_white_space_of_any_kind_is_one_delimiter(write):
+    path = write("a b c\n1 2 3\n4\t5  6\n 7 8\t9\n", "r.txt")
+    table = read_table(path, delimiter="space")
+    assert [table.columns[name].tolist() for name in "abc"] == [
+        ["1", "4", "7"],
+        ["2", "5", "8"],
+        ["3", "6", "9"],
+    ]
+    path = write("a b c\n1 2 3\n1 2\t9 3\n1  2\n", "r.txt")
+    with pytest.raises(InvalidInputError, match=r"line 3 of r\.txt has 4 fields"):
+        read_table(path, delimiter="space")
 
 
 def test_blocks_are_used(write, monkeypatch):
