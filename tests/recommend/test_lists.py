@@ -115,6 +115,7 @@ def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
         whole = model.recommend(range(12), 6, **options)
         with monkeypatch.context() as patch:
             patch.setattr(recommendation, "BLOCK", block)
+            patch.setattr(recommendation, "LEAST_ROWS", 1)
             parts = model.recommend(range(12), 6, **options)
         np.testing.assert_array_equal(parts.scores, whole.scores)
         np.testing.assert_array_equal(parts.positions, whole.positions)

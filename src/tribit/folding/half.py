@@ -13,10 +13,10 @@ from tribit.backends import make_backend
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import Axes, Axis, Positions
+from tribit.data.longer_axis import longer
 from tribit.data.observations import Observations
 from tribit.data.side_features import Group
 from tribit.folding.cold import mapped
-from tribit.folding.positions import longer
 from tribit.model.constraints import clip_rows
 from tribit.model.factors import Factors
 from tribit.model.features import FeatureMap, mask_of, side_design

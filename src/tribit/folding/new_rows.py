@@ -14,14 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.longer_axis import check_new, longer
 from tribit.data.observations import Observations, as_observations
 from tribit.data.side_features import Group, SideFeatures, table_axis
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.folding.cold import cold_map
 from tribit.folding.half import ByColumn, Half
 from tribit.folding.positions import (
-    check_new,
-    longer,
     merged,
     new_of,
     placed,

@@ -5,26 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.ingest import Checked
+from tribit.data.longer_axis import check_new
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError
-
-
-def check_new(ours: Axis, new: Axis) -> None:
-    """Refuse rows that the model knows already, and rows without ids beside rows with them."""
-    if (ours.ids is None) != (new.ids is None):
-        raise InvalidInputError(
-            f"The model's {ours.name}s have {'no ids' if ours.ids is None else 'ids'} and the new ones have "
-            f"{'some' if ours.ids is None else 'none'}: give both of the same kind."
-        )
-    if ours.ids is None:
-        return
-    places = ours.match(new, "the entries have", "give new ids")
-    if (again := first_true(places >= 0)) is not None:
-        raise InvalidInputError(
-            f"The model knows the {ours.name} {named(new.ids, again)} already: add entries to it with update."
-        )
 
 
 def new_of(ours: Axis, theirs: Axis) -> Axis:
@@ -35,16 +19,6 @@ def new_of(ours: Axis, theirs: Axis) -> Axis:
         return Axis(ours.name, max(theirs.size - ours.size, 0))
     new = ours.match(theirs, "the new entries have", "give the same ids") < 0
     return Axis(ours.name, int(np.count_nonzero(new)), theirs.ids[new])
-
-
-def longer(axis: Axis, more: Axis) -> Axis:
-    """Return an axis with further rows; ids are objects where their types differ: NumPy would make 1 and "1" one id."""
-    size, ids, new = axis.size + more.size, axis.ids, more.ids
-    if ids is None or new is None:
-        return Axis(axis.name, size, ids if not more.size else None)
-    if ids.dtype.kind != new.dtype.kind:
-        ids, new = ids.astype(object), new.astype(object)
-    return Axis(axis.name, size, np.concatenate([ids, new]))
 
 
 def placed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tribit._moved import renamed_classes
-from tribit.backends.threads import single_threaded_blas
+from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
-from tribit.data.axis import Positions
+from tribit.data.axis import Axes, Axis, Positions
+from tribit.data.longer_axis import check_new, longer
 from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError, either
+from tribit.errors import InvalidInputError
 from tribit.factor_model import MatrixEstimator
-from tribit.model.column_regression import (
-    ColumnRegression,
-    choose_l2,
-    regress_columns,
-    row_blocks,
-)
+from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
 from tribit.randomness import RandomState, generator
-from tribit.recommend.rates import log_linear
+from tribit.recommend.cell_features import CellFeatures, indicators
+from tribit.recommend.rates import fit_rates
+from tribit.recommend.stored_ranker import checked_arrays
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
@@ -33,16 +31,10 @@ __all__ = ["CandidateRanker"]
 __getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker")
 
 Array = NDArray[np.float64]
-#: Most columns: two tables of columns x columns are kept, 0.8 GB each at this number.
-COLUMN_LIMIT = 10_000
-#: Most cells from which l2 and the coefficients are estimated; of a larger matrix rows are sampled, to bound the time.
-CELLS = 2**26
-#: Least number of unobserved cells that are sampled, if the matrix has as many; more where more entries are observed.
-AT_RISK = 2**17
-#: Floor of the scores before their logarithm, as a share of the average, which is the density of the matrix.
-FLOOR = 0.1
-#: Ridge on coefficients of standardised features: it only matters where there are a handful of likes.
-RIDGE = 1.0
+#: Cells from which l2 and the coefficients are estimated, and the least number of rows that they fill; of a larger
+#: matrix rows are sampled, to bound the time. MovieLens-100k has fewer cells; on 1M drawn entries the coefficients
+#: differ from those of all cells by a few percent.
+CELLS, LEAST_ROWS = 2**22, 256
 
 
 class CandidateRanker(MatrixEstimator):
@@ -59,14 +51,21 @@ class CandidateRanker(MatrixEstimator):
     entries that are not liked, and as events of their own. No parameter has to be tuned: ``l2`` has the least error on
     held-out entries, which the closed form gives for all of them at once.
 
+    What is kept is what was seen and the diagonals of two inverses; their tables of columns x columns are computed for
+    many rows of a matrix with up to 6,000 columns, and for others each row is solved for. With more columns the
+    diagonals are estimated, to about 1%.
+
     Parameters
     ----------
     l2 : float or "auto", default="auto"
         Ridge of both regressions.
     like_at : float or None, default=None
         The smallest rating that is a like, for a matrix of ratings; None for labels +1 and -1.
+    n_jobs : int or None, default=None
+        Threads, of which two have something to do; None or -1 for every core. The bits do not depend on it.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the unobserved entries that stand for all of them.
+        Draws the unobserved entries that stand for all of them, of a large matrix the rows that do, and of a wide
+        one the random signs by which the diagonals are estimated.
 
     Attributes
     ----------
@@ -95,10 +94,12 @@ class CandidateRanker(MatrixEstimator):
         *,
         l2: Any = "auto",
         like_at: float | None = None,
+        n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.l2 = l2
         self.like_at = like_at
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -117,19 +118,26 @@ class CandidateRanker(MatrixEstimator):
         """
         observations = as_observations(X, like_at=self.like_at)
         l2 = None if isinstance(self.l2, str) and self.l2 == "auto" else _check_l2(self.l2)
-        _check(observations)
+        n_jobs = count_jobs(self.n_jobs)
+        if not observations.n_likes:
+            raise InvalidInputError(
+                "X has no like, so there is nothing to learn what is liked from."
+            )
         # A stream of its own: a mask drawn with the same seed must not decide which cells are taken.
         draws = generator(int(generator(self.random_state).integers(2**62)))
         labels = observations.to_sparse()
-        rows = _some_rows(labels.shape, draws)
+        n_rows, n_columns = labels.shape
+        judged = _some_rows(n_rows, min(n_columns, CHOICE_COLUMNS), draws)
+        signs = draws.spawn(2)
+
+        def regress(part: tuple[int, sp.csr_array]) -> ColumnRegression:
+            return regress_columns(part[1], l2, judged, signs[part[0]])
+
+        cells = CellFeatures.fitted(labels, regress, n_jobs)
+        rows = judged if n_columns <= CHOICE_COLUMNS else _some_rows(n_rows, n_columns, draws)
         with single_threaded_blas():
-            cells = _Cells.of(labels, l2, rows)
-            coefficients = _coefficients(cells, labels, rows, draws)
-        self._cells = cells
-        self.coefficients_ = coefficients
-        self.l2_ = (cells.likes.l2, cells.mask.l2)
-        self._set_axes(observations.axes)
-        return self
+            coefficients = fit_rates(cells, labels, rows, draws, n_jobs)
+        return self._set(cells, coefficients, observations.axes)
 
     def log_rates(self, rows: Positions) -> tuple[Array, Array]:
         """Return the logarithms of the rates of likes and of dislikes of some rows, for every column.
@@ -148,10 +156,9 @@ class CandidateRanker(MatrixEstimator):
             Logarithms of the rates; dislikes ``-inf`` where none were observed.
         """
         check_is_fitted(self)
-        likes, dislikes = (np.full((len(rows), self.shape_[1]), t[0]) for t in self.coefficients_)
-        for feature, t, s in zip(
-            self._cells.features(rows), *self.coefficients_[:, 1:], strict=True
-        ):
+        features = self._cells.of(np.asarray(rows), count_jobs(self.n_jobs))
+        likes, dislikes = (np.full(features.shape[1:], t[0]) for t in self.coefficients_)
+        for feature, t, s in zip(features, *self.coefficients_[:, 1:], strict=True):
             likes += t * feature
             dislikes += s * feature
         return likes, dislikes
@@ -173,99 +180,123 @@ class CandidateRanker(MatrixEstimator):
 
         return recommend(self, rows, n, exclude_seen=exclude_seen, avoid_dislikes=avoid_dislikes)
 
+    def with_rows(self, X: Any) -> CandidateRanker:
+        """Return a ranker of other rows, by the regressions and coefficients as they were fitted.
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Features of every cell, computed as if the cell itself were unobserved."""
+        A row f that was not part of the fit has the scores ``f B`` of each regression: it was no target of it, so
+        nothing has to be taken out. For somebody who was, with entries that came later, that is right for every
+        column that the fit did not see with them; those it saw, which lists leave out, are not as if unobserved.
 
-    liked: sp.csr_array
-    seen: sp.csr_array
-    likes: ColumnRegression
-    mask: ColumnRegression
-    floors: tuple[float, float]
-    popularity: Array
-    activity: Array
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes and dislikes of these rows, in the columns of the fit: matched by id where there are ids.
+
+        Returns
+        -------
+        CandidateRanker
+            Fitted, with the rows of ``X`` and the columns of this one.
+        """
+        check_is_fitted(self)
+        labels, rows = self._labels_of(X)
+        liked, seen = indicators(labels)
+        cells = CellFeatures(self._cells.likes, self._cells.mask, liked, seen, n_fitted=0)
+        return self._like(cells, rows)
+
+    def extended(self, X: Any) -> CandidateRanker:
+        """Return a ranker of the rows of this one and, after them, of those of ``X``: see :meth:`with_rows`.
+
+        Row ids of ``X`` must be new; without ids here the positions go on counting.
+        """
+        check_is_fitted(self)
+        labels, theirs = self._labels_of(X)
+        check_new(self._axes.rows, theirs)
+        parts = zip((self._cells.liked, self._cells.seen), indicators(labels), strict=True)
+        liked, seen = (sp.csr_array(sp.vstack(both)) for both in parts)
+        cells = CellFeatures(self._cells.likes, self._cells.mask, liked, seen, self._cells.n_fitted)
+        return self._like(cells, longer(self._axes.rows, theirs))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a file has to keep beside the observations: small arrays, for :meth:`from_arrays`.
+
+        Returns
+        -------
+        dict
+            ``coefficients``, ``l2``, ``likes_diagonal`` and ``mask_diagonal`` of the inverses, and ``fitted_rows``, how
+            many of the rows, the first, are those of the fit.
+        """
+        check_is_fitted(self)
+        cells = self._cells
+        if not cells.n_fitted:
+            raise InvalidInputError(
+                "A ranker from with_rows does not hold the rows it was fitted on: keep the arrays of the fitted one."
+            )
+        return {
+            "coefficients": self.coefficients_.copy(),
+            "l2": np.array(self.l2_),
+            "likes_diagonal": cells.likes.diagonal.copy(),
+            "mask_diagonal": cells.mask.diagonal.copy(),
+            "fitted_rows": np.array(cells.n_fitted),
+        }
 
     @classmethod
-    def of(cls, labels: sp.csr_array, l2: float | None, rows: Positions) -> _Cells:
-        seen, liked = _indicator(labels, labels.data != 0), _indicator(labels, labels.data > 0)
+    def from_arrays(
+        cls, arrays: Mapping[str, Any], observations: Observations, **parameters: Any
+    ) -> Self:
+        """Return the fitted ranker that gave these arrays.
+
+        Parameters
+        ----------
+        arrays : mapping
+            What :meth:`arrays` returned.
+        observations : Observations
+            The entries of its rows: those it was fitted on, and after them any that :meth:`extended` added.
+        **parameters
+            Parameters of the class.
+        """
+        known = checked_arrays(arrays, observations.shape)
+        n_fitted = int(known["fitted_rows"])
+        liked, seen = indicators(observations.to_sparse())
         likes, mask = (
-            regress_columns(F, choose_l2(F, rows) if l2 is None else l2) for F in (liked, seen)
+            ColumnRegression(
+                F if n_fitted == F.shape[0] else F[:n_fitted], float(l2), known[f"{name}_diagonal"]
+            )
+            for name, F, l2 in zip(("likes", "mask"), (liked, seen), known["l2"], strict=True)
         )
-        size = float(np.prod(labels.shape, dtype=np.float64))
-        floors = FLOOR * liked.nnz / size, FLOOR * seen.nnz / size
-        counts = (np.asarray(seen.sum(axis=axis), dtype=np.float64) for axis in (0, 1))
-        return cls(liked, seen, likes, mask, floors, *counts)
+        cells = CellFeatures(likes, mask, liked, seen, n_fitted)
+        return cls(**parameters)._set(cells, known["coefficients"], observations.axes)
 
-    def features(self, rows: Positions) -> Array:
-        """Return the four features of some rows, an array of shape (4, n_rows, n_columns)."""
-        seen = self.seen[rows]
-        own = seen.toarray()
-        return np.stack(
-            [
-                np.log(np.maximum(self.likes.held_out(self.liked[rows]), 0.0) + self.floors[0]),
-                np.log(np.maximum(self.mask.held_out(seen), 0.0) + self.floors[1]),
-                np.log1p(self.popularity - own),
-                np.log1p(self.activity[rows][:, None] - own),
-            ]
+    def _labels_of(self, X: Any) -> tuple[sp.csr_array, Axis]:
+        """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""
+        new = as_observations(X, like_at=self.like_at)
+        advice = "give new rows all columns of the fit"
+        columns = self._axes.columns.match(new.axes.columns, "the new rows have", advice)
+        columns = columns[new.columns]
+        here = columns >= 0
+        labels = sp.csr_array(
+            (new.labels[here], (new.rows[here], columns[here])),
+            shape=(new.shape[0], self.shape_[1]),
         )
+        return labels, new.axes.rows
+
+    def _like(self, cells: CellFeatures, rows: Axis) -> CandidateRanker:
+        """Return a ranker with the parameters and coefficients of this one."""
+        axes = Axes(rows, self._axes.columns)
+        return type(self)(**self.get_params())._set(cells, self.coefficients_, axes)
+
+    def _set(self, cells: CellFeatures, coefficients: Array, axes: Axes) -> Self:
+        self._cells = cells
+        self.coefficients_ = coefficients
+        self.l2_ = (cells.likes.l2, cells.mask.l2)
+        self._set_axes(axes)
+        return self
 
 
-def _coefficients(
-    cells: _Cells, labels: sp.csr_array, rows: Positions, draws: np.random.Generator
-) -> Array:
-    """Return the coefficients of the log-rates of likes and of dislikes."""
-    n_observed = labels[rows].nnz
-    n_unobserved = rows.size * labels.shape[1] - n_observed
-    share = min(1.0, max(n_observed, AT_RISK) / max(n_unobserved, 1))
-    kept, kinds = [], []
-    for block in row_blocks(rows, labels.shape[1]):
-        kind = labels[block].toarray()
-        chosen = (kind != 0) | (draws.random(kind.shape) < share)
-        kept.append(cells.features(block)[:, chosen].T)
-        kinds.append(kind[chosen])
-    x, kind = np.concatenate(kept), np.concatenate(kinds)
-    centre, scale = x.mean(axis=0), x.std(axis=0)
-    scale[scale < 1e-6] = 1.0  # what is the same everywhere, but for rounding, has no effect
-    x = np.column_stack([np.ones(len(x)), (x - centre) / scale])
-    # A full matrix has no candidates; its rates are shares of all entries, and finite.
-    at_risk = x[kind == 0] if n_unobserved else x
-    found = []
-    for label in (1, -1):
-        events = x[kind == label].sum(axis=0)
-        t = np.zeros(x.shape[1])
-        if events[0]:
-            t = log_linear(events, at_risk, np.full(len(at_risk), 1 / share), RIDGE)
-            t[1:] /= scale
-            t[0] -= t[1:] @ centre
-        else:
-            t[0] = -np.inf
-        found.append(t)
-    return np.array(found)
-
-
-def _indicator(labels: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.csr_array:
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))[chosen]
-    ones = np.ones(rows.size)
-    return sp.csr_array((ones, (rows, labels.indices[chosen])), shape=labels.shape)
-
-
-def _some_rows(shape: tuple[int, int], draws: np.random.Generator) -> Positions:
-    n = max(1, CELLS // shape[1])
-    if n >= shape[0]:
-        return np.arange(shape[0])
-    return np.sort(draws.choice(shape[0], size=n, replace=False))
-
-
-def _check(observations: Observations) -> None:
-    if observations.shape[1] > COLUMN_LIMIT:
-        raise InvalidInputError(
-            f"X has {observations.shape[1]} columns and CandidateRanker, which keeps tables of columns x columns, "
-            f"takes {COLUMN_LIMIT} at most; drop rare columns, or "
-            f"{either('use a model of the likes as ranker', 'pass --no-ranker')}."
-        )
-    if not observations.n_likes:
-        raise InvalidInputError("X has no like, so there is nothing to learn what is liked from.")
+def _some_rows(n_rows: int, n_columns: int, draws: np.random.Generator) -> Positions:
+    n = max(LEAST_ROWS, CELLS // n_columns)
+    if n >= n_rows:
+        return np.arange(n_rows)
+    return np.sort(draws.choice(n_rows, size=n, replace=False))
 
 
 def _check_l2(l2: Any) -> float:
