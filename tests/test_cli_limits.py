@@ -235,7 +235,7 @@ def test_what_the_system_refuses_is_one_line(run, model, ratings, monkeypatch, e
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", [["evaluate", "model.csv", "ratings.csv"], ["--help"]])
+@pytest.mark.parametrize("command", [["info", "model.csv"], ["--help"]])
 def test_a_full_device_is_one_line(fitted, command, unbuffered):
     code = "from tribit.cli import main; main()"
     with Path("/dev/full").open("w") as full:
@@ -273,7 +273,7 @@ def test_output_that_nobody_reads_any_more_is_exit_code_1(fitted):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-c", code, "evaluate", "model.csv", "ratings.csv"],
+        [sys.executable, "-c", code, "info", "model.csv"],
         cwd=fitted,
         stdout=writer,
         stderr=subprocess.PIPE,

@@ -45,6 +45,9 @@ CASES = [
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE) for words in ("--like yes", "--dislike ,")),
+    *(([*PREDICT, "--new", "ratings.csv"], words) for words in (
+        "--value item", "--like-at nan", "--duplicates all", "--like yes", "--dislike ,",
+    )),
     (PREDICT, "--unknown maybe"),
     (FIT, "--ranker maybe"),
     *((DEMO, words) for words in ("--seed -1",)),
@@ -56,8 +59,17 @@ CASES = [
         "--data nowhere", "--on mars", "--systems magic", "--jobs 0", "--seed -1",
     )),
 ]  # fmt: skip
-#: Options of a file or a column: the error quotes what was typed.
-QUOTED = {"--out", "--new", "--row", "--column", "--picture", "--row-features", "--column-features"}
+#: Options of a file, a column or an id: an error quotes what was typed, and an unknown id is none.
+QUOTED = {
+    "--out",
+    "--new",
+    "--for",
+    "--row",
+    "--column",
+    "--picture",
+    "--row-features",
+    "--column-features",
+}
 
 
 @pytest.fixture

@@ -91,8 +91,19 @@ class CellFeatures:
                 np.log(feature, out=feature)
         own = asked[1][1].toarray()
         np.log1p(self.popularity[1] - own * fitted[:, None], out=features[2])
-        np.log1p(np.diff(asked[1][1].indptr)[:, None] - own, out=features[3])
+        np.log1p(self._activity(rows)[:, None] - own, out=features[3])
         return features
+
+    def _activity(self, rows: Positions) -> Array:
+        """Return how many entries rows have; of rows that were not fitted, within the range of those that were.
+
+        The rates say nothing of others, and where all rows of a fit are of nearly one length, its coefficient is large.
+        """
+        counts, known = (np.diff(F.indptr).astype(np.float64) for F in (self.seen, self.mask.F))
+        new = np.asarray(rows) >= self.n_fitted
+        asked: Array = counts[rows]
+        asked[new] = np.clip(asked[new], known.min(), known.max())
+        return asked
 
 
 def indicators(labels: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
