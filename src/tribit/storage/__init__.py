@@ -65,10 +65,9 @@ from tribit.storage.schema import (
     check_header,
     check_tensors,
     member_tensors,
-    tensor_bytes,
 )
 from tribit.storage.searches import SEARCH, SEARCH_TENSOR, packed_search, unpacked_search
-from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensor
+from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensors
 
 FORMAT = max(HISTORY_COLUMNS)
 #: Values of the fields that earlier formats lack: theirs were the implicit features of SVD++, without side features.
@@ -208,10 +207,7 @@ def _read(
     """Return the tensors, after all of them were found to be what the header says."""
     described = {name: (place.dtype, place.shape) for name, place in places.items()}
     _check_tensors(header, specs, described)
-    for name, place in places.items():
-        if tensor_bytes(place.dtype, place.shape) != place.size:
-            raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
-    return {name: read_tensor(file, place) for name, place in places.items()}
+    return read_tensors(file, places)
 
 
 def _check_tensors(header: dict[str, Any], specs: Any, described: Any) -> None:

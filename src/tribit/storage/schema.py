@@ -6,7 +6,6 @@ field.
 
 from __future__ import annotations
 
-import math
 import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,6 @@ from tribit.checks import check_not_negative, check_positive
 from tribit.errors import TribitError
 from tribit.model.risks import check_gammas, check_rho
 from tribit.model.spec import ModelSpec
-from tribit.storage.tensor_file import DTYPES
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
 HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3, 7: 3}
@@ -214,11 +212,8 @@ def check_tensors(
     elif spec.shares_unknowns and PARTS.keys() & described.keys():
         needed |= PARTS
     needed |= {**members, **further}
-    _check_names(described, needed, {**needed, **optional, **IDS})
     sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}
-    for name, rule in {**needed, **optional, **IDS}.items():
-        if name in described:
-            _check_tensor(name, rule, *described[name], sizes)
+    check_places(described, needed, {**optional, **IDS}, sizes)
     if not sizes["rows"]:
         raise ValueError("row_factors_ must have a row")
     shape = sizes["rows"], sizes["n_features_in_"]
@@ -244,9 +239,18 @@ def check_tensors(
         raise ValueError("the dtypes of the factors do not agree")
 
 
-def tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
-    """Return how many bytes a tensor has."""
-    return DTYPES[dtype].itemsize * math.prod(shape)
+def check_places(
+    described: Mapping[str, tuple[str, tuple[int, ...]]],
+    needed: Mapping[str, Tensor],
+    optional: Mapping[str, Tensor],
+    sizes: dict[str, int],
+) -> None:
+    """Refuse tensors that are missing, unknown or not as they should be; ``sizes`` learns what words stand for."""
+    known = {**needed, **optional}
+    _check_names(described, needed, known)
+    for name, rule in known.items():
+        if name in described:
+            _check_tensor(name, rule, *described[name], sizes)
 
 
 def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -69,6 +70,14 @@ def read_description(file: BinaryIO) -> tuple[dict[str, Any], dict[str, Place]]:
     if end != size:
         raise ValueError(f"its tensors end at byte {end}, and the file has {size}")
     return metadata, places
+
+
+def read_tensors(file: BinaryIO, places: Mapping[str, Place]) -> dict[str, NDArray[Any]]:
+    """Return the tensors at some places, after each was found to have the bytes of its shape."""
+    for name, place in places.items():
+        if DTYPES[place.dtype].itemsize * math.prod(place.shape) != place.size:
+            raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
+    return {name: read_tensor(file, place) for name, place in places.items()}
 
 
 def read_tensor(file: BinaryIO, place: Place) -> NDArray[Any]:
