@@ -2,7 +2,7 @@
 
 import datetime
 
-from benchmarks import backend, memory, solver
+from benchmarks import backend, memory, ranker, solver
 from benchmarks.measure import machine
 from tribit import __version__
 
@@ -10,3 +10,4 @@ print(f"tribit {__version__}, {datetime.date.today()}, {machine()}")
 backend.main()
 solver.main()
 memory.main()
+ranker.main()

@@ -40,3 +40,28 @@ def skewed(shape: tuple[int, int], count: int, seed: int = 0) -> Observations:
     x = 0.5 * np.einsum("ij,ij->i", U[i], V[j]) + 0.3 + 0.7 * rng.standard_normal(shape[0])[i]
     labels = np.where(rng.random(count) < 1 / (1 + np.exp(-x)), 1, -1)
     return Observations.from_pairs(i, j, labels, shape=shape)
+
+
+def exposed(shape: tuple[int, int], count: int, seed: int = 0, rank: int = 6) -> Observations:
+    """Draw entries of which each row picks those near its taste, beside popular ones, and likes them by the same taste.
+
+    Activity and popularity are log-normal; a row draws its columns without replacement.
+    """
+    rng = np.random.default_rng(seed)
+    activity, popularity = rng.lognormal(0, 1, shape[0]), rng.normal(0, 1.5, shape[1])
+    sizes = np.clip((count * activity / activity.sum()).round().astype(int), 5, shape[1] // 3)
+    U = rng.standard_normal((shape[0], rank)).astype(np.float32)
+    V = rng.standard_normal((shape[1], rank)).astype(np.float32) / np.sqrt(2)
+    mild, good = rng.normal(0, 0.5, shape[0]), rng.normal(0, 0.6, shape[1])
+    columns, labels = [], []
+    for row, size in enumerate(sizes):
+        taste = V @ U[row]
+        # The largest of Gumbel variables around log-weights: draws in proportion to the weights.
+        chosen = np.argpartition(-(taste + popularity + rng.gumbel(size=shape[1])), size)[:size]
+        x = 0.6 * taste + 0.2 + mild[row] + good + 0.2 * popularity
+        columns.append(np.sort(chosen))
+        labels.append(np.where(rng.random(size) < 1 / (1 + np.exp(-x[columns[-1]])), 1, -1))
+    rows = np.repeat(np.arange(shape[0]), sizes)
+    return Observations.from_pairs(
+        rows, np.concatenate(columns), np.concatenate(labels), shape=shape
+    )

@@ -81,7 +81,7 @@ def conjugate_gradients(
         after = _dots(residual, residual)
         direction *= np.divide(after, squares, out=np.zeros_like(squares), where=going)
         direction += residual
-        squares = np.where(going, after, squares)
+        squares = after
     raise InvalidInputError(
         f"l2={l2:g} is so small for {F.shape[1]} columns that the regression was not solved in {ITERATIONS} "
         "iterations; set a larger l2, or leave it to be chosen."

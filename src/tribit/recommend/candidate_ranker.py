@@ -190,12 +190,8 @@ class CandidateRanker(MatrixEstimator):
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes and dislikes of these rows, in the columns of the fit: matched by id where there are ids.
-
-        Returns
-        -------
-        CandidateRanker
-            Fitted, with the rows of ``X`` and the columns of this one.
+            Likes and dislikes of these rows, in the columns of the fit: matched by id where there are ids, and others
+            left out.
         """
         check_is_fitted(self)
         labels, rows = self._labels_of(X)
@@ -219,11 +215,8 @@ class CandidateRanker(MatrixEstimator):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a file has to keep beside the observations: small arrays, for :meth:`from_arrays`.
 
-        Returns
-        -------
-        dict
-            ``coefficients``, ``l2``, ``likes_diagonal`` and ``mask_diagonal`` of the inverses, and ``fitted_rows``, how
-            many of the rows, the first, are those of the fit.
+        ``coefficients``, ``l2``, ``likes_diagonal`` and ``mask_diagonal`` of the inverses, and ``fitted_rows``, how
+        many of the rows, the first, are those of the fit.
         """
         check_is_fitted(self)
         cells = self._cells
