@@ -42,7 +42,9 @@ def new_rates_by_hand(ranker, A, new):
         floor = 0.1 * (F.mean(axis=0) + 0.1 * F.mean())
         features.append(np.log(np.maximum(f @ B, 0) + floor))
     features.append(np.broadcast_to(np.log1p((A != 0).sum(axis=0)), new.shape))
-    features.append(np.log1p((new != 0).sum(axis=1, keepdims=True) - (new != 0)))
+    lengths = (A != 0).sum(axis=1)
+    length = np.clip((new != 0).sum(axis=1, keepdims=True), lengths.min(), lengths.max())
+    features.append(np.log1p(length - (new != 0)))
     return [
         t[0] + sum(x * y for x, y in zip(t[1:], features, strict=True))
         for t in ranker.coefficients_
@@ -242,3 +244,21 @@ def test_new_rows_may_be_sparse_or_ratings():
     rated = ranker.with_rows(np.where(new == 0, np.nan, np.where(new > 0, 4.0, 1.0)))
     labelled = CandidateRanker(random_state=0).fit(A).with_rows(sp.csr_array(new))
     assert np.array_equal(rated.log_rates(np.arange(6)), labelled.log_rates(np.arange(6)))
+
+
+def test_a_file_of_its_own(tmp_path):
+    A, new = table(), table((3, 15), seed=2)
+    for ranker in (
+        CandidateRanker(random_state=0).fit(A),
+        CandidateRanker(random_state=0).fit(A).extended(new),
+    ):
+        ranker.save(tmp_path / "ranker")
+        again = CandidateRanker.load(tmp_path / "ranker")
+        np.testing.assert_array_equal(again.log_rates(np.arange(5)), ranker.log_rates(np.arange(5)))
+        assert again.shape_ == ranker.shape_
+        again.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "ranker").read_bytes()
+    (tmp_path / "ranker").write_bytes((tmp_path / "again").read_bytes()[:-3])
+    for bad in ("ranker", "absent"):
+        with pytest.raises(InvalidInputError, match="ranker"):
+            CandidateRanker.load(tmp_path / bad)

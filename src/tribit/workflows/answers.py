@@ -90,8 +90,7 @@ def predict_file(
     bundle = opened(model_path, new, max_size=max_size, **rules)
     records = reading_of(bundle, **rules).pairs(pairs, max_size=max_size)
     found = placed(bundle, records, "skip" if skip_unknown else unknown)
-    x = found.model._factors().at(found.rows, found.columns)
-    probability = found.model._probability(x)
+    probability = bundle.model_._probability(found.factors.at(found.rows, found.columns))
     row, column, _ = records.names
     answers: dict[str, AnyArray] = {
         "probability": probability,

@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.completion import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axis, Positions
 from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading, Records
 from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.folding.positions import without_entries
+from tribit.folding.unknown import with_unknown
+from tribit.model.factors import Factors
 from tribit.quoting import quoted
 from tribit.recommender import Recommender
 
@@ -102,12 +103,12 @@ def reading_of(bundle: Recommender, **rules: Any) -> Reading:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Records of a table as positions of a model, which has one row and one column of which nothing is known.
+    """Records of a table as positions of a model, whose last row and column are those of unknown ids.
 
     Attributes
     ----------
-    model : BinaryMatrixCompletion
-        The model; where an id was unknown, with a further row and a further column.
+    factors : Factors
+        Those of the model, with a row and a column of which nothing is known behind.
     rows, columns : array of int
         Positions of the records that were kept.
     known : array of bool of shape (2, n)
@@ -116,7 +117,7 @@ class Placed:
         Which records of the table were kept.
     """
 
-    model: BinaryMatrixCompletion
+    factors: Factors
     rows: Positions
     columns: Positions
     known: NDArray[np.bool_]
@@ -153,13 +154,10 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
     kept = np.ones(known.shape[1], dtype=bool)
     if unknown == "skip":
         kept = np.all(known, axis=0)
-    if not known[:, kept].all():
-        shape = model.shape_
-        model = with_nothing_known(model)
-        sides = [
-            np.where(places < 0, size, places) for places, size in zip(sides, shape, strict=True)
-        ]
-    return Placed(model, sides[0][kept], sides[1][kept], known[:, kept], kept)
+    sides = [
+        np.where(places < 0, size, places) for places, size in zip(sides, model.shape_, strict=True)
+    ]
+    return Placed(with_unknown(model), sides[0][kept], sides[1][kept], known[:, kept], kept)
 
 
 def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[Observations, int]:
@@ -196,28 +194,6 @@ def with_rows(bundle: Recommender, names: Sequence[str] | None) -> tuple[Recomme
         # Said in the lists themselves.
         warnings.simplefilter("ignore", TribitWarning)
         return bundle.fold_in(nothing), unknown
-
-
-def with_nothing_known(model: BinaryMatrixCompletion) -> BinaryMatrixCompletion:
-    """Return the model with a last row and a last column of which nothing is known."""
-    for number, side in enumerate(("rows", "columns")):
-        ours, other = model._axes[number], model._axes[1 - number]
-        ids = None if ours.ids is None else np.array([_free_name(ours)], dtype=object)
-        new = Axis(ours.name, 1, ids)
-        axes = (new, other) if number == 0 else (other, new)
-        with warnings.catch_warnings():
-            # The answers themselves say what they rest on.
-            warnings.simplefilter("ignore", TribitWarning)
-            model = model.fold_in(without_entries(*axes), axis=side)
-    return model
-
-
-def _free_name(axis: Axis) -> str:
-    """Return a name that no row or column has."""
-    known, name = axis.by_text(), "unknown"
-    while name in known:
-        name += "'"
-    return name
 
 
 def positions_of(axis: Axis, texts: AnyArray) -> Positions:
