@@ -18,7 +18,7 @@ from tribit.data.observations import Observations, as_observations
 from tribit.data.side_features import Group, SideFeatures, table_axis
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.folding.cold import cold_map
-from tribit.folding.half import ByColumn, Half
+from tribit.folding.half import ByColumn, Half, bare_rows
 from tribit.folding.positions import (
     check_new,
     longer,
@@ -92,9 +92,8 @@ def _with_rows(
 ) -> Half:
     """Return one fit with new rows."""
     shared = half.shared(half.maps[0].design(mask_of(entries), new, features))
-    places = half.axes.rows.size + np.arange(new.size)
-    solved = half.extended(new, shared).solved(places, entries, shared)
-    return solved.answered_by_features(places, entries, groups)
+    found = half.answered_by_features(half.minimisers(entries, shared), entries, groups)
+    return half.extended(new, found, shared)
 
 
 def update(
@@ -153,7 +152,7 @@ def _updated(
         turned = half.transposed if side else half
         nothing = sp.csr_array((new[side].size, turned.axes.columns.size))
         shared = turned.shared(turned.maps[0].design(nothing, new[side], tables[side]))
-        turned = turned.extended(new[side], shared)
+        turned = turned.extended(new[side], shared, shared)
         half = turned.transposed if side else turned
     for side in (0, 1, 0):
         turned, seen = (half.transposed, entries.transpose()) if side else (half, entries)
@@ -192,7 +191,16 @@ def _with_cold_maps(
         )
         Z = cold_map(turned, entries, side_design(groups, entries.shape[0]), draws)
         turned = replace(turned, maps=(replace(turned.maps[0], cold=Z), turned.maps[1]))
-        turned = turned.answered_by_features(np.arange(entries.shape[0]), entries, groups)
+        bare = np.flatnonzero(bare_rows(entries, groups))
+        now = turned.factors.row_factors, turned.factors.row_intercepts
+        found = turned.answered_by_features(now, entries, groups)
+        shared = (
+            now[0] - turned.unknowns.row_factors[: len(now[0])],
+            now[1] - turned.unknowns.row_intercepts[: len(now[1])],
+        )
+        turned = turned.moved(
+            bare, (found[0][bare], found[1][bare]), (shared[0][bare], shared[1][bare])
+        )
         half = turned.transposed if number else turned
     return half
 
@@ -213,8 +221,8 @@ def halves_of(model: BinaryMatrixCompletion) -> list[Half]:
     n_jobs = count_jobs(model.n_jobs)
     return [
         Half(
-            unknowns.astype("float64"),
-            factors.astype("float64"),
+            unknowns,
+            factors,
             maps,
             model._axes,
             spec,
@@ -258,9 +266,9 @@ def _model_of(model: BinaryMatrixCompletion, halves: list[Half]) -> Any:
 
 
 def _set_halves(model: BinaryMatrixCompletion, halves: list[Half]) -> None:
-    model.member_factors_ = tuple(each.factors.astype(model.dtype) for each in halves)
+    model.member_factors_ = tuple(each.factors for each in halves)
     model._set_factors(Factors.mean_of(model.member_factors_))
-    members = tuple(each.unknowns.astype(model.dtype) for each in halves)
+    members = tuple(each.unknowns for each in halves)
     model._set_members(model.member_specs_, members)
     model.feature_maps_ = tuple(each.maps for each in halves)
     model._set_axes(halves[0].axes)
