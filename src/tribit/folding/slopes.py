@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.free_rows import free_rows
 from tribit.data.observations import Observations
-from tribit.folding.cold import HELD_OUT, Places, curvature_unit, mean_loss
+from tribit.folding.cold import HELD_OUT, Places, curvature_unit, losses_of
 from tribit.model.features import Design
 from tribit.model.links import Link
 
@@ -79,7 +79,7 @@ def own_slopes(
         for rest, test, trial in parts:
             C = solved(rest, trial, weight) if np.isfinite(weight) else trial
             x = np.einsum("ij,ij->i", G[test.rows], C[test.columns])
-            total += mean_loss(link, test, x)
+            total += float(np.mean(losses_of(link, test, x)))
         return total
 
     best, least = None, loss(np.inf)
