@@ -2,7 +2,7 @@
 
 import datetime
 
-from benchmarks import backend, memory, ranker, solver
+from benchmarks import backend, bundle, memory, ranker, solver
 from benchmarks.measure import machine
 from tribit import __version__
 

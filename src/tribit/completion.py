@@ -19,6 +19,7 @@ from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
 from tribit.model.features import feature_maps
+from tribit.model.slopes import BothSlopes, with_slopes
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
@@ -30,6 +31,7 @@ from tribit.solvers.loop import (
     INTERRUPTED,
     NO_DESCENT,
     OUT_OF_ITERATIONS,
+    OUT_OF_TIME,
 )
 
 if TYPE_CHECKING:
@@ -129,7 +131,8 @@ class BinaryMatrixCompletion(FactorModel):
         Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps,
         augmented_lagrangian 3000, projected_gradient 2000).
     max_time : float or None, default=None
-        Most seconds: of the search, and again of the last fit.
+        Most seconds: of the search, again of the last fit, and again of what is learned of rows and columns without
+        entries from their features, which is left out if it takes longer (``stop_reason_`` says so).
     tol : float, default=1e-4
         Stop when an iteration's first-order decrease, and what further iterations would gain at the rate at which gains
         have shrunk, are at most this share of the objective (:func:`tribit.solvers.loop.left_to_gain`).
@@ -156,7 +159,8 @@ class BinaryMatrixCompletion(FactorModel):
         One intercept for each row and column.
     objective_ : float
         The objective above at the solution, in float64; of several fits that of the first, as are ``n_iter_`` and
-        ``history_``.
+        ``history_``. The regression of a small side that a search of likes alone may add to the factors
+        (``search_.regression``) is no part of it; its columns are counted in ``rank_``.
     n_iter_ : int
         Iterations done by the last fit.
     converged_ : bool
@@ -179,6 +183,9 @@ class BinaryMatrixCompletion(FactorModel):
         Number of fits whose mean the model is. Below ``n_fits`` where ``max_time`` or Ctrl-C left some out.
     members_, member_factors_, member_specs_, feature_maps_ : tuple
         Unknowns, factors of the matrix, model, and features of each fit; the first model is ``spec_``.
+    slopes_ : tuple of Slopes or None
+        How columns meet the features of rows without entries, and rows those of columns
+        (:class:`tribit.model.slopes.Slopes`); predictions have them beside the factors.
     unknowns_ : Factors or None
         The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
         implicit features the parts that they are made of (:class:`tribit.model.features.Features`). None, and
@@ -360,7 +367,9 @@ class BinaryMatrixCompletion(FactorModel):
             from tribit.folding import with_cold_maps  # noqa: PLC0415
 
             try:
-                with_cold_maps(self, observations, side, draws)
+                with_cold_maps(self, observations, side, draws, self.max_time)
+            except TimeoutError:
+                self.converged_, self.stop_reason_ = False, OUT_OF_TIME
             except KeyboardInterrupt:  # what was fitted is kept, once
                 if interrupted:
                     raise
@@ -391,6 +400,7 @@ class BinaryMatrixCompletion(FactorModel):
         X: Any = None,
         *,
         axis: str = "rows",
+        prior: str = "fit",
         row_features: Any = None,
         column_features: Any = None,
     ) -> Self:
@@ -407,6 +417,10 @@ class BinaryMatrixCompletion(FactorModel):
             of which features alone are known.
         axis : {"rows", "columns"}, default="rows"
             Which are new. New columns come with entries in the rows of the model.
+        prior : {"fit", "new"}, default="fit"
+            The ridge of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has the same
+            factors. "new" shrinks factors less (0.6 ``l2``) and intercepts more (1.5 ``l2_intercept``): for rows that
+            came after the fit, to whose entries the columns have not adapted.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of the new rows (or columns), as in :meth:`fit`.
 
@@ -418,7 +432,12 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.folding import fold_in  # noqa: PLC0415 - it takes the estimator
 
         folded: Self = fold_in(
-            self, X, axis=axis, row_features=row_features, column_features=column_features
+            self,
+            X,
+            axis=axis,
+            prior=prior,
+            row_features=row_features,
+            column_features=column_features,
         )
         return folded
 
@@ -469,6 +488,22 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.explain import explain  # noqa: PLC0415 - it takes the estimator
 
         return explain(self, row, column, seen, method=method)
+
+    def _set_factors(self, factors: Factors) -> None:
+        super()._set_factors(factors)
+        self._set_slopes((None, None))
+
+    def _set_slopes(self, slopes: BothSlopes) -> None:
+        """Keep the slopes on features of rows and columns without entries, beside the factors that were set."""
+        self.slopes_ = slopes
+        # Once: a single prediction should not copy all factors.
+        self._answering = (
+            None if slopes == (None, None) else with_slopes(self._fitted_factors(), slopes)
+        )
+
+    def _factors(self) -> Factors:
+        """Return the factors with the columns of slopes, if there are any."""
+        return self._fitted_factors() if self._answering is None else self._answering
 
     def _set_members(self, specs: tuple[ModelSpec, ...], members: tuple[Factors, ...]) -> None:
         """Keep the unknowns of each fit and their mean, and the models that were fitted."""

@@ -185,7 +185,7 @@ def _solved_without(
     n = cell.columns.size
     if not n:
         return half.factors.at(np.array([cell.row]), np.array([cell.column]))
-    found = []
+    found, of = [], half.factors
     step = max(1, BLOCK // n)
     for start in range(0, left_out.size, step):
         some = left_out[start : start + step]
@@ -196,9 +196,9 @@ def _solved_without(
         )
         factors, intercepts = half.shared_by_activity(mask_of(entries))
         shared = factors + side[0], intercepts + side[1]
-        places = half.axes.rows.size + np.arange(some.size)
-        solved = half.extended(new, shared).solved(places, entries, shared)
-        found.append(solved.factors.at(places, np.full(some.size, cell.column)))
+        U, a = half.minimisers(entries, shared)
+        v, c = (side[cell.column] for side in (of.column_factors, of.column_intercepts))
+        found.append(U @ v + of.intercept + a + c)
     return np.concatenate(found)
 
 

@@ -222,6 +222,11 @@ class FactorModel(MatrixEstimator):
         self._set_axes(entries.axes)
 
     def _factors(self) -> Factors:
+        """Return the factors that answer."""
+        return self._fitted_factors()
+
+    def _fitted_factors(self) -> Factors:
+        """Return the factors that were fitted: those that answer may have further columns."""
         return Factors(
             self.row_factors_,
             self.column_factors_,

@@ -1,5 +1,7 @@
 """Rows and columns without entries, from their side features."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,12 +14,15 @@ from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import as_observations
 from tribit.data.side_features import Group, learned
-from tribit.folding import cold
+from tribit.folding import cold, slopes
+from tribit.folding import without_entries as cold_maps
 from tribit.model.factors import Factors
 from tribit.model.features import side_design
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
 from tribit.model.spec import ModelSpec
+from tribit.solvers.loop import OUT_OF_TIME
+from tribit.uncertainty import laplace
 
 RNG = np.random.default_rng(11)
 N_ROWS, N_COLUMNS = 150, 80
@@ -182,11 +187,92 @@ def test_too_few_rows_with_features_have_no_map():
     assert np.isfinite(tall.complete()).all()
 
 
+def test_slopes_are_the_minimum_of_their_objective(monkeypatch):
+    """Each column's own regression on the features, shrunk towards what the map makes of its factors."""
+    monkeypatch.setattr(slopes, "WEIGHTS", (5.0,))
+    rng = np.random.default_rng(8)
+    G = np.hstack([np.ones((N_ROWS, 1)), rng.normal(size=(N_ROWS, 2))])
+    centre = rng.normal(scale=0.3, size=(4, 3))
+    x = G @ (centre + rng.normal(size=(4, 3))).T
+    A = np.where(rng.random(x.shape) < 1 / (1 + np.exp(-x)), 1, -1)
+    A[:40, 3] = 0
+    entries = as_observations(A)
+    number = entries.rows % cold.FOLDS
+    trials = [centre] * len(cold.HELD_OUT)
+    own = slopes.own_slopes(entries, G, number, trials, centre, Logistic(), 1)
+    for j in range(4):
+        seen = A[:, j] != 0
+
+        def value(d, j=j, seen=seen):
+            losses = np.logaddexp(0, -A[seen, j] * (G[seen] @ (centre[j] + d)))
+            return losses.sum() + 0.5 * np.array([10.0, 5.0, 5.0]) @ d**2
+
+        best = minimize(value, np.zeros(3), options={"gtol": 1e-8}).x
+        np.testing.assert_allclose(own[j], best, atol=1e-4)
+    # Labels that the centre explains as well as can be leave nothing to learn.
+    monkeypatch.setattr(slopes, "WEIGHTS", (1e-6,))
+    B = np.where(G @ (50 * centre).T > 0, 1, -1)
+    entries, centre = as_observations(B), 50 * centre
+    number, trials = entries.rows % cold.FOLDS, [centre] * len(cold.HELD_OUT)
+    assert slopes.own_slopes(entries, G, number, trials, centre, Logistic(), 1) is None
+
+
+def test_slopes_change_predictions_of_columns_without_entries_alone(model):
+    of_columns = model.slopes_[1]
+    assert model.slopes_[0] is None
+    assert of_columns.own.any()
+    assert not of_columns.features[:70].any()
+    plain = copy.copy(model)
+    plain._set_slopes((None, None))
+    X, Y = model.complete("decision"), plain.complete("decision")
+    np.testing.assert_array_equal(X[:, :70], Y[:, :70])
+    added = of_columns.own @ of_columns.features.T
+    np.testing.assert_allclose(X - Y, added, atol=1e-5)
+    assert np.abs(added[:, COLD]).max() > 0.01
+    # A column that has entries now is answered by these.
+    entries = np.zeros((N_ROWS, N_COLUMNS))
+    entries[:20, 70] = 1
+    updated = model.update(entries, seen=TRAIN)
+    assert not updated.slopes_[1].features[70].any()
+    np.testing.assert_array_equal(updated.slopes_[1].features[71:], of_columns.features[71:])
+    # New rows have no slopes of their own, new columns meet those of the rows of the fit.
+    more = model.fold_in(SEEN[:3])
+    assert more.slopes_[1].own.shape[0] == N_ROWS + 3
+    assert not more.slopes_[1].own[N_ROWS:].any()
+
+
+def test_intervals_are_around_the_answers_with_slopes(model):
+    found = laplace(model, TRAIN).interval([0, 1, 2], [70, 71, 72], level=0.9)
+    p = model.predict_proba([0, 1, 2], [70, 71, 72])
+    assert np.all((found.lower < p) & (p < found.upper))
+
+
+def test_features_beyond_the_most_have_no_slopes(monkeypatch):
+    monkeypatch.setattr("tribit.folding.without_entries.MOST", 2)
+    wide = BinaryMatrixCompletion(**FIXED).fit(TRAIN, column_features=FEATURES)
+    assert wide.slopes_ == (None, None)
+    assert wide.feature_maps_[0][1].cold is not None
+
+
+def test_no_time_for_the_map_keeps_the_fit(monkeypatch):
+    real = cold_maps.with_cold_maps
+
+    def late(model, observations, side, draws, max_time):
+        assert max_time == 1000.0
+        real(model, observations, side, draws, -1.0)
+
+    monkeypatch.setattr("tribit.folding.with_cold_maps", late)
+    model = BinaryMatrixCompletion(**FIXED, max_time=1000.0).fit(TRAIN, column_features=FEATURES)
+    assert (model.converged_, model.stop_reason_) == (False, OUT_OF_TIME)
+    assert model.feature_maps_[0][1].cold is None
+    assert np.isfinite(model.complete()).all()
+
+
 def test_ctrl_c_during_the_map_keeps_the_fit(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tribit.folding.new_rows.cold_map", interrupted)
+    monkeypatch.setattr("tribit.folding.without_entries.cold_map", interrupted)
     model = BinaryMatrixCompletion(**FIXED).fit(TRAIN, column_features=FEATURES)
     assert (model.converged_, model.stop_reason_) == (False, "interrupted from the keyboard")
     assert np.isfinite(model.complete()).all()

@@ -1,6 +1,7 @@
 """New rows and columns of a fitted model, against the fit itself and against a general-purpose minimiser."""
 
 import copy
+import dataclasses
 import warnings
 
 import numpy as np
@@ -94,6 +95,21 @@ def test_a_new_row_is_at_the_minimum_of_its_own_objective(name):
     p = minimize(value, np.zeros(3), tol=1e-14, options={"gtol": 1e-9}).x
     np.testing.assert_allclose(folded.row_factors_[40], s + p[:2], atol=1e-6)
     assert folded.row_intercepts_[40] == pytest.approx(t + p[2], abs=1e-6)
+
+
+def test_the_prior_of_new_rows_scales_the_ridge_of_the_fit():
+    model = fitted("factors")
+    folded = model.fold_in(A[:5], prior="new")
+    # The same objective with the ridges of a model that has them scaled.
+    scaled = copy.copy(model)
+    spec = dataclasses.replace(model.spec_, l2=0.6 * 1.5, l2_intercept=1.5 * 0.7)
+    scaled._set_members((spec,), model.members_)
+    np.testing.assert_allclose(
+        folded.complete("decision"), scaled.fold_in(A[:5]).complete("decision"), atol=1e-9
+    )
+    assert np.abs(folded.row_factors_[40:]).sum() > np.abs(model.row_factors_[:5]).sum()
+    with pytest.raises(InvalidInputError, match="prior"):
+        model.fold_in(A[:5], prior="old")
 
 
 @pytest.mark.parametrize("name", ["factors", "implicit features", "average with features"])

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
 from tribit.metrics.unseen import unseen_report
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.selection import regression
@@ -263,3 +263,16 @@ def test_a_file_of_likes_needs_nothing_else(parts, tmp_path):
     i, j = np.nonzero(parts[1])
     found = fitted.predict_proba([f"u{a}" for a in i], [f"v{b}" for b in j])
     assert np.mean(found) > 1.5 * np.mean(fitted.complete())
+
+
+def test_features_that_are_left_out_are_named():
+    x = tastes((30, 20))
+    A = np.where(np.random.default_rng(1).random(x.shape) < expit(x), 1, 0)
+    features = np.random.default_rng(2).normal(size=(20, 2))
+    fixed = {"rank": 1, "implicit_features": False, "n_candidates": 1}
+    with pytest.warns(TribitWarning, match="features of rows and columns are left out"):
+        make(**fixed).fit(A, column_features=features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TribitWarning)
+        asked = make(**fixed, side_features=True).fit(A, column_features=features)
+    assert asked.side_features_ is True

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.backends import make_backend
+from tribit.backends.free_rows import free_rows
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import Axes, Axis, Positions
@@ -24,6 +25,8 @@ from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
+#: Factors and intercepts of some rows.
+Pair = tuple[Array, Array]
 
 #: Most half-sweeps of rows with the other side fixed, and the share of the objective below which one gains nothing:
 #: rows are convex problems, on which Newton's method takes fewer than ten.
@@ -67,7 +70,7 @@ class Half:
             risk=_transposed(self.risk),
         )
 
-    def shared(self, design: Any) -> tuple[Array, Array]:
+    def shared(self, design: Any) -> Pair:
         """Return what features add to rows with such features, to their factors and intercepts."""
         n = self.axes.rows.size
         return (
@@ -75,7 +78,7 @@ class Half:
             design.shared(self.unknowns.row_intercepts[n:]),
         )
 
-    def shared_by_activity(self, mask: sp.csr_array) -> tuple[Array, Array]:
+    def shared_by_activity(self, mask: sp.csr_array) -> Pair:
         """Return what implicit features add to the rows of a mask, to their factors and intercepts."""
         n = self.axes.rows.size
         z, a = self.unknowns.row_factors[n:], self.unknowns.row_intercepts[n:]
@@ -85,7 +88,7 @@ class Half:
         block = activity.block(mask, 0.0)
         return block.times(z[: block.width]), block.times(a[: block.width])
 
-    def shared_by_side(self, axis: Axis, table: Any) -> tuple[Array, Array]:
+    def shared_by_side(self, axis: Axis, table: Any) -> Pair:
         """Return what side features add to new rows, to their factors and intercepts."""
         width = 0 if self.maps[0].activity is None else self.axes.columns.size
         side = replace(self.maps[0], activity=None).design(
@@ -97,7 +100,7 @@ class Half:
             side.shared(self.unknowns.row_intercepts[first:]),
         )
 
-    def left_by_side(self, entries: Observations) -> tuple[Array, Array]:
+    def left_by_side(self, entries: Observations) -> Pair:
         """Return what side features added to the rows of the fit: their factors less all other parts."""
         n = self.axes.rows.size
         factors, intercepts = self.shared_by_activity(mask_of(entries))
@@ -107,94 +110,116 @@ class Half:
         )
 
     def answered_by_features(
-        self, places: Positions, entries: Observations, groups: tuple[Group, ...]
-    ) -> Half:
-        """Return the fit with rows that have features and no entries where :mod:`tribit.folding.cold` puts them."""
+        self, found: Pair, entries: Observations, groups: tuple[Group, ...]
+    ) -> Pair:
+        """Return factors and intercepts, those of rows with features and no entries by :mod:`tribit.folding.cold`."""
         cold = self.maps[0].cold
         if cold is None:
-            return self
-        known = np.any([group.known for group in groups], axis=0)
-        bare = known & (np.bincount(entries.rows, minlength=places.size) == 0)
-        found = mapped(side_design(groups, places.size), cold)[bare]
-        return self._moved(places[bare], found[:, :-1], found[:, -1])
+            return found
+        bare = bare_rows(entries, groups)
+        U, a = (each.copy() for each in found)
+        mapped_rows = mapped(side_design(groups, bare.size), cold)[bare]
+        U[bare], a[bare] = mapped_rows[:, :-1], mapped_rows[:, -1]
+        return U, a
 
-    def _moved(self, places: Positions, U: Array, a: Array) -> Half:
-        """Return the model with other factors and intercepts of some rows, their own parts as these need."""
+    def moved(self, places: Positions, found: Pair, shared: Pair) -> Half:
+        """Return the model with other factors and intercepts of some rows; own parts are what features do not add."""
         rows, row_intercepts = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
         own, own_intercepts = (
             self.unknowns.row_factors.copy(),
             self.unknowns.row_intercepts.copy(),
         )
-        own[places] += U - rows[places]
-        own_intercepts[places] += a - row_intercepts[places]
-        rows[places], row_intercepts[places] = U, a
+        rows[places], row_intercepts[places] = found
+        own[places], own_intercepts[places] = found[0] - shared[0], found[1] - shared[1]
         return replace(
             self,
             unknowns=replace(self.unknowns, row_factors=own, row_intercepts=own_intercepts),
             factors=replace(self.factors, row_factors=rows, row_intercepts=row_intercepts),
         )
 
-    def extended(self, axis: Axis, shared: tuple[Array, Array]) -> Half:
-        """Return the model with rows that have no part of their own yet."""
+    def extended(self, axis: Axis, found: Pair, shared: Pair) -> Half:
+        """Return the model with new rows of such factors and intercepts."""
         n, m = self.axes.rows.size, axis.size
         U, a = self.factors.row_factors, self.factors.row_intercepts
         unknowns, maps = self.unknowns, self.maps
         own = replace(
             unknowns,
-            row_factors=_inserted(unknowns.row_factors, n, m),
-            row_intercepts=_inserted(unknowns.row_intercepts, n, m),
+            row_factors=_inserted(unknowns.row_factors, n, found[0] - shared[0]),
+            row_intercepts=_inserted(unknowns.row_intercepts, n, found[1] - shared[1]),
         )
         if maps[1].activity is not None:  # the columns have a part for each row, 0 for new ones
             d2 = self.axes.columns.size
             own = replace(
                 own,
-                column_factors=_inserted(own.column_factors, d2 + n, m),
-                column_intercepts=_inserted(own.column_intercepts, d2 + n, m),
+                column_factors=_inserted(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),
+                column_intercepts=_inserted(own.column_intercepts, d2 + n, np.zeros(m)),
             )
         return replace(
             self,
             unknowns=own,
             factors=replace(
                 self.factors,
-                row_factors=np.concatenate([U, shared[0]]),
-                row_intercepts=np.concatenate([a, shared[1]]),
+                row_factors=_inserted(U, n, found[0]),
+                row_intercepts=_inserted(a, n, found[1]),
             ),
             maps=(maps[0], maps[1].beside(m)),
             axes=self.axes._replace(rows=longer(self.axes.rows, axis)),
         )
 
-    def solved(self, places: Positions, entries: Observations, shared: tuple[Array, Array]) -> Half:
+    def solved(self, places: Positions, entries: Observations, shared: Pair) -> Half:
         """Return the model with some rows at the minimiser of their own objective, given all entries of these."""
+        return self.moved(places, self.minimisers(entries, shared), shared)
+
+    def minimisers(
+        self, entries: Observations, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)
+    ) -> Pair:
+        """Return factors and intercepts of rows at the minimiser of their own objective, given all entries of these.
+
+        ``scales`` are factors of the ridge on factors and on intercepts.
+        """
         spec, k = self.spec, self.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
         s, t = shared
         problem = RowProblem(
             k,
             spec.intercept,
-            spec.l2,
-            l2_intercept,
+            scales[0] * spec.l2,
+            scales[1] * l2_intercept,
             float(np.sqrt(spec.row_radius)),
             spec.intercept_bound,
             np.hstack([s, t[:, None]])[:, : k + spec.intercept],
         )
+        if problem.free and self._unbounded(problem):
+            return self._newton(problem, entries, t)
         # A part of their own without entries is 0, in a mixture too: what was not seen of nobody tells nothing.
-        known = np.bincount(entries.rows, minlength=places.size) > 0
-        P = np.hstack([s, t[:, None], np.ones((places.size, 1))])
+        n = entries.shape[0]
+        known = np.bincount(entries.rows, minlength=n) > 0
+        P = np.hstack([s, t[:, None], np.ones((n, 1))])
         # Half-sweeps start inside the bounds, which the sums of shared parts need not keep.
         if np.isfinite(problem.norm):
             P[known, :k] = clip_rows(P[known, :k], problem.norm)
         P[known, k] = np.clip(P[known, k], -problem.bound, problem.bound)
         if known.any() and problem.free:
             P[known] = self._minimised(P, problem, entries, known)
-        own, intercepts = self.unknowns.row_factors.copy(), self.unknowns.row_intercepts.copy()
-        U, a = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
-        own[places], intercepts[places], U[places], a[places] = 0.0, 0.0, s, t
-        at_centre = replace(
-            self,
-            unknowns=replace(self.unknowns, row_factors=own, row_intercepts=intercepts),
-            factors=replace(self.factors, row_factors=U, row_intercepts=a),
+        return P[:, :k], P[:, k]
+
+    def _unbounded(self, problem: RowProblem) -> bool:
+        """Return whether rows are free, and have a sum over observed entries alone and a ridge."""
+        bounds = np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound))
+        return bool(not bounds and not self.spec.mixed and np.all(problem.ridge > 0.0))
+
+    def _newton(self, problem: RowProblem, entries: Observations, t: Array) -> Pair:
+        """Return the rows that have no bounds, in the arithmetic of the fit."""
+        k, V = problem.k, self.factors.column_factors
+        Q = np.hstack([V, np.ones((V.shape[0], 1), dtype=V.dtype)])[:, : problem.free]
+        offsets = self.factors.intercept + self.factors.column_intercepts
+        if not problem.intercept:  # what features add to the intercepts of the rows is 0 then
+            t = np.zeros_like(t)
+        assert problem.centre is not None
+        P = free_rows(
+            entries, Q, offsets, problem.centre, problem.ridge, self.spec.link, self.n_jobs
         )
-        return at_centre._moved(places, P[:, :k], P[:, k])
+        return P[:, :k], P[:, k] if problem.intercept else t
 
     def _minimised(
         self, P: Array, problem: RowProblem, entries: Observations, known: NDArray[np.bool_]
@@ -220,7 +245,12 @@ def _transposed(risk: Risk) -> Risk:
     return risk
 
 
-def _inserted(parts: Array, place: int, n: int) -> Array:
-    """Return the parts with n rows of zeros at a place."""
-    zeros = np.zeros((n, *parts.shape[1:]), dtype=parts.dtype)
-    return np.concatenate([parts[:place], zeros, parts[place:]])
+def _inserted(parts: Array, place: int, new: Array) -> Array:
+    """Return the parts with new ones at a place, of the same type."""
+    return np.concatenate([parts[:place], new.astype(parts.dtype), parts[place:]])
+
+
+def bare_rows(entries: Observations, groups: tuple[Group, ...]) -> NDArray[np.bool_]:
+    """Return which rows have features and no entries."""
+    counts = np.bincount(entries.rows, minlength=entries.shape[0])
+    return np.asarray(np.any([group.known for group in groups], axis=0) & (counts == 0))

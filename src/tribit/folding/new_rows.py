@@ -16,10 +16,9 @@ from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.longer_axis import check_new, longer
 from tribit.data.observations import Observations, as_observations
-from tribit.data.side_features import Group, SideFeatures, table_axis
+from tribit.data.side_features import Group, table_axis
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
-from tribit.folding.cold import cold_map
-from tribit.folding.half import ByColumn, Half
+from tribit.folding.half import ByColumn, Half, bare_rows
 from tribit.folding.positions import (
     merged,
     new_of,
@@ -27,9 +26,11 @@ from tribit.folding.positions import (
     rows_of,
     without_entries,
 )
+from tribit.folding.slopes import dense
 from tribit.model.factors import Factors
 from tribit.model.features import mask_of, side_design
 from tribit.model.risks import Missingness, Risk
+from tribit.model.slopes import BothSlopes, Slopes
 from tribit.model.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ Array = NDArray[np.floating[Any]]
 #: Rows that the mean of a model of the mask is taken over: the rho of a new row, by column.
 SAMPLED = 1000
 AXES = ("rows", "columns")
+#: Factors of the ridge on factors and on intercepts. The columns have adapted to the entries of the rows of a fit, and
+#: not to those of a row that comes later: its factors need less shrinkage, and its intercept, of which a few entries
+#: tell little, more. Chosen on new users of ML-100k, seeds 10 to 17: log-loss -.0025 +- .0006 with 5 entries given,
+#: -.0024 +- .0006 with 20, -.0010 +- .0005 with all but 10.
+PRIORS = {"fit": (1.0, 1.0), "new": (0.6, 1.5)}
 
 
 def fold_in(
@@ -47,12 +53,14 @@ def fold_in(
     X: Any = None,
     *,
     axis: str = "rows",
+    prior: str = "fit",
     row_features: Any = None,
     column_features: Any = None,
 ) -> Any:
     """Return a copy of a fitted model with the rows (or columns) of ``X`` added; see the model's own method."""
     check_is_fitted(model)
     check_choice("axis", axis, AXES)
+    check_choice("prior", prior, PRIORS)
     halves = halves_of(model)
     features, other = row_features, column_features
     if axis == "columns":
@@ -82,18 +90,32 @@ def fold_in(
     entries = placed(given, given.rows, columns[given.columns], new, ours.columns)
     _say_what_is_unknown(halves[0], entries, features)
     groups = halves[0].maps[0].groups(new, features)
-    solved = [_with_rows(half, new, entries, features, groups) for half in halves]
-    return _model_of(model, solved if axis == "rows" else [each.transposed for each in solved])
+    scales = PRIORS[prior]
+    solved = [_with_rows(half, new, entries, features, groups, scales) for half in halves]
+    slopes = model.slopes_ if axis == "rows" else model.slopes_[::-1]
+    if slopes[0] is not None:
+        bare = bare_rows(entries, groups)[:, None]
+        more = slopes[0].with_rows(bare * dense(side_design(groups, new.size)))
+        slopes = more, slopes[1]
+    if slopes[1] is not None:
+        slopes = slopes[0], slopes[1].with_columns(new.size)
+    if axis == "columns":
+        solved, slopes = [each.transposed for each in solved], slopes[::-1]
+    return _model_of(model, solved, slopes)
 
 
 def _with_rows(
-    half: Half, new: Axis, entries: Observations, features: Any, groups: tuple[Group, ...]
+    half: Half,
+    new: Axis,
+    entries: Observations,
+    features: Any,
+    groups: tuple[Group, ...],
+    scales: tuple[float, float],
 ) -> Half:
     """Return one fit with new rows."""
     shared = half.shared(half.maps[0].design(mask_of(entries), new, features))
-    places = half.axes.rows.size + np.arange(new.size)
-    solved = half.extended(new, shared).solved(places, entries, shared)
-    return solved.answered_by_features(places, entries, groups)
+    found = half.answered_by_features(half.minimisers(entries, shared, scales), entries, groups)
+    return half.extended(new, found, shared)
 
 
 def update(
@@ -128,9 +150,19 @@ def update(
     tables = row_features, column_features
     for half, table in zip((halves[0], halves[0].transposed), tables, strict=True):
         _check_features(half, table)
-    return _model_of(
-        model, [_updated(half, entries, earlier, new, touched, tables) for half in halves]
-    )
+    updated = [_updated(half, entries, earlier, new, touched, tables) for half in halves]
+    return _model_of(model, updated, _updated_slopes(model.slopes_, new, touched))
+
+
+def _updated_slopes(slopes: BothSlopes, new: list[Axis], touched: list[Positions]) -> BothSlopes:
+    """Return the slopes with new rows and columns, and without the features of rows that have entries now."""
+    found: list[Slopes | None] = []
+    for side, each in enumerate(slopes):
+        if each is not None:
+            nothing = np.zeros((new[side].size, each.own.shape[1]))
+            each = each.with_rows(nothing).with_columns(new[1 - side].size).without(touched[side])
+        found.append(each)
+    return found[0], found[1]
 
 
 def _updated(
@@ -152,7 +184,7 @@ def _updated(
         turned = half.transposed if side else half
         nothing = sp.csr_array((new[side].size, turned.axes.columns.size))
         shared = turned.shared(turned.maps[0].design(nothing, new[side], tables[side]))
-        turned = turned.extended(new[side], shared)
+        turned = turned.extended(new[side], shared, shared)
         half = turned.transposed if side else turned
     for side in (0, 1, 0):
         turned, seen = (half.transposed, entries.transpose()) if side else (half, entries)
@@ -164,35 +196,6 @@ def _updated(
         )
         turned = turned.solved(touched[side], some, (factors, intercepts))
         half = turned.transposed if side else turned
-    return half
-
-
-def with_cold_maps(
-    model: BinaryMatrixCompletion,
-    observations: Observations,
-    side: SideFeatures,
-    draws: np.random.Generator,
-) -> None:
-    """Give a fitted model the maps from features to factors, and rows and columns without entries their factors."""
-    _set_halves(
-        model, [_with_cold_maps(half, observations, side, draws) for half in halves_of(model)]
-    )
-
-
-def _with_cold_maps(
-    half: Half, observations: Observations, side: SideFeatures, draws: np.random.Generator
-) -> Half:
-    """Return one fit with its maps, and with the rows and columns that these answer."""
-    for number, groups in enumerate(side):
-        if not groups:
-            continue
-        turned, entries = (
-            (half.transposed, observations.transpose()) if number else (half, observations)
-        )
-        Z = cold_map(turned, entries, side_design(groups, entries.shape[0]), draws)
-        turned = replace(turned, maps=(replace(turned.maps[0], cold=Z), turned.maps[1]))
-        turned = turned.answered_by_features(np.arange(entries.shape[0]), entries, groups)
-        half = turned.transposed if number else turned
     return half
 
 
@@ -212,8 +215,8 @@ def halves_of(model: BinaryMatrixCompletion) -> list[Half]:
     n_jobs = count_jobs(model.n_jobs)
     return [
         Half(
-            unknowns.astype("float64"),
-            factors.astype("float64"),
+            unknowns,
+            factors,
             maps,
             model._axes,
             spec,
@@ -249,20 +252,22 @@ def _mean_rho(rho: Missingness, shape: tuple[int, int]) -> tuple[Array, Array]:
     return by_row, by_column
 
 
-def _model_of(model: BinaryMatrixCompletion, halves: list[Half]) -> Any:
+def _model_of(model: BinaryMatrixCompletion, halves: list[Half], slopes: BothSlopes) -> Any:
     """Return a copy of a model with other factors."""
     again = copy(model)
-    _set_halves(again, halves)
+    set_halves(again, halves, slopes)
     return again
 
 
-def _set_halves(model: BinaryMatrixCompletion, halves: list[Half]) -> None:
-    model.member_factors_ = tuple(each.factors.astype(model.dtype) for each in halves)
+def set_halves(model: BinaryMatrixCompletion, halves: list[Half], slopes: BothSlopes) -> None:
+    """Give a model other factors."""
+    model.member_factors_ = tuple(each.factors for each in halves)
     model._set_factors(Factors.mean_of(model.member_factors_))
-    members = tuple(each.unknowns.astype(model.dtype) for each in halves)
+    members = tuple(each.unknowns for each in halves)
     model._set_members(model.member_specs_, members)
     model.feature_maps_ = tuple(each.maps for each in halves)
     model._set_axes(halves[0].axes)
+    model._set_slopes(slopes)
 
 
 def _check_features(half: Half, table: Any) -> None:

@@ -11,6 +11,7 @@ from tribit.data.axis import Axis
 from tribit.folding.half import Half
 from tribit.model.factors import Factors
 from tribit.model.risks import Risk
+from tribit.model.slopes import BothSlopes, with_slopes
 
 __all__ = ["with_unknown"]
 
@@ -42,9 +43,21 @@ def with_unknown(model: Any) -> Factors:
             each.shared_by_activity(sp.csr_array((1, each.axes.columns.size)))
             for each in (half, half.transposed)
         )
-        half = half.extended(Axis("row", 1), row)
-        found.append(half.transposed.extended(Axis("column", 1), column).transposed.factors)
-    return Factors.mean_of(found)
+        half = half.extended(Axis("row", 1), row, row)
+        half = half.transposed.extended(Axis("column", 1), column, column).transposed
+        found.append(half.factors)
+    return with_slopes(Factors.mean_of(found), _longer_slopes(model.slopes_))
+
+
+def _longer_slopes(slopes: BothSlopes) -> BothSlopes:
+    """Return slopes with a row and a column more, of which no features are known either."""
+    by_row, by_column = (
+        None
+        if each is None
+        else each.with_rows(np.zeros((1, each.features.shape[1]))).with_columns(1)
+        for each in slopes
+    )
+    return by_row, by_column
 
 
 def _with_zeros(factors: Factors) -> Factors:

@@ -76,6 +76,13 @@ def resolve(
     if "side_features" in free:
         fixed["side_features"] = side is not None and not _bounded(estimator)
         fixed["side_features"] &= not alone
+        if side is not None and alone:
+            warn(
+                TribitWarning(
+                    "The features of rows and columns are left out, as likes and dislikes were not both observed: pass "
+                    f"{parameter('side_features', True)} to have them as parts of the factors, or fit without them."
+                ),
+            )
     elif side is None and estimator.side_features is True:
         given = either("fit row_features or column_features", "--row-features or --column-features")
         raise InvalidInputError(f"{parameter('side_features', True)} needs features: give {given}.")

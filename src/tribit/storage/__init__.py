@@ -36,6 +36,8 @@ from tribit.storage.features import (
     feature_tensors,
     read_maps,
     read_member_factors,
+    read_slopes,
+    slopes_arrays,
     widths,
 )
 from tribit.storage.ids import packed_ids, unpacked_ids
@@ -292,6 +294,7 @@ def _fitted(
         model._set_members(model.member_specs_, members)
     model.member_factors_ = read_member_factors(model._factors(), model.members_, tensors)
     model.feature_maps_ = read_maps(header.get("features"), tensors, model.member_specs_)
+    model._set_slopes(read_slopes(tensors))
     if header["calibrator"] is not None:
         arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
         model.calibration_ = calibrator_from(header["calibrator"], arrays, as_link(model.link))
@@ -312,6 +315,7 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
     elif model.spec_.shares_unknowns and model.unknowns_ is not None:
         tensors |= named_arrays(model.unknowns_, PARTS)
     tensors |= feature_arrays(model.feature_maps_, model.member_factors_)
+    tensors |= slopes_arrays(model.slopes_)
     # Without the seconds, which would make equal fits different files.
     rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
     tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])
@@ -333,13 +337,20 @@ def _check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None
     unknowns = model.unknowns_
     parts = () if unknowns is None else dataclasses.astuple(unknowns)
     largest = float(np.max([0.0, *(_largest(np.asarray(part)) for part in parts)]))
-    for name, size in {**sizes, "history": _largest(history), "unknowns_": largest}.items():
+    pairs = [
+        (_largest(each.features), _largest(each.own), each.own.shape[1])
+        for each in model.slopes_
+        if each is not None
+    ]
+    sloped = float(sum(math.prod(pair) for pair in pairs))
+    checked = {"history": _largest(history), "unknowns_": largest, "slopes_": sloped}
+    for name, size in {**sizes, **checked}.items():
         if not math.isfinite(size):
             raise ValueError(f"{name} holds NaN or infinity")
     if not np.array_equal(history[:, 0], np.arange(1, len(history) + 1)):
         raise ValueError("history must count its iterations from 1")
     U, V, a, c = (sizes[name] for name in FACTORS)
-    reach = U * V * model.row_factors_.shape[1] + abs(model.intercept_) + a + c
+    reach = U * V * model.row_factors_.shape[1] + abs(model.intercept_) + a + c + sloped
     try:
         with np.errstate(over="raise", invalid="raise"):
             ends = model._probability(np.array([-reach, reach]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tribit.data.side_features import KINDS, FeatureEncoder, GroupEncoder
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, FeatureMap
+from tribit.model.slopes import BothSlopes, Slopes
 from tribit.model.spec import ModelSpec
 from tribit.storage.schema import FLOATS, NUMBER, POSITIVE, TEXT, Field, Tensor, check_fields
 
@@ -119,15 +120,39 @@ def feature_tensors(features: Any, specs: Sequence[ModelSpec]) -> dict[str, Tens
 
 
 def cold_tensors(features: Any, specs: Sequence[ModelSpec]) -> dict[str, Tensor]:
-    """Return the tensors that a file may hold: maps from side features to factors."""
+    """Return the tensors that a file may hold: maps from side features to factors, and slopes on side features."""
+    found = {}
+    sizes = "rows", "n_features_in_"
+    for place, (side, width) in enumerate(zip(SIDES, widths(features), strict=True)):
+        if not width:
+            continue
+        for number in range(len(specs)):
+            shape = 1 + width, f"factors and intercept of member {number}"
+            found[f"member {number}:cold {side}s"] = Tensor(("F64",), shape)
+        found[f"{side} slopes:features"] = Tensor(FLOATS, (sizes[place], 1 + width))
+        found[f"{side} slopes:own"] = Tensor(FLOATS, (sizes[1 - place], 1 + width))
+    return found
+
+
+def slopes_arrays(slopes: BothSlopes) -> Tensors:
+    """Return the arrays of slopes on side features."""
     return {
-        f"member {number}:cold {side}s": Tensor(
-            ("F64",), (1 + width, f"factors and intercept of member {number}")
-        )
-        for side, width in zip(SIDES, widths(features), strict=True)
-        for number in range(len(specs))
-        if width
+        f"{side} slopes:{name}": np.ascontiguousarray(getattr(each, name))
+        for side, each in zip(SIDES, slopes, strict=True)
+        if each is not None
+        for name in ("features", "own")
     }
+
+
+def read_slopes(tensors: Mapping[str, NDArray[Any]]) -> BothSlopes:
+    """Return the slopes on side features."""
+    rows, columns = (
+        Slopes(tensors[f"{side} slopes:features"], tensors[f"{side} slopes:own"])
+        if any(name.startswith(f"{side} slopes:") for name in tensors)
+        else None
+        for side in SIDES
+    )
+    return rows, columns
 
 
 def feature_arrays(maps: Sequence[Maps], members: Sequence[Factors]) -> Tensors:

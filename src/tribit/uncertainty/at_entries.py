@@ -47,7 +47,7 @@ def deviations(
             "Deviations at some entries need a model with one rho for all of them and nothing imputed: use "
             "tribit.uncertainty.laplace."
         )
-    factors = model._factors().astype("float64")
+    factors = model._fitted_factors().astype("float64")
     rows, i = np.unique(i, return_inverse=True)
     columns, j = np.unique(j, return_inverse=True)
     with single_threaded_blas():

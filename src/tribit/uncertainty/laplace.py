@@ -166,7 +166,7 @@ class Posterior:
 
     def draw(self, draws: np.random.Generator) -> Factors:
         """Return factors drawn from the posterior, rows and columns independently."""
-        factors = self.model._factors().astype("float64")
+        factors = self.model._fitted_factors().astype("float64")
         k, free = factors.rank, self.rows.vectors.shape[1]
         sides = []
         for side, own, intercepts in (
@@ -240,7 +240,7 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     observations = Observations.from_pairs(*entries, shape=model.shape_)
     model = first_fit(model)
     objective, radius = fitted_objective(model, observations)
-    factors = model._factors().astype("float64")
+    factors = model._fitted_factors().astype("float64")
     plus, minus = objective.risk.observed_weights(
         observations.labels, observations.rows, observations.columns
     )
