@@ -354,3 +354,20 @@ def test_what_cannot_be_explained_is_refused():
     imputed = fitted("mixture", imputed=model)
     with pytest.raises(InvalidInputError, match="fitted with imputed probabilities"):
         imputed.explain(1, 2, A)
+
+
+def test_slopes_on_features_are_a_part():
+    """Of a column without entries whose features say more than the map from features to factors."""
+    rng = np.random.default_rng(0)
+    genres = rng.integers(3, size=60)
+    tastes = 2 * rng.standard_normal((120, 3))
+    liked = rng.random((120, 60)) < 1 / (1 + np.exp(-tastes[:, genres]))
+    A = np.where(rng.random(liked.shape) < 0.4, np.where(liked, 1, -1), 0)
+    A[:, 50:] = 0
+    options = {"rank": 2, "l2": 2.0, "l2_intercept": 3.0, "implicit_features": False, "n_jobs": 1}
+    model = BinaryMatrixCompletion((1, 0, 0), **options, random_state=0)
+    model.fit(A, column_features=np.eye(3)[genres])
+    found = model.explain(3, 55, A)
+    assert found.parts["slopes on features"] != 0.0
+    assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-5)
+    assert "slopes on features" not in model.explain(3, 5, A).parts

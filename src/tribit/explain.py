@@ -113,7 +113,11 @@ def explain(
             x = _solved_without(half, cell, side, np.arange(-1, cell.columns.size))
             effects += (x[0] - x[1:]) / len(halves)
             minimum += x[0] / len(halves)
-    return _explanation(model, cell, method, parts, effects, minimum)
+    place = np.array([cell.row]), np.array([cell.column])
+    slopes = float((model._factors().at(*place) - model._fitted_factors().at(*place))[0])
+    if slopes:
+        parts["slopes on features"] = slopes
+    return _explanation(model, cell, method, parts, effects, minimum + slopes)
 
 
 def _explanation(

@@ -85,8 +85,7 @@ def without_regression(
 ) -> tuple[Regression | None, Half]:
     """Return what the regression of the smaller side adds, and the fit that it was added to.
 
-    It is added after the fit, so that a row's own minimum is one of the other columns alone. A file does not keep which
-    columns are the regression's; there the whole row is solved for, as :mod:`tribit.folding` does.
+    It is added after the fit, so that a row's own minimum is one of the other columns alone.
     """
     if search is None or search.regression is None or search.best is None:
         return None, half
