@@ -221,15 +221,22 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         axis: str = "rows",
         row_features: Any = None,
         column_features: Any = None,
+        prior: str = "new",
     ) -> Self:
         """Return a copy with new rows (or columns) added, everything else fixed.
 
-        The parameters are those of :meth:`BinaryMatrixCompletion.fold_in`. New rows are ranked by the regressions of
+        The parameters are those of :meth:`BinaryMatrixCompletion.fold_in`, but that the ridge is by default the one for
+        new rows. New rows are ranked by the regressions of
         the fit; new columns need new ones, and the ranker is fitted again.
         """
         check_is_fitted(self)
         model = fold_in(
-            self.model_, X, axis=axis, row_features=row_features, column_features=column_features
+            self.model_,
+            X,
+            axis=axis,
+            row_features=row_features,
+            column_features=column_features,
+            prior=prior,
         )
         given = None if X is None else as_observations(X, like_at=model.like_at)
         return self._with(model, given, new=("rows", "columns").index(axis))
