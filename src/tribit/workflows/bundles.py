@@ -91,10 +91,8 @@ def reading_of(bundle: Recommender, **rules: Any) -> Reading:
         row, column, value = bundle.model_.names_ or (None, None, None)
         kept = Reading(row=row, column=column, value=value, like_at=bundle.model_.like_at)
     told = {name: value for name, value in rules.items() if value is not None}
-    if told.keys() & {
-        "like",
-        "dislike",
-    }:  # words for likes take the place of a bar, and a bar that of words
+    # Words for likes take the place of a bar, and a bar that of words.
+    if told.keys() & {"like", "dislike"}:
         told = {"like_at": None, **told}
     elif "like_at" in told:
         told |= {"like": None, "dislike": None}
@@ -108,7 +106,7 @@ class Placed:
     Attributes
     ----------
     factors : Factors
-        Those of the model, with a row and a column of which nothing is known behind.
+        Those of the model; where an id is unknown with a row and a column behind, of which nothing is known.
     rows, columns : array of int
         Positions of the records that were kept.
     known : array of bool of shape (2, n)
@@ -146,9 +144,10 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
             )
         sides.append(places)
     known = np.array([places >= 0 for places in sides])
-    if not known.all(axis=0).any() and (unknown == "skip" or not known.any(axis=1).all()):
+    if not known.any() or (unknown == "skip" and not known.all(axis=0).any()):
         raise InvalidInputError(
-            f"No entry of {records.name} has a row id and a column id that the model knows; "
+            f"No entry of {records.name} has {'a row id and' if unknown == 'skip' else 'a row id or'} a column id that the "
+            f"model knows; "
             f"check {parameter('row')} and {parameter('column')}."
         )
     kept = np.ones(known.shape[1], dtype=bool)
@@ -157,7 +156,8 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
     sides = [
         np.where(places < 0, size, places) for places, size in zip(sides, model.shape_, strict=True)
     ]
-    return Placed(with_unknown(model), sides[0][kept], sides[1][kept], known[:, kept], kept)
+    factors = model._factors() if known[:, kept].all() else with_unknown(model)
+    return Placed(factors, sides[0][kept], sides[1][kept], known[:, kept], kept)
 
 
 def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[Observations, int]:
