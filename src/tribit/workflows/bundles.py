@@ -145,9 +145,9 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
         sides.append(places)
     known = np.array([places >= 0 for places in sides])
     if not known.any() or (unknown == "skip" and not known.all(axis=0).any()):
+        which = "and" if unknown == "skip" else "or"
         raise InvalidInputError(
-            f"No entry of {records.name} has {'a row id and' if unknown == 'skip' else 'a row id or'} a column id that the "
-            f"model knows; "
+            f"No entry of {records.name} has a row id {which} a column id that the model knows; "
             f"check {parameter('row')} and {parameter('column')}."
         )
     kept = np.ones(known.shape[1], dtype=bool)
