@@ -40,7 +40,7 @@ class WatchedModel:
     def __init__(self, path: str | os.PathLike[str], counters: Counters) -> None:
         self.path, self.counters = Path(path), counters
         # Before loading: a file that is replaced meanwhile has another stamp at the first look.
-        self._stamp = _stamp(self.path) if self.path.exists() else None
+        self._stamp: Stamp | None = _stamp(self.path) if self.path.exists() else None
         self.served = load(self.path)
         self.loaded = time.time()
         self.problem: str | None = None
@@ -56,6 +56,7 @@ class WatchedModel:
         except OSError as error:
             # Between two renames there may be none for a moment; the model is in memory.
             self.problem = f"{quoted(str(self.path))} is not there any more ({error.strerror})."
+            self._stamp = None  # whichever file comes is loaded
             return False
         if stamp == self._stamp:
             return False
