@@ -85,22 +85,23 @@ def test_bad_entries(client, body, status, words):
 
 
 def test_limits(client_of, bundles):
-    client = client_of(bundles[0], max_body=300, max_pairs=2, max_rows=3, max_entries=1, max_n=4)
+    client = client_of(bundles[0], max_body=400, max_pairs=9, max_rows=3, max_entries=1, max_n=4)
     pair = {"row": "r1", "column": "c1"}
     entry = {"column": "c1", "label": 1}
-    assert client.post("/predict", json={"pairs": [pair] * 2}).status_code == 200
-    refused(client.post("/predict", json={"pairs": [pair] * 3}), 413, "3 pairs are more than 2")
-    assert client.post("/recommend", json={"rows": ["r1"] * 3, "n": 4}).status_code == 200
+    assert client.post("/predict", json={"pairs": [pair] * 9}).status_code == 200
+    refused(client.post("/predict", json={"pairs": [pair] * 10}), 413, "10 pairs are more than 9")
+    assert client.post("/recommend", json={"rows": ["r1"] * 3, "n": 3}).status_code == 200
+    refused(client.post("/recommend", json={"rows": ["r1"] * 3, "n": 4}), 413, "12 columns in all")
     refused(client.post("/recommend", json={"rows": ["r1"] * 4}), 413, "4 rows are more than 3")
     refused(client.post("/recommend", json={"rows": ["r1"], "n": 5}), 413, "more than 4")
     two = [entry, {"column": "c2", "label": 1}]
     refused(client.post("/fold-in", json={"entries": two}), 413, "2 entries are more than 1")
-    large = client.post("/recommend", content=b" " * 301)
-    refused(large, 413, "more than 300 bytes")
+    large = client.post("/recommend", content=b" " * 401)
+    refused(large, 413, "more than 400 bytes")
     assert large.headers["connection"] == "close"
-    chunks = (b" " * 100 for _ in range(4))  # without a length
-    refused(client.post("/recommend", content=chunks), 413, "more than 300 bytes")
-    refused(client.get("/recommend?row=" + "r" * 300), 414, "more than 300 bytes")
+    chunks = (b" " * 100 for _ in range(5))  # without a length
+    refused(client.post("/recommend", content=chunks), 413, "more than 400 bytes")
+    refused(client.get("/recommend?row=" + "r" * 400), 414, "more than 400 bytes")
 
 
 def asgi(app, receive, path="/recommend"):

@@ -32,7 +32,10 @@ def serve(
             parser=size, metavar="bytes", help="Most bytes of a request: 1M.", show_default="1M"
         ),
     ] = 2**20,
-    max_pairs: Annotated[int, typer.Option(help="Most pairs of a /predict.")] = 10_000,
+    max_pairs: Annotated[
+        int,
+        typer.Option(help="Most pairs of a /predict, and columns in all lists of a /recommend."),
+    ] = 10_000,
     max_rows: Annotated[int, typer.Option(help="Most rows of a /recommend.")] = 1000,
     max_entries: Annotated[int, typer.Option(help="Most entries of a /fold-in.")] = 10_000,
     max_n: Annotated[int, typer.Option(help="Most columns of a list.")] = 1000,
@@ -50,11 +53,14 @@ def serve(
     from tribit.serve.run import serve as run  # noqa: PLC0415 - help should not wait
     from tribit.serve.settings import Settings  # noqa: PLC0415
 
-    if host not in LOOPBACK:
-        tell(
-            "Warning",
-            "The service asks nobody who they are: let only a proxy that does reach it, or trusted machines.",
-        )
+    def ready(address: str) -> None:
+        typer.echo(f"{model} at {address} (questions: {address}/docs)")
+        if host not in LOOPBACK:
+            tell(
+                "Warning",
+                "The service asks nobody who they are: let only a proxy that does reach it, or trusted machines.",
+            )
+
     settings = Settings(
         str(model),
         max_body=max_body,
@@ -64,14 +70,7 @@ def serve(
         max_n=max_n,
     )
     with until_stopped():
-        run(
-            settings,
-            host,
-            port,
-            workers=workers,
-            access_log=access_log,
-            ready=lambda address: typer.echo(f"{model} at {address} (questions: {address}/docs)"),
-        )
+        run(settings, host, port, workers=workers, access_log=access_log, ready=ready)
 
 
 @app.command(epilog="Example: tribit export model.tribit -o factors.npz")

@@ -73,6 +73,8 @@ class Service:
             given.n, given.avoid_dislikes, given.exclude_seen, given.ranker, given.level
         )
         served = self.served
+        listed = len(given.rows) * min(given.n, served.shape[1])
+        self._check_many("columns in all lists", listed, self.settings.max_pairs)
         if served.is_quick(given.rows, wanted, QUICK_CELLS):
             return Response(served.lists(given.rows, wanted), media_type=JSON)
         answer = await self.threads.run(served.lists, given.rows, wanted)

@@ -23,9 +23,10 @@ class Settings:
         Path of a bundle.
     max_body : int
         Most bytes of a request's body, and of its query.
-    max_pairs, max_rows, max_entries, max_n : int
-        Most pairs of ``/predict``, rows of ``/recommend``, entries (and columns asked for) of ``/fold-in``, and most
-        columns of a list.
+    max_pairs : int
+        Most pairs of ``/predict``, and most columns in all lists of one ``/recommend``.
+    max_rows, max_entries, max_n : int
+        Most rows of ``/recommend``, entries (and columns asked for) of ``/fold-in``, and columns of a list.
     body_seconds : float
         Seconds in which a body must have come.
     counters : str or None
