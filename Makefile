@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow torture lint format bench bench-accuracy bench-cold bench-search bench-unobserved pictures reproduce compare docs clean
+.PHONY: demo test test-slow torture lint format bench bench-accuracy bench-cold bench-search bench-serve bench-unobserved pictures reproduce compare docs clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -56,6 +56,9 @@ bench-cold: .venv/.installed-test  ## new users and items, with and without feat
 
 bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,grid,search,ml-100k senate coat)
+
+bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
+	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.serve
 
 bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,unobserved,unobserved,ml-100k senate coat)

@@ -50,6 +50,11 @@ CASES = [
     )),
     (PREDICT, "--unknown maybe"),
     (FIT, "--ranker maybe"),
+    *((["serve", "model"], words) for words in (
+        "--host 192.0.2.1", "--port 70000", "--workers 0", "--max-body few", "--max-pairs 0", "--max-rows 0",
+        "--max-entries 0", "--max-n 0",
+    )),
+    (["export", "model", "-o", "f.npz"], "--dtype int8"),
     *((DEMO, words) for words in ("--seed -1",)),
     *((REPRODUCE, words) for words in (
         "--trials 1", "--jobs 0", "--protocol fast", "--step -1", "--step 1e9", "--seed -1",

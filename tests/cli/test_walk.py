@@ -14,8 +14,8 @@ from tribit import Recommender
 from tribit.cli import app, main
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-#: Commands that are not about a user's own file; they have tests of their own.
-STUDIES = {"demo", "reproduce", "compare"}
+#: Commands that are not about a user's own file, and one that runs until it is stopped; they have tests of their own.
+ELSEWHERE = {"demo", "reproduce", "compare", "serve"}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,8 @@ def folder(tmp_path_factory):
 def commands():
     """Return the commands of the README's block."""
     block = re.search(r"```console\n(\$ tribit fit .*?)```", README, re.DOTALL)[1]
-    return [line.removeprefix("$ tribit ") for line in block.splitlines() if line.startswith("$")]
+    typed = [line.removeprefix("$ tribit ") for line in block.splitlines() if line.startswith("$")]
+    return [each for each in typed if each.split()[0] not in ELSEWHERE]
 
 
 def run(text, capsys):
@@ -111,7 +112,7 @@ def examples():
     return {
         name: re.fullmatch(r"Example: tribit (.*)", each.epilog)[1]
         for name, each in group.commands.items()
-        if name not in STUDIES
+        if name not in ELSEWHERE
     }
 
 

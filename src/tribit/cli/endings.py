@@ -37,6 +37,18 @@ def orderly_signals() -> Iterator[None]:
 
 
 @contextmanager
+def until_stopped() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the block without an error: so a service ends."""
+    try:
+        yield
+    except StoppedError:
+        pass
+    except SystemExit as ended:
+        if ended.code != 128 + signal.SIGTERM:
+            raise
+
+
+@contextmanager
 def keyboard_interrupts() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt inside, for a block that keeps what it has."""
     with _handler(signal.SIGINT, _interrupted, signal.default_int_handler):

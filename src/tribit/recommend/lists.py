@@ -133,9 +133,26 @@ def recommend(
         observations = as_observations(exclude_seen, like_at=getattr(model, "like_at", None))
         seen = axes.mask(observations, "exclude_seen has")
     score = model_score(model, ranker, avoid_dislikes)
+    return lists_at(model, places, n, score, seen, ordered_by_x=ranker is None)
+
+
+def lists_at(
+    model: FactorModel | Ranker,
+    places: Positions,
+    n: int,
+    score: Score,
+    seen: sp.csr_array | None = None,
+    *,
+    ordered_by_x: bool,
+) -> Recommendations:
+    """Return the lists of rows at some positions, everything checked; ``seen`` has the cells to leave out.
+
+    ``ordered_by_x`` says whether a model is without a ranker, so that its scores are ``x``.
+    """
+    axes = Axes.of_model(model)
     positions, scores, rates = _best_of(score, places, axes.shape[1], n, seen)
     shown = positions >= 0
-    if ranker is None and not is_ranker(model):
+    if ordered_by_x and not is_ranker(model):
         # Ordered by x, which still tells apart what the link rounds or clips to one probability.
         scores[shown] = log_likely(model, scores[shown])
     likes, dislikes = (None, None) if rates is None else rates

@@ -28,7 +28,17 @@ from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
 
-__all__ = ["Ranker", "Rated", "Score", "check_ready", "is_ranker", "log_likely", "model_score"]
+__all__ = [
+    "Ranker",
+    "Rated",
+    "Score",
+    "WeighedScore",
+    "check_ready",
+    "is_ranker",
+    "log_likely",
+    "model_score",
+    "weighed_score",
+]
 
 Array = NDArray[np.floating[Any]]
 
@@ -43,6 +53,8 @@ class Rated(NamedTuple):
 
 #: Function from rows to the scores of every column: an array of shape (n_rows, n_columns), or with their rates.
 Score: TypeAlias = Callable[[Positions], Array | Rated]
+#: The same for any weight of dislikes, which is its second argument.
+WeighedScore: TypeAlias = Callable[[Positions, float], Array | Rated]
 
 
 @runtime_checkable
@@ -87,21 +99,27 @@ def model_score(
 ) -> Score:
     """Return what orders the columns for each row, as above."""
     weight = check_not_negative("avoid_dislikes", avoid_dislikes)
+    score = weighed_score(model, ranker)
+    return lambda places: score(places, weight)
+
+
+def weighed_score(model: FactorModel | Ranker, ranker: FactorModel | Ranker | None) -> WeighedScore:
+    """Return the same for any weight: factors are copied and ids matched once, for all the lists of a service."""
     if is_ranker(model):
         if ranker is not None:
             raise InvalidTypeError(
                 "A ranker that recommends takes no second ranker: call recommend of the model of the labels."
             )
-        return _rates_alone(model, weight)
+        return _rates_alone(model)
     judge = _entries(model)  # type: ignore[arg-type]
     if ranker is None:
-        return judge
+        return lambda places, _: judge(places)
     rows, columns = _ranker_places(model, ranker)
     if is_ranker(ranker):
-        return _judged_rates(model, ranker, (rows, columns), weight)  # type: ignore[arg-type]
+        return _judged_rates(model, ranker, (rows, columns))  # type: ignore[arg-type]
     find = _entries(ranker, columns)  # type: ignore[arg-type]
 
-    def score(places: Positions) -> Array:
+    def score(places: Positions, weight: float) -> Array:
         found = log_likely(ranker, find(rows[places]))
         # At 0 the model of the labels does not count, however low its log-probability.
         return found + weight * log_likely(model, judge(places)) if weight else found
@@ -109,8 +127,8 @@ def model_score(
     return score
 
 
-def _rates_alone(ranker: Ranker, weight: float) -> Score:
-    def score(places: Positions) -> Rated:
+def _rates_alone(ranker: Ranker) -> WeighedScore:
+    def score(places: Positions, weight: float) -> Rated:
         log_likes, log_dislikes = ranker.log_rates(places)
         return _worth(log_likes, log_dislikes, log_likes - log_dislikes, weight)
 
@@ -118,14 +136,14 @@ def _rates_alone(ranker: Ranker, weight: float) -> Score:
 
 
 def _judged_rates(
-    model: FactorModel, ranker: Ranker, places: tuple[Positions, Positions], weight: float
-) -> Score:
+    model: FactorModel, ranker: Ranker, places: tuple[Positions, Positions]
+) -> WeighedScore:
     judge = _entries(model)
     # The ranker's columns in their own order need no copy.
     rows, columns = places
     same = bool(np.array_equal(columns, np.arange(ranker.shape_[1])))
 
-    def score(positions: Positions) -> Rated:
+    def score(positions: Positions, weight: float) -> Rated:
         log_likes, log_dislikes = ranker.log_rates(rows[positions])
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]

@@ -1,0 +1,97 @@
+"""Commands that hand a model to other software: ``tribit serve`` over HTTP, ``tribit export`` as vectors."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from tribit.cli.common import ModelPath, app, print_facts
+from tribit.cli.endings import tell, until_stopped
+from tribit.cli.values import size
+from tribit.errors import InvalidInputError
+
+#: Packages that the service stands on, none of which the library needs.
+NEEDED = ("fastapi", "uvicorn")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@app.command(epilog="Example: tribit serve model.tribit --port 8000")
+def serve(
+    model: ModelPath,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for any machine that can reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at, 0 for any free one.")] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes, each with the model in its memory.")] = 1,
+    max_body: Annotated[
+        Any,
+        typer.Option(
+            parser=size, metavar="bytes", help="Most bytes of a request: 1M.", show_default="1M"
+        ),
+    ] = 2**20,
+    max_pairs: Annotated[
+        int,
+        typer.Option(help="Most pairs of a /predict, and columns in all lists of a /recommend."),
+    ] = 10_000,
+    max_rows: Annotated[int, typer.Option(help="Most rows of a /recommend.")] = 1000,
+    max_entries: Annotated[int, typer.Option(help="Most entries of a /fold-in.")] = 10_000,
+    max_n: Annotated[int, typer.Option(help="Most columns of a list.")] = 1000,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log a line for each request.")
+    ] = False,
+) -> None:
+    """Answer /predict, /recommend, /explain and /fold-in over HTTP; a replaced model file is loaded."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InvalidInputError(
+            f"The service needs {' and '.join(missing)}, which {'is' if len(missing) < 2 else 'are'} not installed; "
+            'run pip install "tribit[serve]".'
+        )
+    from tribit.serve.run import serve as run  # noqa: PLC0415 - help should not wait
+    from tribit.serve.settings import Settings  # noqa: PLC0415
+
+    def ready(address: str) -> None:
+        typer.echo(f"{model} at {address} (questions: {address}/docs)")
+        if host not in LOOPBACK:
+            tell(
+                "Warning",
+                "The service asks nobody who they are: let only a proxy that does reach it, or trusted machines.",
+            )
+
+    settings = Settings(
+        str(model),
+        max_body=max_body,
+        max_pairs=max_pairs,
+        max_rows=max_rows,
+        max_entries=max_entries,
+        max_n=max_n,
+    )
+    with until_stopped():
+        run(settings, host, port, workers=workers, access_log=access_log, ready=ready)
+
+
+@app.command(epilog="Example: tribit export model.tribit -o factors.npz")
+def export(
+    model: ModelPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.npz or .parquet).")],
+    rows: Annotated[bool, typer.Option(help="Write the vectors of rows.")] = True,
+    columns: Annotated[bool, typer.Option(help="Write the vectors of columns.")] = True,
+    dtype: Annotated[
+        Literal["float32", "float64"], typer.Option(help="Type of the numbers.")
+    ] = "float32",
+) -> None:
+    """Write vectors of rows and columns whose inner product ranks as the model does, for indexes of neighbours."""
+    from tribit.data.files import check_different  # noqa: PLC0415 - help should not wait
+    from tribit.export import export_factors  # noqa: PLC0415
+    from tribit.recommender import Recommender  # noqa: PLC0415
+
+    check_different(model, out)
+    n_rows, n_columns, length = export_factors(
+        Recommender.load(model), out, rows=rows, columns=columns, dtype=dtype
+    )
+    print_facts(
+        {"vectors": str(out), "rows": str(n_rows), "columns": str(n_columns), "length": str(length)}
+    )

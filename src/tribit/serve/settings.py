@@ -1,0 +1,58 @@
+"""Settings of a service: its model, and how much one request may ask for."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from tribit.checks import check_count, check_field, check_positive
+
+#: Variable by which a worker process is told its settings.
+VARIABLE = "TRIBIT_SERVE_SETTINGS"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a service answers with, and its limits.
+
+    Parameters
+    ----------
+    model : str
+        Path of a bundle.
+    max_body : int
+        Most bytes of a request's body, and of its query.
+    max_pairs : int
+        Most pairs of ``/predict``, and most columns in all lists of one ``/recommend``.
+    max_rows, max_entries, max_n : int
+        Most rows of ``/recommend``, entries (and columns asked for) of ``/fold-in``, and columns of a list.
+    body_seconds : float
+        Seconds in which a body must have come.
+    counters : str or None
+        Folder in which workers keep their counts, where there are several.
+    """
+
+    model: str
+    max_body: int = 2**20
+    max_pairs: int = 10_000
+    max_rows: int = 1000
+    max_entries: int = 10_000
+    max_n: int = 1000
+    body_seconds: float = 10.0
+    counters: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_body", "max_pairs", "max_rows", "max_entries", "max_n"):
+            check_field(self, name, check_count)
+        check_field(self, "body_seconds", check_positive)
+
+    def to_environment(self) -> None:
+        """Leave the settings for the worker processes that this one starts."""
+        os.environ[VARIABLE] = json.dumps(asdict(self))
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Return the settings that the parent process left."""
+        told: dict[str, Any] = json.loads(os.environ[VARIABLE])
+        return cls(**told)

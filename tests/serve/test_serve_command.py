@@ -1,0 +1,103 @@
+"""``tribit serve`` as a process: it answers on its port, loads new models and ends when it is told to."""
+
+import importlib.util
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from service_parts import replace_file
+
+
+def test_a_missing_extra_is_one_sentence(run, bundles, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "uvicorn" else real(name)
+    )
+    code, out, err = run("serve", bundles[0])
+    assert (code, out) == (2, "")
+    assert err == (
+        'Error: The service needs uvicorn, which is not installed; run pip install "tribit[serve]".\n'
+    )
+
+
+def test_the_library_and_the_help_import_no_server():
+    code = "import sys, tribit.cli, tribit.recommender; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    for name in ("fastapi", "uvicorn", "starlette", "pydantic", "tribit.serve"):
+        assert name not in modules
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bad_arguments(run, bundles, tmp_path, workers):
+    code, _, err = run("serve", tmp_path / "none.tribit", "--port", 0, "--workers", workers)
+    assert code == 2
+    assert "There is no model file" in err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = run("serve", bundles[0], "--port", port, "--workers", workers)
+    assert code == 2
+    assert f"port {port} (Address already in use); choose another --port or --host" in err
+    code, _, err = run("serve", bundles[0], "--max-n", 0)
+    assert code == 2
+    assert "--max-n must be a whole number, at least 1" in err
+
+
+class Served:
+    """A service in a process of its own."""
+
+    def __init__(self, path, *options):
+        command = [sys.executable, "-m", "tribit", "serve", str(path), "--port", "0", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+        )
+        said = self.process.stdout.readline()
+        self.address = re.search(r"http://127\.0\.0\.1:\d+", said)[0]
+
+    def get(self, path):
+        """Return an answer, when the port is open."""
+        for _ in range(300):
+            try:
+                return httpx.get(self.address + path, timeout=30)
+            except httpx.TransportError:
+                assert self.process.poll() is None, self.process.stderr.read()
+                time.sleep(0.1)
+        raise AssertionError("The service does not answer.")
+
+    def ended_by(self, number):
+        """Return exit code and standard error after a signal."""
+        self.process.send_signal(number)
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err
+
+
+@pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGTERM), (1, signal.SIGINT), (2, 15)])
+def test_a_process_answers_swaps_and_ends(model_path, bundles, library, workers, number):
+    served = Served(model_path, "--workers", str(workers))
+    try:
+        found = served.get("/recommend?row=r3&n=4").json()
+        expected = library.recommend(["r3"], 4).columns[0].tolist()
+        assert [item["column"] for item in found["lists"][0]["items"]] == expected
+        replace_file(model_path, bundles[1].read_bytes())
+        swapped = 0
+        for _ in range(300):
+            text = served.get("/metrics").text
+            swapped = int(re.search(r"^tribit_model_swaps_total (\d+)$", text, re.MULTILINE)[1])
+            if swapped == workers:
+                break
+            time.sleep(0.1)
+        assert swapped == workers
+        assert served.get("/recommend?row=r3&n=4").json()["model"] != found["model"]
+        code, err = served.ended_by(number)
+    finally:
+        served.process.kill()
+    assert (code, err) == (0, "")
