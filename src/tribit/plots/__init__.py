@@ -91,7 +91,7 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
         shown = [min(unmixed, key=lambda candidate: candidate.score), *shown]
     # The same mixture in other balls is the same point: the best is drawn last.
     shown.sort(key=lambda candidate: -candidate.score)
-    points = np.array([_imputed(candidate, found.density) for candidate in shown])
+    points = np.array([imputed_shares(candidate, found.density) for candidate in shown])
     most = float(np.max(1.0 - points[:, 0]))
     # Where nothing was imputed, all of the simplex is shown empty.
     part = next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if most else 1.0
@@ -104,7 +104,7 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
     )
     dots.set_clip_on(False)
     assert found.best is not None
-    _star(axis.scatter, *([share] for share in _imputed(found.best, found.density)), clip_on=False)
+    _star(axis.scatter, *([share] for share in imputed_shares(found.best, found.density)), clip_on=False)
     axis.grid(color="0.85")
     for corner, side, name in zip(
         "tlr",
@@ -127,7 +127,7 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
         figure.text(0.7575, 0.11, "no mixture was tried", ha="center", fontsize=8)
 
 
-def _imputed(candidate: Candidate, density: float) -> tuple[float, float, float]:
+def imputed_shares(candidate: Candidate, density: float) -> tuple[float, float, float]:
     """Return the shares of a fit that observed signs, imputed dislikes and imputed likes have."""
     g_pn, g_pu, g_nu = candidate.settings.gammas
     whole = g_pu + g_nu + density * g_pn
