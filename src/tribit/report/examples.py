@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 N, EXPLAINED = 5, 3
 #: Rows are those at these quantiles of the number of entries.
 QUANTILES = (0.25, 0.5, 0.9)
-#: Entries that are named for a column, and against it; and the least that one must add to x to be named, at which a
-#: probability changes by a quarter of a percent.
-FOR, AGAINST, WORTH_NAMING = 2, 1, 0.01
+#: Entries that are named for a column, and against it; and the least change of the probability for which one is
+#: named: below, the page would show it as 0.
+FOR, AGAINST, WORTH_NAMING = 2, 1, 0.0005
 #: Most entries of a row that is explained: each is one solve, and one of 2,000 takes seconds.
 MOST_ENTRIES = 1000
 
@@ -80,7 +80,7 @@ def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, 
         entries = recommender.explain(*ids).entries
     except InvalidInputError:
         return None  # such as a mixture with imputed probabilities, or a file of 0.1
-    strong = [each for each in entries if abs(each.contribution) >= WORTH_NAMING]
+    strong = [each for each in entries if abs(each.probability_change) >= WORTH_NAMING]
     kept = [each for each in strong if each.contribution > 0][:FOR]
     kept += [each for each in strong if each.contribution < 0][:AGAINST]
     without_ids = axes.columns.ids is None
@@ -93,10 +93,3 @@ def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, 
         }
         for each in kept
     ]
-
-
-def any_reasons(examples: list[dict[str, Any]]) -> bool:
-    """Return whether some column has a reason."""
-    return any(column["reasons"] for each in examples for column in each["columns"])
-
-

@@ -1,8 +1,8 @@
 """Maps of a report: rows and columns in the two directions along which their scores differ most.
 
-Columns are compared as in :mod:`tribit.neighbours`, by their scores ``u_i' v_j`` over the rows, less the effects of rows
-and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most of the squared
-distances between columns. It does not depend on how factors are rotated or scaled.
+Columns are compared as in :mod:`tribit.neighbours`, by their scores ``u_i' v_j`` over the rows, less the effects of
+rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most of the
+squared distances between columns. It does not depend on how factors are rotated or scaled.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def map_facts(
     if kept is None:
         return None
     counts = np.zeros(axis.size, dtype=np.int64)
-    likes = np.zeros(axis.size)
+    likes = np.zeros(axis.size, dtype=np.int64)
     if places is not None and labels is not None:
         counts = np.bincount(places, minlength=axis.size)
-        likes = np.bincount(places, labels > 0, minlength=axis.size)
+        likes = np.bincount(places[labels > 0], minlength=axis.size)
     some = np.sort(np.argsort(-counts, kind="stable")[:MOST_POINTS])
     near = similar(model, n=NEIGHBOURS, **{side: axis.names(some)})
     number, names = _numbered(axis, some, near.positions)

@@ -12,7 +12,8 @@ from typing import Any
 VOID = frozenset({"input", "meta", "br"})
 #: Characters that could end a script or begin a comment inside of one; the first two are lines to JavaScript.
 UNSAFE_IN_SCRIPTS = {
-    mark: f"\\u{ord(mark):04x}" for mark in ("\N{LINE SEPARATOR}", "\N{PARAGRAPH SEPARATOR}", *"<>&")
+    mark: f"\\u{ord(mark):04x}"
+    for mark in ("\N{LINE SEPARATOR}", "\N{PARAGRAPH SEPARATOR}", *"<>&")
 }
 #: Significant digits of numbers in the data of the charts: a picture shows three.
 DIGITS = 5
@@ -70,7 +71,9 @@ def name_of(text: Any) -> Raw:
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Raw:
     """Return a table whose first cell of each row names it."""
     body = [
-        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:]))
+        element(
+            "tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])
+        )
         for row in rows
     ]
     top = element("tr", *(element("th", name, scope="col") for name in head))

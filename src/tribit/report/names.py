@@ -36,6 +36,11 @@ def counted(n: int, thing: str) -> str:
     return f"{n:,} {thing if n == 1 else plural}"
 
 
+def signed(value: float, digits: int) -> str:
+    """Return a number with its sign, a true minus."""
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def percent(share: float, digits: int = 1) -> str:
     """Return a share in percent; the smallest with two digits, which would else read 0.0%."""
     value = 100.0 * share

@@ -51,9 +51,7 @@ def page(title: str, sections: list[Raw], data: Any, made_by: str) -> str:
         element("title", title),
         element("style", style),
     )
-    links = [
-        element("li", element("a", text, href=f"#{name}")) for name, text in CONTENTS.items()
-    ]
+    links = [element("li", element("a", text, href=f"#{name}")) for name, text in CONTENTS.items()]
     body = element(
         "body",
         element("a", "Skip to the summary", href="#summary", class_="skip"),
@@ -65,7 +63,7 @@ def page(title: str, sections: list[Raw], data: Any, made_by: str) -> str:
         element("main", *sections),
         element("footer", element("p", made_by)),
         element("div", id="hint", aria_hidden="true", hidden=True),
-        element("script", script_data(data), type="application/json", id="data"),
+        element("script", script_data(data), type="application/json", id="report-data"),
         element("script", script),
     )
     whole = element("html", head, body, lang="en")

@@ -22,6 +22,21 @@ def evaluation_of(trial: Trial) -> Evaluation:
     return evaluate(trial.model, trial.held_out, trial.train, ranker=trial.ranker, level=LEVEL)
 
 
+def beside_facts(found: Evaluation) -> dict[str, Any] | None:
+    """Return the model beside the baselines by one measure; None without baselines.
+
+    It is the sign error, or the AUC among unseen cells where one label alone was observed.
+    """
+    if not found.baselines:
+        return None
+    name = "sign_error" if found.unseen is None else "unseen_auc"
+    low, high = found.intervals.get(name, (None, None))
+    bars = [{"name": "the model", "value": found.measures()[name], "low": low, "high": high}]
+    for title, baseline in reversed(list(found.baselines.items())):
+        bars.append({"name": title, "value": baseline.measures[name]})
+    return {"measure": found.titles()[name], "less_is_better": name == "sign_error", "bars": bars}
+
+
 def reliability_facts(trial: Trial, *, bins: int = 10) -> dict[str, Any] | None:
     """Return predicted and observed shares of likes in bins, with intervals over rows; None for one label alone."""
     rows, _, labels = trial.places

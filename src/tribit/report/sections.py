@@ -7,7 +7,7 @@ from typing import Any
 
 from tribit.metrics.evaluation import Evaluation
 from tribit.report.markup import Raw, chart, element, joined, name_of, paragraphs, table
-from tribit.report.names import percent
+from tribit.report.names import percent, signed
 
 Facts = Mapping[str, Any]
 
@@ -20,14 +20,25 @@ def section(name: str, title: str, *children: Any) -> Raw:
     )
 
 
-def summary(texts: list[str], notes: tuple[str, ...], found: Evaluation) -> Raw:
+def summary(
+    texts: list[str], notes: tuple[str, ...], found: Evaluation, beside: Facts | None
+) -> Raw:
     """Return the opening: plain words, and the measures beside the baselines."""
+    picture = None
+    if beside is not None:
+        better = "less" if beside["less_is_better"] else "more"
+        picture = chart(
+            "beside", f"{beside['measure'].capitalize()} on held-out entries; {better} is better."
+        )
     return section(
         "summary",
         "Summary",
-        paragraphs(texts),
-        _measures(found),
-        paragraphs(notes, class_="note"),
+        element(
+            "div",
+            element("div", paragraphs(texts), paragraphs(notes, class_="note")),
+            element("div", picture, _measures(found)),
+            class_="pair",
+        ),
     )
 
 
@@ -60,7 +71,9 @@ def data(facts: Facts | None, text: str) -> Raw:
                 f"histogram-{side}",
                 f"Entries of a {side}: how many {side}s have so many. The median is {facts['median'][side]:g}.",
                 alternative=table(
-                    f"Entries of a {side}", ["entries", f"{side}s"], [[a, f"{b:,}"] for a, b in pairs]
+                    f"Entries of a {side}",
+                    ["entries", f"{side}s"],
+                    [[a, f"{b:,}"] for a, b in pairs],
                 ),
             )
         )
@@ -74,17 +87,15 @@ def data(facts: Facts | None, text: str) -> Raw:
     charts.append(
         chart(
             "popularity",
-            f"Popularity: the tenth of the columns with the most entries has {percent(facts['head']['column'], 0)} of all "
-            f"entries, the tenth of the rows with the most {percent(facts['head']['row'], 0)}. The dotted line is an "
-            "even spread.",
+            f"Popularity: the tenth of the columns with the most entries has {percent(facts['head']['column'], 0)} of "
+            f"all entries, the tenth of the rows with the most {percent(facts['head']['row'], 0)}. The dotted line is "
+            "an even spread.",
             alternative=table(
                 "Share of all entries", ["those with most", "of columns", "of rows"], rows
             ),
         )
     )
-    return section(
-        "data", "Data", paragraphs([text]), element("div", *charts, class_="charts")
-    )
+    return section("data", "Data", paragraphs([text]), element("div", *charts, class_="charts"))
 
 
 def calibration(facts: Facts | None) -> Raw:
@@ -96,7 +107,8 @@ def calibration(facts: Facts | None) -> Raw:
     rows = [
         [f"{p:.3f}", f"{o:.3f}", "" if low is None else f"{low:.3f} to {high:.3f}", f"{n:,}"]
         for p, o, low, high, n in zip(
-            *(facts[name] for name in ("predicted", "observed", "low", "high", "counts")), strict=True
+            *(facts[name] for name in ("predicted", "observed", "low", "high", "counts")),
+            strict=True,
         )
     ]
     caption = (
@@ -107,139 +119,6 @@ def calibration(facts: Facts | None) -> Raw:
         "Reliability", ["probability of a like", "share of likes", "95% interval", "entries"], rows
     )
     return section("calibration", title, chart("calibration", caption, alternative=numbers))
-
-
-def trade_off(facts: Facts | None, text: str | None) -> Raw:
-    """Return the slider of ``avoid_dislikes``, what it costs and what it brings."""
-    title = "Likes found, dislikes shown"
-    if facts is None:
-        why = "There is no trade-off to show: it takes a ranker, held-out likes, and dislikes among the entries."
-        return section("trade-off", title, paragraphs([text, why] if text else [why]))
-    first = facts["weights"].index(1.0)
-    slider = element(
-        "input",
-        type="range",
-        id="weight",
-        min="0",
-        max=len(facts["weights"]) - 1,
-        step="1",
-        value=first,
-        aria_describedby="trade-off-now",
-    )
-    options = [
-        element("option", name, value=number) for number, name in enumerate(facts["rows"])
-    ]
-    controls = element(
-        "div",
-        element("label", "avoid_dislikes ", element("output", "1", id="weight-now"), for_="weight"),
-        slider,
-        element("p", id="trade-off-now", role="status"),
-        class_="controls",
-    )
-    lists = element(
-        "div",
-        element("label", "List of ", element("select", *options, id="list-row"), for_="list-row"),
-        element("ol", id="list-now", class_="list", aria_label="The list at this weight"),
-        class_="controls",
-    )
-    rows = [
-        [
-            f"{weight:g}",
-            f"{report['likes_shown']:,}",
-            f"{report['dislikes_shown']:,}",
-            "" if report["dislikes_per_like"] is None else f"{report['dislikes_per_like']:.3f}",
-            f"{report['ndcg']:.3f}",
-            f"{report['recall']:.3f}",
-        ]
-        for weight, report in zip(facts["weights"], facts["reports"], strict=True)
-    ]
-    n = facts["n"]
-    numbers = table(
-        f"Lists of {n} for {facts['reports'][0]['n_users']:,} rows",
-        ["avoid_dislikes", "likes found", "dislikes shown", "dislikes per like", f"NDCG@{n}", "recall"],
-        rows,
-    )
-    about = (
-        "avoid_dislikes says how many likes one would give up to avoid a dislike. Most of a list was never rated by its "
-        "row, so that likes found are few; what counts is how they change with the weight."
-    )
-    caption = "Held-out likes found and held-out dislikes shown in a list, on average, over the weights."
-    return section(
-        "trade-off",
-        title,
-        paragraphs([text, about] if text else [about]),
-        element(
-            "div",
-            chart("trade-off", caption, controls, alternative=numbers),
-            lists,
-            class_="pair",
-        ),
-    )
-
-
-def search(facts: Facts | None, text: str) -> Raw:
-    """Return the kinds of models and every candidate."""
-    if facts is None:
-        return section("search", "How it was chosen", paragraphs([text]))
-    rows = [
-        [each["name"], f"{each['score']:.4f}", each["settings"]] for each in facts["families"]
-    ]
-    families = chart(
-        "families",
-        f"The least {facts['measure']} of each kind of model on held-out entries; less is better.",
-        alternative=table("Best of each kind", ["kind", facts["measure"], "settings"], rows),
-    )
-    every = [
-        [k, each["family"], f"{each['score']:.4f}", each["settings"]]
-        for k, each in enumerate(facts["candidates"], start=1)
-    ]
-    candidates = chart(
-        "candidates",
-        "Every candidate in the order of trying; the ring is the one that was chosen. Hover for its settings, click (or "
-        "Enter; arrow keys move) to keep them below.",
-        alternative=table("Candidates", ["", "kind", facts["measure"], "settings"], every),
-    )
-    charts = [families, candidates]
-    if facts["view"] is not None:
-        charts.append(
-            chart(
-                "mixtures",
-                "What the mixtures learn from: the shares of observed signs, of unobserved entries counted as dislikes, "
-                "and counted as likes. The bluer, the better.",
-            )
-        )
-    panel = element("p", "No candidate is chosen yet.", id="candidate-now", role="status", class_="panel")
-    return section(
-        "search", "How it was chosen", paragraphs([text]), element("div", *charts, class_="charts"), panel
-    )
-
-
-def maps(columns: Facts | None, rows: Facts | None) -> Raw:
-    """Return the maps of columns and of rows."""
-    title = "Maps of columns and rows"
-    if columns is None and rows is None:
-        why = "There is no map: the model has effects of rows and columns alone, or too few of them."
-        return section("maps", title, paragraphs([why]))
-    parts = []
-    for side, facts in (("columns", columns), ("rows", rows)):
-        if facts is None:
-            continue
-        some = len(facts["x"])
-        which = f"all {some:,}" if some == facts["of"] else f"the {some:,} with the most entries of {facts['of']:,}"
-        caption = (
-            f"{side.capitalize()} ({which}): near one another where their scores go together. The two directions keep "
-            f"{percent(facts['kept'], 0)} of the differences. Click a point (or Enter; arrow keys move) for those like it."
-        )
-        finder = element(
-            "label",
-            f"Find one of the {side} ",
-            element("input", type="search", id=f"find-{side}", list=f"names-{side}", autocomplete="off"),
-            element("datalist", id=f"names-{side}"),
-            for_=f"find-{side}",
-        )
-        panel = element("div", id=f"near-{side}", class_="panel", role="status")
-        parts.append(element("div", chart(f"map-{side}", caption, finder, panel)))
-    return section("maps", title, element("div", *parts, class_="charts"))
 
 
 def unusual(facts: Facts) -> Raw:
@@ -262,7 +141,7 @@ def unusual(facts: Facts) -> Raw:
     if not tables:
         why = "Nothing stands out: with one label alone, or a single row and column, there is nothing to compare."
         return section("unusual", title, paragraphs([why]))
-    about = "Means of few entries are drawn to that of all before rows are compared, as chance alone makes them extreme."
+    about = "Means of few entries are drawn to that of all before they are compared: chance alone makes them extreme."
     return section("unusual", title, paragraphs([about]), element("div", *tables, class_="tables"))
 
 
@@ -275,9 +154,15 @@ def examples(facts: list[dict[str, Any]]) -> Raw:
     cards = []
     for each in facts:
         head = element("h3", "For ", name_of(each["row"]))
-        counts = element("p", f"{each['likes']:,} likes and {each['dislikes']:,} dislikes so far.", class_="note")
+        counts = element(
+            "p", f"{each['likes']:,} likes and {each['dislikes']:,} dislikes so far.", class_="note"
+        )
         items = [element("li", _listed(column)) for column in each["columns"]]
-        body = element("ol", *items, class_="list") if items else element("p", "It has seen every column.")
+        body = (
+            element("ol", *items, class_="list")
+            if items
+            else element("p", "It has seen every column.")
+        )
         cards.append(element("article", head, counts, body))
     about = (
         "The best columns that the row has not seen, with the probability of a like (and its 90% interval), and the "
@@ -296,7 +181,7 @@ def _listed(column: Facts) -> Raw:
             "for: " if each["contribution"] > 0 else "against: ",
             "liked " if each["label"] > 0 else "disliked ",
             name_of(each["name"]),
-            f" ({100 * each['change']:+.1f} points)",
+            f" ({signed(100 * each['change'], 1)} points)",
         )
         for each in column["reasons"] or ()
     ]
@@ -312,5 +197,3 @@ def _listed(column: Facts) -> Raw:
 def limits(texts: list[str]) -> Raw:
     """Return what the model is not for."""
     return section("limits", "Not for", element("ul", *(element("li", text) for text in texts)))
-
-

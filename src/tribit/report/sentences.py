@@ -8,7 +8,7 @@ from typing import Any
 from scipy.special import ndtri
 
 from tribit.metrics.evaluation import Evaluation
-from tribit.report.names import counted, percent
+from tribit.report.names import counted, percent, signed
 from tribit.selection.record import LIKE
 
 #: Held-out entries below which a share has an interval of a tenth to either side, and a reader is told.
@@ -38,7 +38,33 @@ def of_data(facts: Mapping[str, Any] | None, shape: tuple[int, int]) -> str:
             f"({percent(facts['likes'] / n)} likes). "
         )
     medians = facts["median"]
-    return text + f"The median row has {medians['row']:g} entries, the median column {medians['column']:g}."
+    return (
+        text
+        + f"The median row has {medians['row']:g} entries, the median column {medians['column']:g}."
+    )
+
+
+def of_spread(facts: Mapping[str, Any] | None) -> str:
+    """Return how entries are spread over the table."""
+    if facts is None:
+        return "The model does not keep the entries that it was fitted on, so that there is nothing to draw."
+    text = f"{percent(facts['density'])} of the cells were observed. "
+    empty = [
+        counted(facts["empty"][side], side) for side in ("row", "column") if facts["empty"][side]
+    ]
+    if not empty:
+        return text + "Every row and every column has an entry."
+    return text + f"Without any entry: {' and '.join(empty)}."
+
+
+def of_settings(facts: Mapping[str, Any] | None, spec: Any) -> str:
+    """Return the settings that were chosen."""
+    if facts is None:
+        return f"Nothing was searched for: the model is {spec}."
+    return (
+        f"Candidates were compared by {facts['measure']} on {counted(facts['n_held_out'], 'held-out entry')}. "
+        f"Chosen: {facts['chosen']}."
+    )
 
 
 def of_quality(found: Evaluation) -> list[str]:
@@ -50,12 +76,10 @@ def of_quality(found: Evaluation) -> list[str]:
         texts.append(verdict)
     if found.auc is not None:
         text = f"Of a like and a dislike it puts the like first in {percent(found.auc)} of all pairs (AUC"
-        low, high = found.intervals.get("auc", (None, None))
-        text += ")" if low is None else f", {percent(low)} to {percent(high)})"
+        ends = found.intervals.get("auc")
+        text += ")" if ends is None else f", {percent(ends[0])} to {percent(ends[1])})"
         theirs = _of_baseline(found, EFFECTS, "auc")
-        texts.append(
-            text + ("." if theirs is None else f"; {EFFECTS} do in {percent(theirs)}.")
-        )
+        texts.append(text + ("." if theirs is None else f"; {EFFECTS} do in {percent(theirs)}."))
     if found.calibration_error is not None:
         texts.append(
             f"Its probabilities are off by {percent(found.calibration_error)} on average (calibration error)."
@@ -68,9 +92,8 @@ def _signs(found: Evaluation) -> str:
         f"On {counted(found.n_entries, 'held-out entry')} of {counted(found.n_rows, 'row')} the model has the wrong "
         f"sign in {percent(found.sign_error)}"
     )
-    low, high = found.intervals.get("sign_error", (None, None))
-    if low is not None:
-        text += f" ({100 * found.level:g}% interval: {percent(low)} to {percent(high)})"
+    if (ends := found.intervals.get("sign_error")) is not None:
+        text += f" ({100 * found.level:g}% interval: {percent(ends[0])} to {percent(ends[1])})"
     others = []
     if (theirs := _of_baseline(found, EFFECTS, "sign_error")) is not None:
         others.append(f"{EFFECTS} alone in {percent(theirs)}")
@@ -87,7 +110,10 @@ def _verdict(found: Evaluation) -> str | None:
     difference, error = baseline.differences["log_loss"]
     reach = float(ndtri(0.5 + found.level / 2)) * error
     low, high = difference - reach, difference + reach
-    numbers = f"(difference of the log-loss {difference:+.4f}, {100 * found.level:g}% interval {low:+.4f} to {high:+.4f})"
+    numbers = (
+        f"(difference of the log-loss {signed(difference, 4)}, {100 * found.level:g}% interval "
+    )
+    numbers += f"{signed(low, 4)} to {signed(high, 4)})"
     if high < 0:
         return f"It is better than {EFFECTS} {numbers}."
     if low > 0:
@@ -142,7 +168,9 @@ def of_search(facts: Mapping[str, Any] | None, spec: Any) -> str:
         second = others[0]
         gap = second["score"] - chosen["score"]
         if gap >= 0:
-            text += f"; the next best kind, {second['name']}, has {second['score']:.4f}, {gap:.4f} more"
+            text += (
+                f"; the next best kind, {second['name']}, has {second['score']:.4f}, {gap:.4f} more"
+            )
         else:
             text += (
                 f"; {second['name']} has {second['score']:.4f}, {-gap:.4f} less, which is not clearly better for a "
@@ -165,12 +193,12 @@ def limits(
     elif model.target != "all":
         texts.append(
             "Not for every cell: entries are missing for reasons (people choose what they rate), and probabilities are "
-            "calibrated on cells like the observed ones. For any cell fit with target=\"all\"."
+            'calibrated on cells like the observed ones. For any cell fit with target="all".'
         )
     else:
         texts.append(
-            "Not without its assumption: for cells unlike the observed ones the model relies on estimated propensities, "
-            "which no held-out entry can check."
+            "Not without its assumption: for cells unlike the observed ones the model relies on estimated "
+            "propensities, which no held-out entry can check."
         )
     if facts is not None:
         texts += _of_few(facts)
@@ -183,8 +211,8 @@ def limits(
         texts.append(f"Not for tastes of single rows: {verdict}")
     if found.unseen is None and not ranked:
         texts.append(
-            "Not for lists of what a row will come to see: there is no ranker, and lists are ordered by the probability "
-            "of a like alone."
+            "Not for lists of what a row will come to see: there is no ranker, and lists are ordered by the "
+            "probability of a like alone."
         )
     texts.append(
         "Not for causes: reasons say which entries the score rests on, and not why somebody likes something."

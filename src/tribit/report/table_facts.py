@@ -18,9 +18,7 @@ POINTS = 41
 def table_facts(seen: Observations) -> dict[str, Any]:
     """Return counts, histograms of entries a row and a column, and how unevenly entries are spread."""
     sides = {"row": (seen.rows, seen.shape[0]), "column": (seen.columns, seen.shape[1])}
-    counts = {
-        side: np.bincount(places, minlength=size) for side, (places, size) in sides.items()
-    }
+    counts = {side: np.bincount(places, minlength=size) for side, (places, size) in sides.items()}
     return {
         "rows": seen.shape[0],
         "columns": seen.shape[1],
@@ -38,13 +36,11 @@ def table_facts(seen: Observations) -> dict[str, Any]:
 def histogram(counts: NDArray[np.int64]) -> dict[str, list[Any]]:
     """Return how many rows have 0, 1, 2 to 3, 4 to 7, ... entries; without doubling where the longest is short."""
     most = int(counts.max(initial=0))
-    if most <= SINGLE_BARS:
-        edges = np.arange(most + 2)
-    else:
-        edges = np.append(0, 2 ** np.arange(int(most).bit_length() + 1))
+    doubled = np.append(0, 2 ** np.arange(most.bit_length() + 1))
+    edges = np.arange(most + 2) if most <= SINGLE_BARS else doubled
     n, _ = np.histogram(counts, np.append(edges[:-1], edges[-1] - 0.5))
     labels = [
-        str(low) if high - low == 1 else f"{low}–{high - 1}"
+        str(low) if high - low == 1 else f"{low}\N{EN DASH}{high - 1}"
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     ]
     # Before the first that is not empty nothing is told.

@@ -48,9 +48,7 @@ def trade_off(trial: Trial) -> dict[str, Any] | None:
     reports, lists = [], []
     for weight in WEIGHTS:
         options: dict[str, Any] = {"avoid_dislikes": weight, "ranker": ranker}
-        reports.append(
-            asdict(ranking_report(trial.model, trial.train, held_out, N, **options))
-        )
+        reports.append(asdict(ranking_report(trial.model, trial.train, held_out, N, **options)))
         lists.append(_lists(trial, examples, options))
     return {
         "weights": list(WEIGHTS),
@@ -90,20 +88,17 @@ def _examples(trial: Trial, users: Positions) -> Positions:
 
 
 def _lists(trial: Trial, examples: Positions, options: dict[str, Any]) -> list[list[list[Any]]]:
-    """Return, for each row, the columns of its list with the probability of a like and the held-out label, 0 for none."""
+    """Return, for each row, the columns of its list, each with its probability and its held-out label, 0 for none."""
     axes = trial.model._axes
     found = recommend(
         trial.model, axes.rows.names(examples), N, exclude_seen=trial.train, **options
     )
     truth = trial.held_out.to_sparse()
     lists = []
-    for row, positions, likely in zip(
-        examples, found.positions, found.probabilities, strict=True  # type: ignore[arg-type]
-    ):
+    for row, positions in zip(examples, found.positions, strict=True):
         kept = positions[positions >= 0]
-        labels = truth[np.full(kept.size, row), kept]
-        names = names_at(axes.columns, kept)
-        lists.append(
-            [list(each) for each in zip(names, likely.tolist(), labels.tolist(), strict=False)]
-        )
+        places = np.full(kept.size, row), kept
+        probabilities = trial.model._probability(trial.model._factors().at(*places)).tolist()
+        each = zip(names_at(axes.columns, kept), probabilities, truth[places].tolist(), strict=True)
+        lists.append([list(column) for column in each])
     return lists

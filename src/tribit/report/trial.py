@@ -94,13 +94,16 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any) -> Trial:
             f"was not fitted on ({either('test=', '--test FILE')})."
         )
     train, held_out = seen.split(max(1, seen.n_observed // ONE_OF), random_state)
-    notes = [
+    model, notes = recommender.model_, []
+    notes.append(
         f"No test was given: {counted(len(held_out), 'entry')} of the {seen.n_observed:,} were held out at random, and "
-        f"the chosen model was fitted again on the others with the same settings.",
-        "The settings had been chosen on all entries, so that these figures flatter the model a little; entries that "
-        "came after the fit would not.",
-    ]
-    model = recommender.model_
+        "the chosen model was fitted again on the others with the same settings."
+    )
+    if model.search_ is not None:
+        notes.append(
+            "The settings had been chosen on all entries, so that these figures flatter the model a little; entries "
+            "that came after the fit would not."
+        )
     if model.spec_.side_features:
         notes.append(
             "The model uses features of rows or columns, which its file does not keep: it was fitted again without "

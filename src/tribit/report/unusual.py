@@ -18,6 +18,8 @@ SHOWN = 5
 #: Entries with which a mean is drawn to that of all: a row of so many counts half. One of few entries is extreme by
 #: chance alone.
 PRIOR = 5.0
+#: Least entries of a row that is listed: of one or two nothing can be said.
+LEAST = 3
 
 
 def unusual_facts(trial: Trial, seen: Observations | None) -> dict[str, Any]:
@@ -30,7 +32,9 @@ def unusual_facts(trial: Trial, seen: Observations | None) -> dict[str, Any]:
     for number, side in enumerate(("rows", "columns")):
         axis = axes[number]
         if both and axis.size > 1:
-            found["worst"][side] = worst(axis, trial.places[number], loss)
+            found["worst"][side] = worst(
+                axis, (trial.held_out.rows, trial.held_out.columns)[number], loss
+            )
         if seen is not None and axis.size > 1 and seen.n_likes and seen.n_dislikes:
             places = (seen.rows, seen.columns)[number]
             found["one_sided"][side] = one_sided(axis, places, seen.labels)
@@ -41,7 +45,7 @@ def worst(axis: Axis, places: Positions, loss: NDArray[Any]) -> list[dict[str, A
     """Return the rows whose mean loss, drawn to that of all, is furthest above it."""
     counts, sums = _sums(axis, places, np.asarray(loss, dtype=np.float64))
     mean = float(np.mean(loss))
-    excess = (sums - mean * counts) / (counts + PRIOR)
+    excess = np.where(counts >= LEAST, (sums - mean * counts) / (counts + PRIOR), 0.0)
     order = np.argsort(-excess, kind="stable")[:SHOWN]
     order = order[excess[order] > 0]
     return [
@@ -54,7 +58,7 @@ def one_sided(axis: Axis, places: Positions, labels: NDArray[np.int8]) -> list[d
     """Return the rows whose share of likes, drawn to that of all, is furthest from it."""
     counts, likes = _sums(axis, places, (labels > 0).astype(np.float64))
     share = float(np.mean(labels > 0))
-    distance = np.abs(likes - share * counts) / (counts + PRIOR)
+    distance = np.where(counts >= LEAST, np.abs(likes - share * counts) / (counts + PRIOR), 0.0)
     order = np.argsort(-distance, kind="stable")[:SHOWN]
     order = order[distance[order] > 0]
     return [
@@ -67,7 +71,5 @@ def _sums(
     axis: Axis, places: Positions, values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return numbers of entries and sums of values, of each row."""
-    return (
-        np.bincount(places, minlength=axis.size),
-        np.bincount(places, values, minlength=axis.size),
-    )
+    counts = np.bincount(places, minlength=axis.size).astype(np.int64)
+    return counts, np.bincount(places, values, minlength=axis.size).astype(np.float64)

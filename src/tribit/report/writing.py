@@ -13,11 +13,11 @@ from tribit import __version__
 from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidTypeError
 from tribit.metrics.evaluation import Evaluation
-from tribit.report import sections, sentences
+from tribit.report import interactive, sections, sentences
 from tribit.report.examples import example_facts
 from tribit.report.maps import map_facts
 from tribit.report.page import page
-from tribit.report.quality import evaluation_of, reliability_facts
+from tribit.report.quality import beside_facts, evaluation_of, reliability_facts
 from tribit.report.search_facts import search_facts
 from tribit.report.table_facts import table_facts
 from tribit.report.trade_off import trade_off
@@ -74,6 +74,7 @@ def make_report(
     model, seen = recommender.model_, recommender.seen_
     found = evaluation_of(trial)
     facts: dict[str, Any] = {
+        "beside": beside_facts(found),
         "data": None if seen is None else table_facts(seen),
         "calibration": reliability_facts(trial),
         "trade_off": trade_off(trial),
@@ -88,24 +89,22 @@ def make_report(
     chosen = sentences.of_search(facts["search"], model.spec_)
     meaning = LIKE if model.search_ is None else model.search_.meaning
     opening = [about, *sentences.of_quality(found), *([lists] if lists else []), chosen]
-    limits = sentences.limits(
-        facts["data"], found, model, meaning, ranked=trial.ranker is not None
-    )
+    limits = sentences.limits(facts["data"], found, model, meaning, ranked=trial.ranker is not None)
     facts["limits"] = limits
     parts = [
-        sections.summary(opening, trial.notes, found),
-        sections.data(facts["data"], about),
+        sections.summary(opening, trial.notes, found, facts["beside"]),
+        sections.data(facts["data"], sentences.of_spread(facts["data"])),
         sections.calibration(facts["calibration"]),
-        sections.trade_off(facts["trade_off"], lists),
-        sections.search(facts["search"], chosen),
-        sections.maps(facts["columns"], facts["rows"]),
+        interactive.trade_off(facts["trade_off"]),
+        interactive.search(facts["search"], sentences.of_settings(facts["search"], model.spec_)),
+        interactive.maps(facts["columns"], facts["rows"]),
         sections.unusual(facts["unusual"]),
         sections.examples(facts["examples"]),
         sections.limits(limits),
     ]
     drawn = {
         name: facts[name]
-        for name in ("data", "calibration", "trade_off", "search", "columns", "rows")
+        for name in ("beside", "data", "calibration", "trade_off", "search", "columns", "rows")
     }
     html = page(
         "What the model does" if title is None else title,

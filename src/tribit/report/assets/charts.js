@@ -1,7 +1,7 @@
 "use strict";
 // What charts share: nodes, scales, axes, marks that can be hovered, clicked and reached by keys. Texts of users enter
 // the page as text nodes only.
-const data = JSON.parse(document.getElementById("data").textContent);
+const data = JSON.parse(document.getElementById("report-data").textContent);
 const FAMILY_COLOURS = {
   "intercepts": "#8a8f98", "factors": "#3b82d0", "implicit features": "#2e9e6b", "side features": "#12a0a8",
   "implicit and side features": "#6a8f1f", "mixture": "#d9820d", "mixture with implicit features": "#d0503f",
@@ -61,12 +61,35 @@ function steps(low, high, n) {
   const ten = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((each) => each * ten).find((each) => each >= rough * 0.999);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) found.push(k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) found.push(k * step + 0);
   return found;
 }
 
 function written(value) {
   return String(Number(value.toPrecision(4)));
+}
+
+// Bars from zero, one below the other, each with its name above and its number at its end.
+function namedBars(width, caption, bars) {
+  const height = 40 * bars.length + 4;
+  const most = Math.max(...bars.map((each) => Math.max(each.value, each.high || 0)), 1e-12);
+  const x = line([0, most], [0, width - 64]);
+  const svg = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": caption });
+  bars.forEach((each, k) => {
+    const y = 40 * k;
+    svg.append(
+      node("text", { class: "strong", x: 0, y: y + 14 }, each.name),
+      node("rect", {
+        x: 0, y: y + 19, width: Math.max(x(each.value), 1), height: 12, fill: each.colour, class: each.class,
+      }, node("title", null, each.title || each.name)),
+      node("text", { x: x(Math.max(each.value, each.high || 0)) + 8, y: y + 30 }, each.text),
+    );
+    if (each.high) {
+      const [from, to] = [x(each.low), x(each.high)];
+      svg.append(node("path", { class: "whisker", d: `M${from},${y + 25}H${to}M${from},${y + 21}v8M${to},${y + 21}v8` }));
+    }
+  });
+  return svg;
 }
 
 function line(from, to) {

@@ -1,4 +1,10 @@
-// The charts of data, calibration, trade-off and search.
+// The charts of the summary, of data, calibration, trade-off and search.
+if (data.beside) {
+  draws("beside", (width, caption) => namedBars(width, caption, data.beside.bars.map((each, k) => ({
+    ...each, text: percent(each.value, 1), class: k ? "pale" : "like",
+  }))));
+}
+
 for (const side of ["row", "column"]) {
   draws(`histogram-${side}`, (width, caption) => {
     const { labels, counts } = data.data.histograms[side];
@@ -122,22 +128,10 @@ if (data.search) {
     return mark;
   };
 
-  draws("families", (width, caption) => {
-    const height = 40 * families.length + 10;
-    const most = Math.max(...families.map((each) => each.score));
-    const x = line([0, most], [0, width - 64]);
-    const svg = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": caption });
-    families.forEach((each, k) => {
-      const y = 40 * k;
-      svg.append(
-        node("text", { class: "strong", x: 0, y: y + 14 }, each.chosen ? `${each.name} (chosen)` : each.name),
-        node("rect", { x: 0, y: y + 19, width: Math.max(x(each.score), 1), height: 12, fill: colour(each.name) },
-          node("title", null, each.settings)),
-        node("text", { x: x(each.score) + 8, y: y + 30 }, each.score.toFixed(4)),
-      );
-    });
-    return svg;
-  });
+  draws("families", (width, caption) => namedBars(width, caption, families.map((each) => ({
+    name: each.chosen ? `${each.name} (chosen)` : each.name, value: each.score, text: each.score.toFixed(4),
+    colour: colour(each.name), title: each.settings,
+  }))));
 
   redraws.push(draws("candidates", (width, caption) => {
     const best = families.map((each) => each.score);
