@@ -26,7 +26,7 @@ test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20
 	$(BIN)/python -m pytest -m slow
 
 test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)
-	$(BIN)/python -m pytest -m browser tests/browser --browser
+	$(BIN)/python -m pytest -m browser tests/browser
 
 torture: .venv/.installed-test  ## the fuzzers in full: model files, tables, random problems, threads, forks, kills (minutes)
 	$(PYTEST) tests/torture --torture --timeout 900

@@ -227,3 +227,11 @@ def test_information_is_about_the_data_and_the_choice(tmp_path):
     assert "log-loss" in facts["held out by the search"]
     found.save(tmp_path / "bundle")
     assert Recommender.load(tmp_path / "bundle").info() == facts
+
+
+def test_lists_of_columns_without_entries_have_intervals():
+    likes = Observations([0], [1], [1], (2, 3))
+    lists = Recommender(random_state=0).fit(likes).recommend(0, 2)
+    assert sorted(lists.columns[0].tolist()) == [0, 2]
+    assert (lists.intervals.lower <= lists.probabilities[0]).all()
+    assert (lists.probabilities[0] <= lists.intervals.upper).all()

@@ -104,7 +104,11 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
     )
     dots.set_clip_on(False)
     assert found.best is not None
-    _star(axis.scatter, *([share] for share in imputed_shares(found.best, found.density)), clip_on=False)
+    _star(
+        axis.scatter,
+        *([share] for share in imputed_shares(found.best, found.density)),
+        clip_on=False,
+    )
     axis.grid(color="0.85")
     for corner, side, name in zip(
         "tlr",

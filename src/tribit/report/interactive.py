@@ -104,11 +104,22 @@ def search(facts: Facts | None, text: str) -> Raw:
     )
     charts = [families, candidates]
     if facts["view"] is not None:
+        shares = [
+            [k, f"{each['score']:.4f}", *(percent(share) for share in each["shares"])]
+            for k, each in enumerate(facts["candidates"], start=1)
+            if each["shares"] is not None
+        ]
         charts.append(
             chart(
                 "mixtures",
                 "What the mixtures learn from: the shares of observed signs, of unobserved entries counted as "
-                "dislikes, and counted as likes. The bluer, the better.",
+                "dislikes, and counted as likes, with the best that learns from observed signs alone. "
+                "The bluer, the better.",
+                alternative=table(
+                    "Mixtures",
+                    ["", facts["measure"], "observed signs", "as dislikes", "as likes"],
+                    shares,
+                ),
             )
         )
     panel = element(

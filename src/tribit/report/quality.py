@@ -27,11 +27,12 @@ def beside_facts(found: Evaluation) -> dict[str, Any] | None:
 
     It is the sign error, or the AUC among unseen cells where one label alone was observed.
     """
-    if not found.baselines:
-        return None
     name = "sign_error" if found.unseen is None else "unseen_auc"
+    value = found.measures()[name]
+    if not found.baselines or value is None or not np.isfinite(value):
+        return None
     low, high = found.intervals.get(name, (None, None))
-    bars = [{"name": "the model", "value": found.measures()[name], "low": low, "high": high}]
+    bars = [{"name": "the model", "value": value, "low": low, "high": high}]
     for title, baseline in reversed(list(found.baselines.items())):
         bars.append({"name": title, "value": baseline.measures[name]})
     return {"measure": found.titles()[name], "less_is_better": name == "sign_error", "bars": bars}

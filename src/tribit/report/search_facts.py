@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tribit.plots import VIEWS, imputed_shares
@@ -17,8 +18,9 @@ def search_facts(search: Search | None) -> dict[str, Any] | None:
         return None
     families = search.families()
     candidates = search.candidates[-MOST_CANDIDATES:]
-    mixed = [each for each in candidates if each.settings.mixed]
-    most = max((1.0 - imputed_shares(each, search.density)[0] for each in mixed), default=0.0)
+    drawn = _on_the_simplex(candidates)
+    shares = {id(each): imputed_shares(each, search.density) for each in drawn}
+    most = max((1.0 - signs for signs, _, _ in shares.values()), default=0.0)
     ordered = sorted(families.items(), key=lambda pair: pair[1].score)
     return {
         "measure": search.measure.replace("_", "-"),
@@ -35,21 +37,27 @@ def search_facts(search: Search | None) -> dict[str, Any] | None:
             }
             for name, each in ordered
         ],
-        "candidates": [_candidate(each, search) for each in candidates],
+        "candidates": [
+            {
+                "family": each.settings.family,
+                "score": each.score,
+                "settings": str(each.settings),
+                "chosen": each is search.best,
+                "shares": shares.get(id(each)),
+            }
+            for each in candidates
+        ],
         # The part of the simplex, from its corner of observed signs, that holds every mixture.
-        "view": next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if mixed else None,
+        "view": next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if drawn else None,
         "average": None if search.average is None else str(search.average),
         "meaning": search.meaning,
     }
 
 
-def _candidate(candidate: Candidate, search: Search) -> dict[str, Any]:
-    return {
-        "family": candidate.settings.family,
-        "score": candidate.score,
-        "settings": str(candidate.settings),
-        "chosen": candidate is search.best,
-        "shares": list(imputed_shares(candidate, search.density))
-        if candidate.settings.mixed
-        else None,
-    }
+def _on_the_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the mixtures, and the best without any; none where all candidates have the same weights."""
+    if len({each.settings.gammas for each in candidates}) < 2:
+        return []
+    mixed = [each for each in candidates if each.settings.mixed]
+    unmixed = [each for each in candidates if not each.settings.mixed]
+    return [*mixed, *([min(unmixed, key=lambda each: each.score)] if unmixed else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,14 +49,14 @@ def _measures(found: Evaluation) -> Raw:
     rows = []
     for name, value in values.items():
         theirs = [found.baselines[each].measures.get(name) for each in names]
-        if name == "accuracy" or value is None or not found.tells(name):
+        if name == "accuracy" or value is None or math.isnan(value) or not found.tells(name):
             continue
         low, high = found.intervals.get(name, (None, None))
         about = "" if low is None else f"{low:.3f} to {high:.3f}"
         others = ["" if each is None else f"{each:.3f}" for each in theirs]
         rows.append([titles[name], f"{value:.3f}", about, *others])
     head = ["measure", "model", f"{100 * found.level:g}% interval", *names]
-    return table("Measures on held-out entries", head, rows)
+    return table("Measures on held-out entries", head, rows) if rows else Raw("")
 
 
 def data(facts: Facts | None, text: str) -> Raw:
@@ -173,7 +174,7 @@ def examples(facts: list[dict[str, Any]]) -> Raw:
 
 def _listed(column: Facts) -> Raw:
     likely = percent(column["probability"], 0)
-    if column["lower"] == column["lower"]:
+    if not math.isnan(column["lower"]):
         likely += f" ({percent(column['lower'], 0)} to {percent(column['upper'], 0)})"
     reasons = [
         element(

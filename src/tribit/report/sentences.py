@@ -124,6 +124,10 @@ def _verdict(found: Evaluation) -> str | None:
 def _among_unseen(found: Evaluation) -> list[str]:
     report = found.unseen
     assert report is not None
+    if not report.n_unseen:
+        return [
+            "One label alone was observed, in every cell: there is no other cell to tell it from."
+        ]
     text = (
         f"{counted(report.n_entries, 'held-out entry')} of the one label that was observed stand among "
         f"{counted(report.n_unseen, 'unseen cell')}: the model puts one of them before an unseen cell in "

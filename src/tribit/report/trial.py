@@ -88,12 +88,7 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any) -> Trial:
             f"fitted on ({either('test=', '--test FILE')}), or fit it with "
             f"{either('keep_seen=True', 'its entries (without --no-seen)')}."
         )
-    if seen.n_observed < 2:
-        raise InvalidInputError(
-            "The model was fitted on one entry, so that none can be held out to measure it on: give entries that it "
-            f"was not fitted on ({either('test=', '--test FILE')})."
-        )
-    train, held_out = seen.split(max(1, seen.n_observed // ONE_OF), random_state)
+    train, held_out = _split(seen, random_state)
     model, notes = recommender.model_, []
     notes.append(
         f"No test was given: {counted(len(held_out), 'entry')} of the {seen.n_observed:,} were held out at random, and "
@@ -118,6 +113,22 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any) -> Trial:
     if ranker is not None:
         ranker = clone(ranker).set_params(random_state=random_state).fit(train)
     return Trial(again, ranker, train, held_out, True, tuple(notes))
+
+
+def _split(seen: Observations, random_state: Any) -> tuple[Observations, Observations]:
+    """Return the entries to fit on, with both labels where there are both, and a tenth to hold out."""
+    # Of each label the entry that comes last in a random order stays, or a tiny table could lose one.
+    order = generator(random_state).permutation(seen.n_observed)
+    kept = {int(order[seen.labels[order] == label][-1]) for label in np.unique(seen.labels)}
+    free = [place for place in order.tolist() if place not in kept]
+    if not free:
+        raise InvalidInputError(
+            f"The model was fitted on {counted(seen.n_observed, 'entry')}, too few to hold one out to measure it on: "
+            f"give entries that it was not fitted on ({either('test=', '--test FILE')})."
+        )
+    chosen = np.zeros(seen.n_observed, dtype=bool)
+    chosen[free[: max(1, seen.n_observed // ONE_OF)]] = True
+    return seen.hold_out(chosen)
 
 
 def refitted(model: BinaryMatrixCompletion, train: Observations, random_state: Any) -> Any:

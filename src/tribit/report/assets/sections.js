@@ -192,8 +192,13 @@ if (data.search) {
       }), k);
     });
     reachable(marks, mixed.map((k) => texts[k]), (k) => choose(mixed[k]));
-    svg.append(...marks, colourBar(width / 2 - 60, floor + 46, 120, ramp, low.toFixed(3), high.toFixed(3)));
-    svg.append(node("text", { x: width / 2, y: floor + 70, "text-anchor": "middle" }, measure));
+    svg.append(...marks);
+    if (high > low) {
+      svg.append(
+        colourBar(width / 2 - 60, floor + 46, 120, ramp, low.toFixed(3), high.toFixed(3)),
+        node("text", { x: width / 2, y: floor + 70, "text-anchor": "middle" }, measure),
+      );
+    }
     return svg;
   }));
 }
