@@ -1,10 +1,10 @@
 """A real browser without a window, where there is one: Debian's chromium, driven by selenium."""
 
 import shutil
+from importlib.util import find_spec
 
 import pytest
 
-#: What is missing is said in one sentence: under ``make test`` browsers are no duty.
 HOW = "get one with: apt-get install chromium chromium-driver; pip install 'tribit[browser]'; make test-browser"
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -12,15 +12,23 @@ CHROMIUM = next(
 DRIVER = shutil.which("chromedriver")
 
 
+def pytest_collection_modifyitems(items):
+    """Skip where something is missing, and say how to get it: under ``make test`` browsers are no duty."""
+    missing = None
+    if find_spec("selenium") is None:
+        missing = "selenium is not installed"
+    elif CHROMIUM is None or DRIVER is None:
+        missing = "there is no chromium with its driver"
+    for item in items:
+        if missing is not None and item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=f"{missing}; {HOW}"))
+
+
 @pytest.fixture(scope="session")
 def browser():
-    try:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-    except ModuleNotFoundError:
-        pytest.skip(f"selenium is not installed; {HOW}")
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip(f"there is no chromium with its driver; {HOW}")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):

@@ -11,9 +11,10 @@ import numpy as np
 from tribit.data.files import writable
 from tribit.errors import InvalidInputError, marked
 from tribit.plots.canvas import empty_figure, pyplot_for_files
+from tribit.plots.simplex import VIEWS, imputed_shares
 
 if TYPE_CHECKING:
-    from tribit.selection import Candidate, Search
+    from tribit.selection import Search
 
 #: Kinds of models in the picture of a search, each with its mark and colour.
 FAMILIES = {
@@ -23,8 +24,6 @@ FAMILIES = {
     "mixture": ("D", "tab:orange"),
     "mixture with implicit features": ("X", "tab:red"),
 }
-#: Shares of the simplex that may be shown, from the PN corner down: the least that holds every mixture is taken.
-VIEWS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 #: Inches of the picture of a search, and the share of its width that the simplex has.
 PAGE, SIDE = (8.4, 3.6), 0.235
 
@@ -129,13 +128,6 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
         bar.ax.xaxis.get_major_formatter().set_useOffset(False)
     else:
         figure.text(0.7575, 0.11, "no mixture was tried", ha="center", fontsize=8)
-
-
-def imputed_shares(candidate: Candidate, density: float) -> tuple[float, float, float]:
-    """Return the shares of a fit that observed signs, imputed dislikes and imputed likes have."""
-    g_pn, g_pu, g_nu = candidate.settings.gammas
-    whole = g_pu + g_nu + density * g_pn
-    return density * g_pn / whole, g_pu / whole, g_nu / whole
 
 
 def _star(scatter: Any, *place: Any, **options: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tribit.plots import VIEWS, imputed_shares
+from tribit.plots.simplex import VIEWS, imputed_shares
 from tribit.selection.record import Candidate, Search
 
 #: Most candidates that are drawn; a search tries some tens.
