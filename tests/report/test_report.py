@@ -12,6 +12,7 @@ from tribit import InvalidInputError, InvalidTypeError, Observations, Recommende
 from tribit.metrics.ranking import ranking_report
 from tribit.metrics.reliability import reliability
 from tribit.report import make_report, write_report
+from tribit.report.table_facts import histogram
 from tribit.report.trial import _split, refitted
 
 
@@ -62,6 +63,22 @@ def test_the_data_are_counted(tested, data):
         tenth = np.sort(counts)[::-1][: counts.size // 10].sum() / counts.sum()
         assert facts["head"][side] == pytest.approx(tenth)
         assert facts["popularity"][side]["entries"][4] == pytest.approx(tenth)
+
+
+@pytest.mark.parametrize(
+    ("counts", "labels"),
+    [
+        ([3, 5, 4, 3], ["3", "4", "5"]),
+        ([20, 60, 21], ["20-23", "24-27", "28-31"]),
+        ([0, 1, 2, 900], ["0", "1", "2-3"]),
+    ],
+)
+def test_bars_are_single_of_equal_width_or_doubling(counts, labels):
+    bars = histogram(np.array(counts))
+    assert [each.replace("\N{EN DASH}", "-") for each in bars["labels"]][:3] == labels
+    assert sum(bars["counts"]) == len(counts)
+    last = bars["labels"][-1].split("\N{EN DASH}")
+    assert int(last[0]) <= max(counts) <= int(last[-1])
 
 
 def test_calibration_is_the_reliability_curve(tested, fitted, data):
@@ -126,8 +143,9 @@ def test_unusual_rows_are_worst_by_hand(tested, fitted, data):
         own = loss[rows == row]
         if own.size >= 3:
             excess[row] = (own - loss.mean()).sum() / (own.size + 5)
-    first = max(excess, key=excess.get)
-    assert found[0]["name"] == f"person {first}"
+    worst = sorted(excess, key=lambda row: -excess[row])[:5]
+    assert [each["name"] for each in found] == [f"person {row}" for row in worst]
+    first = worst[0]
     assert found[0]["loss"] == pytest.approx(loss[rows == first].mean(), rel=1e-5)
 
 

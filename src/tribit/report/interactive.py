@@ -6,6 +6,9 @@ from tribit.report.markup import Raw, chart, element, paragraphs, table
 from tribit.report.names import percent
 from tribit.report.sections import Facts, section
 
+#: Rows with a held-out like below which a reader is told that the curve is rough: of 100 its height is known to 10%.
+FEW_ROWS = 100
+
 
 def trade_off(facts: Facts | None) -> Raw:
     """Return the slider of ``avoid_dislikes``, what it costs and what it brings."""
@@ -66,6 +69,8 @@ def trade_off(facts: Facts | None) -> Raw:
         "avoid_dislikes says how many likes one would give up to avoid a dislike. Most of a list was never rated by "
         "its row, so that likes found are few; what counts is how they change with the weight."
     )
+    if facts["reports"][0]["n_users"] < FEW_ROWS:
+        about += " Here few rows have a held-out like, so that the curve is rough."
     caption = (
         "Held-out likes found and held-out dislikes shown in a list, on average, over the weights."
     )

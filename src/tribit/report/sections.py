@@ -27,9 +27,10 @@ def summary(
     """Return the opening: plain words, and the measures beside the baselines."""
     picture = None
     if beside is not None:
+        title = beside["measure"]
         better = "less" if beside["less_is_better"] else "more"
         picture = chart(
-            "beside", f"{beside['measure'].capitalize()} on held-out entries; {better} is better."
+            "beside", f"{title[0].upper()}{title[1:]} on held-out entries; {better} is better."
         )
     return section(
         "summary",
@@ -56,6 +57,8 @@ def _measures(found: Evaluation) -> Raw:
         others = ["" if each is None else f"{each:.3f}" for each in theirs]
         rows.append([titles[name], f"{value:.3f}", about, *others])
     head = ["measure", "model", f"{100 * found.level:g}% interval", *names]
+    if not any(row[2] for row in rows):
+        head, rows = [head[0], head[1], *names], [[*row[:2], *row[3:]] for row in rows]
     return table("Measures on held-out entries", head, rows) if rows else Raw("")
 
 

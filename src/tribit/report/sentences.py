@@ -18,6 +18,9 @@ FEW_ENTRIES = 5
 #: Share of the entries that the most popular tenth of the columns has from which a reader is told; with entries spread
 #: evenly it is a tenth.
 TOP_HEAVY = 0.3
+#: Held-out entries from which the calibration error is told: of fewer, ten bins have under 20 entries each, and most of
+#: the error is chance.
+ENOUGH_FOR_BINS = 200
 EFFECTS, MAJORITY = "row and column effects", "share of likes"
 
 
@@ -80,7 +83,7 @@ def of_quality(found: Evaluation) -> list[str]:
         text += ")" if ends is None else f", {percent(ends[0])} to {percent(ends[1])})"
         theirs = _of_baseline(found, EFFECTS, "auc")
         texts.append(text + ("." if theirs is None else f"; {EFFECTS} do in {percent(theirs)}."))
-    if found.calibration_error is not None:
+    if found.calibration_error is not None and found.n_entries >= ENOUGH_FOR_BINS:
         texts.append(
             f"Its probabilities are off by {percent(found.calibration_error)} on average (calibration error)."
         )
@@ -212,7 +215,7 @@ def limits(
             "above is known roughly."
         )
     if (verdict := _verdict(found)) is not None and "better" not in verdict.split("(")[0]:
-        texts.append(f"Not for tastes of single rows: {verdict}")
+        texts.append(f"Not for tastes of single rows: {verdict[0].lower()}{verdict[1:]}")
     if found.unseen is None and not ranked:
         texts.append(
             "Not for lists of what a row will come to see: there is no ranker, and lists are ordered by the "

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from tribit.data.observations import Observations
 
-#: Most entries of the longest row for which every number of entries has a bar of its own; above, widths double.
-SINGLE_BARS = 16
+#: Most different numbers of entries for which each has a bar of its own; and the number of bars of equal width where
+#: the longest row is at most so many times as long as the shortest. Beyond, widths double.
+SINGLE_BARS, EQUAL_BARS, SAME_SCALE = 16, 12, 8
 #: Points of the popularity curves.
 POINTS = 41
 
@@ -34,10 +35,15 @@ def table_facts(seen: Observations) -> dict[str, Any]:
 
 
 def histogram(counts: NDArray[np.int64]) -> dict[str, list[Any]]:
-    """Return how many rows have 0, 1, 2 to 3, 4 to 7, ... entries; without doubling where the longest is short."""
-    most = int(counts.max(initial=0))
-    doubled = np.append(0, 2 ** np.arange(most.bit_length() + 1))
-    edges = np.arange(most + 2) if most <= SINGLE_BARS else doubled
+    """Return how many rows have 0, 1, 2 to 3, 4 to 7, ... entries; without doubling where all are of like length."""
+    least, most = int(counts.min()), int(counts.max())
+    if most - least < SINGLE_BARS:
+        edges = np.arange(least, most + 2)
+    elif most <= SAME_SCALE * least:
+        width = -(-(most - least + 1) // EQUAL_BARS)
+        edges = np.arange(least, most + width + 1, width)
+    else:
+        edges = np.append(0, 2 ** np.arange(most.bit_length() + 1))
     n, _ = np.histogram(counts, np.append(edges[:-1], edges[-1] - 0.5))
     labels = [
         str(low) if high - low == 1 else f"{low}\N{EN DASH}{high - 1}"
