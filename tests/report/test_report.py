@@ -12,6 +12,7 @@ from tribit import InvalidInputError, InvalidTypeError, Observations, Recommende
 from tribit.metrics.ranking import ranking_report
 from tribit.metrics.reliability import reliability
 from tribit.report import make_report, write_report
+from tribit.report.maps import principal_components
 from tribit.report.table_facts import histogram
 from tribit.report.trial import _split, refitted
 
@@ -276,3 +277,15 @@ def test_no_ids_are_named_by_position(data):
     assert facts["columns"]["names"][3] == "column 3"
     assert facts["examples"][0]["row"].startswith("row ")
     assert facts["examples"][0]["columns"][0]["reasons"][0]["name"].startswith("column ")
+
+
+def test_a_map_does_not_depend_on_the_rotation_of_factors():
+    rng = np.random.default_rng(10)
+    vectors, turn = rng.standard_normal((30, 4)), np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    points, kept = principal_components(vectors)
+    for other in (vectors @ turn, 7.0 * vectors + 3.0):
+        again, same = principal_components(other)
+        np.testing.assert_allclose(again, points, atol=1e-10)
+        assert same == pytest.approx(kept)
+    assert points.max() == 1.0
+    assert principal_components(np.ones((5, 3)))[1] is None
