@@ -8,7 +8,13 @@ import pytest
 import tribit
 from model_parts import older, put_together, taken_apart
 from report_models import Parsed, bundle, draw, fixed
-from tribit import InvalidInputError, InvalidTypeError, Observations, Recommender
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    InvalidTypeError,
+    Observations,
+    Recommender,
+)
 from tribit.metrics.ranking import ranking_report
 from tribit.metrics.reliability import reliability
 from tribit.report import make_report, write_report
@@ -218,6 +224,13 @@ def test_the_same_input_gives_the_same_bytes(fitted, tmp_path):
     assert written.decode() == report.html
     assert report.size == len(written)
     assert make_report(fitted, random_state=1).html != report.html
+
+
+def test_seconds_of_a_search_are_not_on_the_page(data):
+    model = BinaryMatrixCompletion((1, 0, 0), implicit_features=False, n_fits=2, random_state=0)
+    pages = [make_report(Recommender(model, random_state=0).fit(data[0])) for _ in range(2)]
+    assert "The model is the mean of 2 fits" in Parsed(pages[0].html).words
+    assert pages[0].html == pages[1].html
 
 
 def test_a_model_without_entries_needs_a_test(fitted, data, tmp_path):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tribit.plots.simplex import VIEWS, imputed_shares
-from tribit.selection.record import Candidate, Search
+from tribit.selection.record import Average, Candidate, Search
 
 #: Most candidates that are drawn; a search tries some tens.
 MOST_CANDIDATES = 400
@@ -49,9 +50,15 @@ def search_facts(search: Search | None) -> dict[str, Any] | None:
         ],
         # The part of the simplex, from its corner of observed signs, that holds every mixture.
         "view": next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if drawn else None,
-        "average": None if search.average is None else str(search.average),
+        "average": None if search.average is None else str(_untimed(search.average)),
         "meaning": search.meaning,
     }
+
+
+def _untimed(average: Average) -> Average:
+    """Return an average without the seconds of its fits: a page has the same bytes on any machine."""
+    members = tuple(replace(each, seconds=None) for each in average.members)
+    return replace(average, members=members)
 
 
 def _on_the_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:

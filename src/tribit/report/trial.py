@@ -133,7 +133,8 @@ def _split(seen: Observations, random_state: Any) -> tuple[Observations, Observa
 
 def refitted(model: BinaryMatrixCompletion, train: Observations, random_state: Any) -> Any:
     """Return the model fitted to other entries of the same matrix, nothing chosen again."""
-    specs = [_without_outer_data(spec) for spec in _specs(model)]
+    rho = _rho(model)
+    specs = [replace(spec, rho=rho, side_features=False, imputed=None) for spec in _specs(model)]
     solver = None if is_auto(model.solver) else as_solver(model.solver)
     first = default_solver(specs[0]) if solver is None else solver
     most = first.max_iter if model.max_iter is None else model.max_iter
@@ -166,9 +167,13 @@ def _specs(model: BinaryMatrixCompletion) -> list[ModelSpec]:
     ]
 
 
-def _without_outer_data(spec: ModelSpec) -> ModelSpec:
-    """Return a model that needs nothing but entries."""
-    return replace(spec, side_features=False, imputed=None)
+def _rho(model: BinaryMatrixCompletion) -> Any:
+    """Return the probability of being missing as it was asked for, to be found again without the held-out entries."""
+    if not is_auto(model.rho):
+        return model.rho
+    if model.spec_.rho == 0.0:  # chosen where one label alone was observed
+        return 0.0
+    return "low-rank" if model.target == "all" or model.inverse_power else None
 
 
 def _given(recommender: Recommender, test: Any) -> Trial:
