@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow torture lint format bench bench-accuracy bench-cold bench-search bench-serve bench-unobserved pictures reproduce compare docs clean
+.PHONY: demo test test-slow test-browser torture lint format bench bench-accuracy bench-cold bench-search bench-serve bench-unobserved pictures reproduce compare docs clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -24,6 +24,9 @@ test: .venv/.installed-test  ## the tests (no network, no GPU, no data to downlo
 
 test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20,000
 	$(BIN)/python -m pytest -m slow
+
+test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)
+	$(BIN)/python -m pytest -m browser tests/browser
 
 torture: .venv/.installed-test  ## the fuzzers in full: model files, tables, random problems, threads, forks, kills (minutes)
 	$(PYTEST) tests/torture --torture --timeout 900

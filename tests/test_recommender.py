@@ -227,3 +227,24 @@ def test_information_is_about_the_data_and_the_choice(tmp_path):
     assert "log-loss" in facts["held out by the search"]
     found.save(tmp_path / "bundle")
     assert Recommender.load(tmp_path / "bundle").info() == facts
+
+
+def test_lists_of_columns_without_entries_have_intervals():
+    likes = Observations([0], [1], [1], (2, 3))
+    lists = Recommender(random_state=0).fit(likes).recommend(0, 2)
+    assert sorted(lists.columns[0].tolist()) == [0, 2]
+    assert (lists.intervals.lower <= lists.probabilities[0]).all()
+    assert (lists.probabilities[0] <= lists.intervals.upper).all()
+
+
+def test_a_model_for_every_cell_has_the_intervals_of_its_file(tmp_path):
+    model = BinaryMatrixCompletion(
+        **FIXED | {"implicit_features": False}, target="all", calibration="platt"
+    )
+    recommender = Recommender(model, random_state=0).fit(A)
+    recommender.save(tmp_path / "bundle")
+    lists, again = (
+        each.recommend(3, 4) for each in (recommender, Recommender.load(tmp_path / "bundle"))
+    )
+    np.testing.assert_allclose(lists.intervals.lower, again.intervals.lower)
+    assert (lists.intervals.lower < lists.intervals.upper).all()

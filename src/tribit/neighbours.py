@@ -112,12 +112,20 @@ def similar(
     return Neighbours(axis.names(places), axis.names(positions), similarities, positions)
 
 
-def _directions(U: Array, V: Array) -> Array:
-    """Return ``L' v_j`` of length one, ``S = L L'`` the covariance of U; 0 for scores that do not vary."""
+def in_geometry(U: Array, V: Array) -> Array:
+    """Return ``L' v_j``, ``S = L L'`` the covariance of U but for a factor.
+
+    Their inner products are those of the scores over the rows, less the effects of rows and columns.
+    """
     centred = U - np.mean(U, axis=0)
     # The triangle of U = Q R has R' R = U' U, and squares no condition number.
     root = np.asarray(np.linalg.qr(centred, mode="r"))
-    directions = V @ root.T
+    return np.asarray(V @ root.T)
+
+
+def _directions(U: Array, V: Array) -> Array:
+    """Return ``L' v_j`` of length one, ``S = L L'`` the covariance of U; 0 for scores that do not vary."""
+    directions = in_geometry(U, V)
     norms = np.linalg.norm(directions, axis=1)
     still = norms <= np.sqrt(NO_VARIANCE) * np.max(norms, initial=0.0)
     return np.asarray(np.where(still, 0.0, 1.0 / np.where(still, 1.0, norms))[:, None] * directions)

@@ -15,6 +15,7 @@ FIT += ["--like-at", "4", "--rank", "1", "--l2", "1"]
 PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
 EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
+REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
 UPDATE = ["update", "model", "ratings.csv", "-o", "updated"]
 DEMO = ["demo"]
 REPRODUCE = ["reproduce", "fig1"]
@@ -34,17 +35,17 @@ CASES = [
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
         "--value item", "--max-size 10",
     )),
-    *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND) for words in ("--max-size 10",)),
-    *((command, words) for command in (EVALUATE, RECOMMEND) for words in (
+    *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, REPORT) for words in ("--max-size 10",)),
+    *((command, words) for command in (EVALUATE, RECOMMEND, REPORT) for words in (
         "--value item", "--like-at nan", "--duplicates all",
     )),
     *((RECOMMEND, words) for words in ("-n 0", "--avoid-dislikes -1", "--level 2")),
     *((["similar", "model", "--column", "i1"], words) for words in ("-n 0",)),
     *((UPDATE, words) for words in ("--max-size 10", "--value item", "--like-at nan", "--duplicates all")),
-    *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE) for words in (
+    *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
     )),
-    *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE) for words in ("--like yes", "--dislike ,")),
+    *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
     *(([*PREDICT, "--new", "ratings.csv"], words) for words in (
         "--value item", "--like-at nan", "--duplicates all", "--like yes", "--dislike ,",
     )),
@@ -55,6 +56,7 @@ CASES = [
         "--max-entries 0", "--max-n 0",
     )),
     (["export", "model", "-o", "f.npz"], "--dtype int8"),
+    (REPORT[:2], "--random-state -1"),
     *((DEMO, words) for words in ("--seed -1",)),
     *((REPRODUCE, words) for words in (
         "--trials 1", "--jobs 0", "--protocol fast", "--step -1", "--step 1e9", "--seed -1",
@@ -72,6 +74,8 @@ QUOTED = {
     "--row",
     "--column",
     "--picture",
+    "--test",
+    "--title",
     "--row-features",
     "--column-features",
 }

@@ -6,6 +6,7 @@ import pytest
 
 from tribit import InvalidInputError, plots
 from tribit.model.spec import ModelSpec
+from tribit.plots.simplex import imputed_shares
 from tribit.selection import Candidate, Search
 from tribit.selection.rule import mixture
 
@@ -51,12 +52,12 @@ def places(collection):
 
 def test_a_mixture_is_shown_by_the_share_that_it_imputes():
     one = candidate(0.5, gammas=mixture(0.3, 0.05, 0.6))
-    np.testing.assert_allclose(plots._imputed(one, 0.05), (0.7, 0.12, 0.18))
+    np.testing.assert_allclose(imputed_shares(one, 0.05), (0.7, 0.12, 0.18))
     h, q = 0.2, 0.06
     t = h / (h + q * (1 - h))
-    shares = plots._imputed(candidate(0.5, gammas=(0.8, 0.1, 0.1)), q)
+    shares = imputed_shares(candidate(0.5, gammas=(0.8, 0.1, 0.1)), q)
     np.testing.assert_allclose(shares, (1 - t, t / 2, t / 2))
-    assert plots._imputed(candidate(0.5), q) == (1.0, 0.0, 0.0)
+    assert imputed_shares(candidate(0.5), q) == (1.0, 0.0, 0.0)
 
 
 def test_every_candidate_is_drawn_in_order(found):

@@ -61,7 +61,7 @@ class _TiledSide:
         order = layout.order
         a, b = weights
         # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
-        self.one_weight = bool(np.all(a == a[0]))
+        self.one_weight = bool(a.size) and bool(np.all(a == a[0]))
         self.a: Array = a[:1] if self.one_weight else a[order]
         self.b: Array = b[order]
         #: bounds of what the observed entries of each panel add to the curvature, as sparse matrices

@@ -11,9 +11,10 @@ import numpy as np
 from tribit.data.files import writable
 from tribit.errors import InvalidInputError, marked
 from tribit.plots.canvas import empty_figure, pyplot_for_files
+from tribit.plots.simplex import VIEWS, imputed_shares
 
 if TYPE_CHECKING:
-    from tribit.selection import Candidate, Search
+    from tribit.selection import Search
 
 #: Kinds of models in the picture of a search, each with its mark and colour.
 FAMILIES = {
@@ -23,8 +24,6 @@ FAMILIES = {
     "mixture": ("D", "tab:orange"),
     "mixture with implicit features": ("X", "tab:red"),
 }
-#: Shares of the simplex that may be shown, from the PN corner down: the least that holds every mixture is taken.
-VIEWS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 #: Inches of the picture of a search, and the share of its width that the simplex has.
 PAGE, SIDE = (8.4, 3.6), 0.235
 
@@ -91,7 +90,7 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
         shown = [min(unmixed, key=lambda candidate: candidate.score), *shown]
     # The same mixture in other balls is the same point: the best is drawn last.
     shown.sort(key=lambda candidate: -candidate.score)
-    points = np.array([_imputed(candidate, found.density) for candidate in shown])
+    points = np.array([imputed_shares(candidate, found.density) for candidate in shown])
     most = float(np.max(1.0 - points[:, 0]))
     # Where nothing was imputed, all of the simplex is shown empty.
     part = next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if most else 1.0
@@ -104,7 +103,11 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
     )
     dots.set_clip_on(False)
     assert found.best is not None
-    _star(axis.scatter, *([share] for share in _imputed(found.best, found.density)), clip_on=False)
+    _star(
+        axis.scatter,
+        *([share] for share in imputed_shares(found.best, found.density)),
+        clip_on=False,
+    )
     axis.grid(color="0.85")
     for corner, side, name in zip(
         "tlr",
@@ -125,13 +128,6 @@ def _draw_mixtures(figure: Any, found: Search) -> None:
         bar.ax.xaxis.get_major_formatter().set_useOffset(False)
     else:
         figure.text(0.7575, 0.11, "no mixture was tried", ha="center", fontsize=8)
-
-
-def _imputed(candidate: Candidate, density: float) -> tuple[float, float, float]:
-    """Return the shares of a fit that observed signs, imputed dislikes and imputed likes have."""
-    g_pn, g_pu, g_nu = candidate.settings.gammas
-    whole = g_pu + g_nu + density * g_pn
-    return density * g_pn / whole, g_pu / whole, g_nu / whole
 
 
 def _star(scatter: Any, *place: Any, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,8 @@ def deviations(
     model = first_fit(model)
     radius = check_prior(model.spec_)
     risk = fitted_risk(model, model.spec_)
+    if not model.spec_.mixed and not model.spec_.inverse_power:
+        risk = replace(risk, rho=1.0 - seen.density)  # PN alone does not read it
     if isinstance(risk.rho, Missingness) or risk.imputed is not None:
         raise InvalidInputError(
             "Deviations at some entries need a model with one rho for all of them and nothing imputed: use "

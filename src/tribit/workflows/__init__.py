@@ -10,6 +10,7 @@ from tribit.workflows.answers import (
     similar_ids,
 )
 from tribit.workflows.fitting import fit_file, update_file
+from tribit.workflows.reports import report_file
 
 __all__ = [
     "Lists",
@@ -19,6 +20,7 @@ __all__ = [
     "fit_file",
     "predict_file",
     "recommend_file",
+    "report_file",
     "similar_ids",
     "update_file",
 ]

@@ -1,0 +1,219 @@
+"""The page of a report in a real browser: no errors, controls that work, by pointer and by keys, on any screen."""
+
+import numpy as np
+import pytest
+
+from report_models import NASTY, bundle, draw, named
+from tribit import Recommender
+from tribit.report import write_report
+
+pytestmark = pytest.mark.browser
+CSS, ID = "css selector", "id"
+SCREENS = [(1300, False), (1300, True), (400, False), (400, True)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    """A search with mixtures, so that every chart is there."""
+    path = folder / "report.html"
+    report = write_report(Recommender(random_state=0).fit(draw((60, 40), 0.5)), path)
+    assert report.facts["search"]["view"] is not None
+    return path, report
+
+
+@pytest.fixture(scope="module")
+def nasty(folder):
+    path = folder / "nasty.html"
+    write_report(bundle(named(draw((20, 16), density=0.6), NASTY)), path, title="<b>title</b>")
+    return path
+
+
+@pytest.fixture(scope="module")
+def likes(folder):
+    path, seen = folder / "likes.html", draw((30, 25))
+    seen = seen.take(np.flatnonzero(seen.labels > 0))
+    write_report(Recommender(random_state=0).fit(seen), path)
+    return path
+
+
+def errors(driver):
+    return [each for each in driver.get_log("browser") if each["level"] in ("SEVERE", "WARNING")]
+
+
+def luminance(colour):
+    parts = [float(each) / 255 for each in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_the_page_opens_without_errors_and_fits(show, page, width, dark):
+    driver = show(page[0], width, dark=dark)
+    assert errors(driver) == []
+    wide = driver.execute_script("return document.documentElement.scrollWidth")
+    assert wide <= width
+    for holder in driver.find_elements(CSS, ".chart"):
+        assert holder.find_elements(CSS, "svg"), holder.get_attribute("id")
+    # Texts of charts stay inside of the screen.
+    ends = driver.execute_script(
+        "return [...document.querySelectorAll('svg text')].map(e => e.getBoundingClientRect())"
+        ".map(r => [r.left, r.right])"
+    )
+    assert all(left >= -1 and right <= width + 1 for left, right in ends)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_words_can_be_read_on_their_ground(show, page, dark):
+    driver = show(page[0], dark=dark)
+    ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (luminance(ground) < 0.1) == dark
+    for query in ("p", ".note", "figcaption", "nav a", "svg text", ".liked", "caption"):
+        each = driver.find_elements(CSS, query)
+        if not each:
+            continue
+        name = "fill" if query.startswith("svg") else "color"
+        colour = driver.execute_script(f"return getComputedStyle(arguments[0]).{name}", each[0])
+        light, low = sorted([luminance(colour), luminance(ground)], reverse=True)
+        assert (light + 0.05) / (low + 0.05) >= 4.5, query  # WCAG 2, level AA
+
+
+def test_the_slider_moves_the_mark_the_numbers_and_the_list(show, page):
+    path, report = page
+    facts = report.facts["trade_off"]
+    driver = show(path)
+    slider = driver.find_element(ID, "weight")
+    assert slider.get_attribute("type") == "range"
+
+    def now():
+        mark = driver.find_element(ID, "trade-off-mark")
+        items = driver.find_elements(CSS, "#list-now li bdi")
+        return (
+            driver.find_element(ID, "weight-now").text,
+            driver.find_element(ID, "trade-off-now").text,
+            (mark.get_attribute("cx"), mark.get_attribute("cy")),
+            [each.text for each in items],
+        )
+
+    first = now()
+    assert first[0] == "1"
+    slider.send_keys("\ue010")  # End
+    last = now()
+    assert last[0] == "8"
+    found = facts["reports"][-1]
+    assert last[1].startswith(
+        f"{found['likes_shown']} held-out likes found and {found['dislikes_shown']}"
+    )
+    assert last[2] != first[2]
+    assert last[3] == [each[0] for each in facts["lists"][-1][0]]
+    chooser = driver.find_element(ID, "list-row")
+    chooser.find_elements(CSS, "option")[1].click()
+    assert now()[3] == [each[0] for each in facts["lists"][-1][1]]
+    assert errors(driver) == []
+
+
+def test_a_click_on_a_point_lists_those_like_it(show, page):
+    path, report = page
+    facts = report.facts["columns"]
+    driver = show(path)
+    marks = driver.find_elements(CSS, "#chart-map-columns .mark")
+    assert len(marks) == len(facts["x"])
+    driver.execute_script(
+        "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))",
+        driver.find_element(CSS, "#chart-map-columns [data-number='3']"),
+    )
+    listed = [each.text for each in driver.find_elements(CSS, "#near-columns li bdi")]
+    assert listed == [facts["names"][k] for k in facts["near"][3]]
+    finder = driver.find_element(ID, "find-columns")
+    finder.send_keys(facts["names"][5], "\ue007")  # Enter
+    listed = [each.text for each in driver.find_elements(CSS, "#near-columns li bdi")]
+    assert listed == [facts["names"][k] for k in facts["near"][5]]
+    assert errors(driver) == []
+
+
+def test_a_pointer_over_a_mark_shows_its_name(show, page):
+    from selenium.webdriver import ActionChains
+
+    driver = show(page[0])
+    mark = driver.find_element(CSS, "#chart-candidates .mark.chosen")
+    driver.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", mark
+    )
+    ActionChains(driver).move_to_element(mark).perform()
+    hint = driver.find_element(ID, "hint")
+    assert hint.is_displayed()
+    assert page[1].facts["search"]["chosen"] in hint.text
+    mark.click()
+    assert page[1].facts["search"]["chosen"] in driver.find_element(ID, "candidate-now").text
+
+
+def test_marks_are_reached_by_keys(show, page):
+    path, report = page
+    driver = show(path)
+    for chart in ("candidates", "mixtures", "map-columns", "map-rows"):
+        stops = driver.find_elements(CSS, f"#chart-{chart} [tabindex='0']")
+        assert len(stops) == 1, chart
+    first = driver.find_element(CSS, "#chart-candidates [tabindex='0']")
+    first.send_keys("\ue014")  # right
+    second = driver.switch_to.active_element
+    assert second.get_attribute("data-number") == "1"
+    second.send_keys("\ue007")
+    panel = driver.find_element(ID, "candidate-now").text
+    assert report.facts["search"]["candidates"][1]["settings"] in panel
+    # The chart was drawn again, and the focus is where it was.
+    assert driver.switch_to.active_element.get_attribute("data-number") == "1"
+
+
+def test_the_first_stop_skips_the_contents(show, page):
+    driver = show(page[0])
+    driver.find_element(CSS, "body").send_keys("\ue004")  # Tab
+    skip = driver.switch_to.active_element
+    assert skip.text == "Skip to the summary"
+    assert skip.is_displayed()
+    assert skip.rect["x"] >= 0
+
+
+def test_a_users_words_run_nothing(show, nasty):
+    driver = show(nasty)
+    assert errors(driver) == []
+    assert driver.find_elements(CSS, "img, h1 b, bdi script") == []
+    marks = driver.find_elements(CSS, "#chart-map-columns .mark")
+    for k in range(len(marks)):
+        driver.execute_script(
+            "document.querySelector(`#chart-map-columns [data-number='${arguments[0]}']`)"
+            ".dispatchEvent(new MouseEvent('click', {bubbles: true}))",
+            k,
+        )
+    assert driver.find_elements(CSS, "#near-columns script, #near-columns img") == []
+    # Whatever a script would have been called by, the policy of the page lets none in.
+    driver.execute_script(
+        "window.ran = 0; const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
+        "document.body.append(s)"
+    )
+    assert driver.execute_script("return window.ran") == 0
+    driver.get_log("browser")  # the refusal is logged
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_pages_of_likes_alone_and_of_odd_names_fit(show, likes, nasty, width):
+    for path in (likes, nasty):
+        driver = show(path, width)
+        assert errors(driver) == []
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_a_chart_is_drawn_again_at_another_width(show, page):
+    driver = show(page[0], 1300)
+    query = "return document.querySelector('#chart-map-columns svg').getBoundingClientRect().width"
+    wide = driver.execute_script(query)
+    size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    driver.set_script_timeout(5)
+    driver.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50)))"
+    )
+    assert driver.execute_script(query) < min(wide, 400)

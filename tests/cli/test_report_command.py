@@ -1,0 +1,91 @@
+"""``tribit report``: a page from a bundle, with and without a table of test entries."""
+
+import re
+
+import pytest
+
+from report_models import Parsed, draw
+from tribit import Recommender
+from tribit.report import make_report
+
+FIT = [
+    "fit",
+    "ratings.csv",
+    "-o",
+    "model.tribit",
+    "--rank",
+    "2",
+    "--l2",
+    "1",
+    "--implicit-features",
+    "no",
+    "-q",
+]
+
+
+@pytest.fixture
+def here(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train, test = draw((30, 20)).split(0.2, random_state=10)
+    for name, part in (("ratings.csv", train), ("test.csv", test)):
+        lines = [
+            f"{part.row_ids[i]},{part.column_ids[j]},{label}"
+            for i, j, label in zip(part.rows, part.columns, part.labels, strict=True)
+        ]
+        (tmp_path / name).write_text("\n".join(["who,what,opinion", *lines]) + "\n")
+    (tmp_path / "strangers.csv").write_text(
+        (tmp_path / "test.csv").read_text() + "nobody,film 1,1\n"
+    )
+    assert run(*FIT)[0] == 0
+    return test
+
+
+def test_a_page_of_a_test_is_the_library_s(run, here, tmp_path):
+    code, out, err = run("report", "model.tribit", "--test", "test.csv", "-o", "page.html")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page == make_report(Recommender.load("model.tribit"), here).html
+    assert re.search(rf"measured on +{len(here)} entries of the test\n", out)
+    size = len(page.encode()) / 1000
+    assert f"page.html ({size:.0f} kB)" in out
+
+
+def test_without_a_test_it_holds_out_and_says_so(run, here, tmp_path):
+    code, out, _ = run("report", "model.tribit", "--title", "Films & <friends>")
+    assert code == 0
+    assert "entries held out for the report" in out
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Films &amp; &lt;friends&gt;</h1>" in page
+    assert "No test was given" in Parsed(page).words
+    run("report", "model.tribit", "--random-state", "3", "-o", "other.html")
+    assert (tmp_path / "other.html").read_text(encoding="utf-8") != page
+
+
+def test_strangers_are_refused_or_counted(run, here):
+    code, _, err = run("report", "model.tribit", "--test", "strangers.csv")
+    assert code == 2
+    assert "--skip-unknown" in err
+    code, out, _ = run("report", "model.tribit", "--test", "strangers.csv", "--skip-unknown")
+    assert code == 0
+    assert f"{len(here)} entries of the test (1 with unknown ids left out)" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ("report model.tribit --test ratings.csv", "test entries were part of the fit"),
+        ("report model.tribit -o model.tribit", "is the file that is read"),
+        ("report model.tribit --test test.csv -o test.csv", "is the file that is read"),
+        ("report model.tribit -o nowhere/page.html", "directory does not exist"),
+        (
+            "report bare.tribit",
+            r"\(--test FILE\), or fit it with its entries \(without --no-seen\)",
+        ),
+    ],
+)
+def test_what_cannot_be_reported_is_one_sentence(run, here, words, match):
+    assert run(*FIT[:2], "-o", "bare.tribit", *FIT[4:], "--no-seen")[0] == 0
+    code, _, err = run(*words.split())
+    assert code == 2
+    assert re.fullmatch(r"Error: [^\n]+\.\n", err), err
+    assert re.search(match, err), err
