@@ -11,6 +11,7 @@ import numpy as np
 
 from tribit.data.axis import Axis, Positions, first_true, named
 from tribit.errors import InvalidInputError, TribitWarning
+from tribit.folding.unknown import with_unknown
 from tribit.model.column_regression import TABLE_COLUMNS
 from tribit.quoting import quoted
 from tribit.recommend.lists import lists_at
@@ -20,7 +21,7 @@ from tribit.serve.encoding import encoded, items_of, names_of, plain
 from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
 from tribit.workflows.answers import LISTS_BASES
-from tribit.workflows.bundles import BASES, with_nothing_known
+from tribit.workflows.bundles import BASES
 
 #: Bytes of lists that are kept, some 60,000 lists of ten: those of all 943 rows of MovieLens-100k fill 1 MB.
 KEPT = 2**26
@@ -82,7 +83,7 @@ class ServedModel:
             # The answers themselves say what they rest on.
             warnings.simplefilter("ignore", TribitWarning)
             try:
-                self._nothing_known = with_nothing_known(self.bundle.model_)
+                self._nothing_known = with_unknown(self.bundle.model_)
                 self._anybody = OneRow.of(self.bundle, none, none.astype(np.int8))
             except InvalidInputError as error:
                 self._no_answer = str(error)
@@ -96,12 +97,13 @@ class ServedModel:
         """Return the probability of a like for each pair of ids, and what it rests on, as in ``tribit predict``."""
         sides = [self._find(side, ids) for side, ids in enumerate((rows, columns))]
         model = self.bundle.model_
+        factors = model._factors()
         if any((places < 0).any() for places in sides):
             for side, ids in enumerate((rows, columns)):
                 self._check_answered(side, ids, sides[side])
-            model = self._nothing_known
+            factors = self._nothing_known
         # The row and the column of which nothing is known are the last ones: position -1.
-        probabilities = model._probability(model._factors().at(*sides))
+        probabilities = model._probability(factors.at(*sides))
         answers = zip(rows, columns, sides[0].tolist(), sides[1].tolist(), strict=True)
         found = [
             {
