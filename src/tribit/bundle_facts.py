@@ -50,10 +50,17 @@ def _held_out(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
     if search is None or search.held_out is None:
         return None
     x, labels, weights = search.held_out
+    # Where one label was observed alone the order among unseen cells is all that says something.
+    told = METRICS if says_like(model) else {"auc": METRICS["auc"]}
     found = {
-        name: metric.measure(model._curve(), x, labels, weights) for name, metric in METRICS.items()
+        name: metric.measure(model._curve(), x, labels, weights) for name, metric in told.items()
     }
-    return {"entries": int(labels.size), **found}
+    return {"entries": int(search.n_held_out), **found}
+
+
+def says_like(model: BinaryMatrixCompletion) -> bool:
+    """Return whether probabilities are those of a like, and not of a cell being seen and liked, say."""
+    return model.search_ is None or model.search_.meaning == LIKE
 
 
 def facts_of(recommender: Recommender) -> dict[str, str]:

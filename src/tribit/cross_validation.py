@@ -15,6 +15,8 @@ from sklearn.base import clone
 
 from tribit.checks import check_count
 from tribit.data.observations import as_observations
+from tribit.errors import InvalidTypeError
+from tribit.factor_model import FactorModel
 from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.progress import steps_bar
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
@@ -155,6 +157,10 @@ def cross_validate(
     >>> cross_validate(model, A, folds=4, random_state=0).means["accuracy"]
     1.0
     """
+    if not isinstance(model, FactorModel):
+        raise InvalidTypeError(
+            f"model is of type {type(model).__name__}; pass a BinaryMatrixCompletion, such as that of a Recommender."
+        )
     observations = as_observations(X, like_at=getattr(model, "like_at", None))
     most = observations.n_observed
     folds = check_count("folds", folds, 2, most, meaning="the number of entries")

@@ -178,8 +178,11 @@ def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
     rho = model.rho_
     if not half.spec.mixed or not isinstance(rho, Missingness):
         return half.risk
-    known = getattr(rho, "shape", model.shape_)[0]
-    return replace(half.risk, rho=OneRow(rho, row)) if row < known else half.risk
+    try:
+        rho.rho_at(np.array([row]), np.array([0]))
+    except (InvalidInputError, IndexError):  # a row that came after the fit
+        return half.risk
+    return replace(half.risk, rho=OneRow(rho, row))
 
 
 def _solved_without(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from tribit import propensity
 from tribit.bundle_facts import facts_of, summary_of
 from tribit.checks import check_between, check_switch
 from tribit.completion import BinaryMatrixCompletion
@@ -31,6 +32,7 @@ from tribit.recommend.lists import Recommendations, recommend
 from tribit.storage import load_bundle, save
 from tribit.storage.parts import Parts
 from tribit.uncertainty.at_entries import deviations
+from tribit.uncertainty.fitted import check_prior
 from tribit.uncertainty.laplace import Intervals
 
 #: Rows whose intervals are computed at once: their covariances fill some 30 MB with 40 columns of factors.
@@ -192,7 +194,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         from tribit.explain import explain  # noqa: PLC0415
 
         check_is_fitted(self)
-        return explain(self.model_, row, column, self._kept("explanations name entries"))
+        seen = self._kept("explanations name entries", again=True)
+        return explain(self._with_rho(), row, column, seen)
 
     def similar(self, *, rows: Any = None, columns: Any = None, n: int = 10) -> Neighbours:
         """Return the columns (or rows) whose scores agree best with those of the given ones."""
@@ -231,7 +234,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         model = fold_in(
-            self.model_,
+            self._with_rho(),
             X,
             axis=axis,
             row_features=row_features,
@@ -247,10 +250,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         The ranker is fitted again.
         """
         check_is_fitted(self)
-        seen = self._kept("an update solves again for rows and columns from all their entries")
+        seen = self._kept(
+            "an update solves again for rows and columns from all their entries", again=True
+        )
         given = as_observations(X, like_at=self.model_.like_at)
         model = update(
-            self.model_, given, seen, row_features=row_features, column_features=column_features
+            self._with_rho(),
+            given,
+            seen,
+            row_features=row_features,
+            column_features=column_features,
         )
         return self._with(model, given)
 
@@ -330,13 +339,15 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         again = copy(self)
         again._set(model, None, None)
         if self.seen_ is None:
-            again._ranker_arrays = self._ranker_arrays
+            # The regressions of the fit know no other columns.
+            again._ranker_arrays = self._ranker_arrays if new == 0 else None
             return again
         again.seen_ = all_entries(self.seen_, given, model._axes, new)
         if self.ranker_ is not None and new == 0:
             again.ranker_ = _ranker_from(self.ranker_.arrays(), again.seen_)
         elif self.ranker_ is not None:
-            again.ranker_ = clone(self.ranker_).fit(again.seen_)
+            seed = self.random_state if isinstance(self.random_state, int) else 0
+            again.ranker_ = CandidateRanker(random_state=seed).fit(again.seen_)
         held_out = self.summary_.get("held_out")
         again.summary_ = {**summary_of(model, again.seen_), "held_out": held_out}
         return again
@@ -358,6 +369,15 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """Return the ranker; one without its entries takes those that were given."""
         if self.ranker_ is not None or self._ranker_arrays is None or seen is None:
             return self.ranker_
+        counts = {"likes": seen.n_likes, "dislikes": seen.n_dislikes}
+        if any(self.summary_.get(name) != count for name, count in counts.items()):
+            warn(
+                TribitWarning(
+                    "The entries are not those of the fit, from which the ranker would have to learn again what rows "
+                    "come to see: lists are by the probability of a like alone."
+                )
+            )
+            return None
         return _ranker_from(self._ranker_arrays, seen)
 
     def _n_fitted(self, given: Observations, seen: Observations) -> int:
@@ -366,16 +386,29 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         here = (rows >= 0) & (columns >= 0)
         return int(np.count_nonzero(seen.to_sparse()[rows[here], columns[here]]))
 
-    def _kept(self, reason: str) -> Observations:
+    def _kept(self, reason: str, *, again: bool = False) -> Observations:
+        """Return the entries, or say what for they are needed; ``again`` where only a fit that keeps them helps."""
         if self.seen_ is not None:
             return self.seen_
-        advice = either(
-            "pass exclude_seen=False or the entries to leave out, or fit it with keep_seen=True",
-            "name the table of what was seen, or fit it without --no-seen",
+        fit = either(
+            "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
+        )
+        given = either(
+            "pass exclude_seen=False or the entries to leave out", "name the table of what was seen"
         )
         raise InvalidInputError(
-            f"The recommender keeps no entries ({either('keep_seen=False', '--no-seen')}), and {reason}: {advice}."
+            f"The file keeps no entries, and {reason}: {fit if again else f'{given}, or {fit}'}."
         )
+
+    def _with_rho(self) -> BinaryMatrixCompletion:
+        """Return the model with its model of why entries are missing, which a file does not keep: fitted again."""
+        model = self.model_
+        if model.rho_ is not None or self.seen_ is None or not model.spec_.mixed:
+            return model
+        name = "low-rank" if is_auto(model.rho) else model.rho
+        again = copy(model)
+        again.rho_ = propensity.fitted(name, self.seen_, n_jobs=model.n_jobs, random_state=0)
+        return again
 
     def _with_intervals(
         self, found: Recommendations, rows: Positions, level: float
@@ -402,7 +435,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """Return whether intervals can be computed: with one probability of being missing, a ridge or a ball."""
         spec = self.model_.spec_
         one_rho = not spec.mixed or isinstance(self.model_.rho_, float)
-        return bool(one_rho and self.model_.imputed is None and not spec.inverse_power and spec.l2)
+        try:
+            check_prior(spec)
+        except InvalidInputError:
+            return False
+        return bool(one_rho and self.model_.imputed is None and not spec.inverse_power)
 
 
 def _ranker_from(

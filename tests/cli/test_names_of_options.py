@@ -44,6 +44,7 @@ CASES = [
     *((UPDATE, words) for words in ("--max-size 10", "--value item", "--like-at nan", "--duplicates all")),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
+        "--layout tall", "--zeros maybe",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
     *(([*PREDICT, "--new", "ratings.csv"], words) for words in (

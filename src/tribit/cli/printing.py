@@ -14,6 +14,12 @@ from tribit.quoting import printable
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
+def check_one_way(out: Any, *, as_json: bool) -> None:
+    """Refuse JSON on standard output beside a file, or beside a table there."""
+    if as_json and out is not None:
+        raise typer.BadParameter("--json prints, and --out writes; pass one of them.")
+
+
 def print_json(found: Any) -> None:
     """Print JSON; a number that is not one is null."""
     typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tribit.cli.common import EscapeFormulas, ModelPath, app, print_facts, skipped
-from tribit.cli.printing import Json, print_json, print_table
+from tribit.cli.printing import Json, check_one_way, print_json, print_table
 from tribit.cli.table_options import TableCommand
 
 Out = Annotated[
@@ -59,6 +59,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Write the probability of a like and the predicted sign for each pair of ids."""
+    check_one_way(out, as_json=as_json)
     from tribit.workflows import predict_file  # noqa: PLC0415
 
     done = predict_file(
@@ -111,6 +112,7 @@ def recommend(
     as_json: Json = False,
 ) -> None:
     """Write the best columns for each row, none of which it has seen."""
+    check_one_way(out, as_json=as_json)
     from tribit.workflows import recommend_file  # noqa: PLC0415
 
     done = recommend_file(
@@ -157,7 +159,8 @@ def evaluate(
         print_json(result.to_dict())
     else:
         entries = f"{result.n_entries}{skipped(result.n_skipped)}"
-        print_facts({"entries": entries, **result.facts()})
+        about = {"in brackets": f"{100 * result.level:g}% confidence intervals, over rows"}
+        print_facts({"entries": entries, **result.facts(), **(about if result.intervals else {})})
 
 
 @app.command(epilog="Example: tribit explain model.tribit alice item7")
@@ -170,11 +173,13 @@ def explain(
     """Say which entries of a row pulled the score of a column up or down."""
     from tribit.workflows import explain_ids  # noqa: PLC0415
 
-    found = explain_ids(model, row, column)
+    found, meaning = explain_ids(model, row, column)
     if as_json:
-        print_json(found.to_dict())
+        print_json({**found.to_dict(), "meaning": meaning})
     else:
         typer.echo(str(found))
+        if meaning is not None:
+            typer.echo(f"Probabilities are of {meaning}.")
 
 
 @app.command(epilog="Example: tribit similar model.tribit --column item7")

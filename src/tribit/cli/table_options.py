@@ -56,6 +56,13 @@ def _table_options() -> list[Any]:
             Literal["error", "skip"] | None,
             _option("Records without an id or a value: error or skip"),
         ] = None,
+        layout: Annotated[
+            Literal["long", "wide"] | None,
+            _option("An entry or a row in each record: long or wide"),
+        ] = None,
+        zeros: Annotated[
+            Literal["seen", "unseen"] | None, _option("What a 0 is: seen or unseen")
+        ] = None,
         duplicates: Annotated[
             Duplicates | None, _option("Pairs with two labels: error, first, last or majority")
         ] = None,

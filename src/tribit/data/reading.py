@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -17,7 +18,7 @@ from tribit.data.formats import check_format, opened
 from tribit.data.ingest import Duplicates, Labels, check_like_at, entries_from_ids
 from tribit.data.observations import Observations
 from tribit.data.records import labelled, long_cells, wide_cells, without_missing
-from tribit.data.sources import PathLike, number_text
+from tribit.data.sources import STANDARD, PathLike, number_text
 from tribit.data.words import Words
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.quoting import quoted
@@ -166,7 +167,9 @@ class Reading:
             cells, labels = labelled(cells, self, is_matrix=form.is_matrix)
         for note in cells.notes:
             logger.info(note)
-        reading = replace(self, **cells.told, notes=cells.notes)
+        # The format of a stream is not that of the files that come later.
+        ending = None if os.fspath(path) == STANDARD else self.format
+        reading = replace(self, **cells.told, format=ending, notes=cells.notes)
         return Records(
             cells.rows, cells.columns, labels, cells.where, cells.source, cells.names, reading
         )

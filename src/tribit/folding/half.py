@@ -43,7 +43,10 @@ class ByColumn:
     def rho_at(self, rows: Any, columns: Any) -> Array:
         """Return it, for any row."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
-        return np.broadcast_to(self.by_column[columns], shape)
+        known = self.by_column.size
+        # Of a column that came after the fit nothing is known but the mean of the others.
+        by_column = np.append(self.by_column, self.by_column.mean())
+        return np.broadcast_to(by_column[np.minimum(columns, known)], shape)
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,9 @@ def _risk(model: BinaryMatrixCompletion, spec: ModelSpec) -> Risk:
         )
     if not isinstance(model.rho_, Missingness):
         return Risk(*spec.gammas, model.rho_)
-    return Risk(*spec.gammas, ByColumn(*_mean_rho(model.rho_, model.shape_)))
+    # Rows and columns that were added since are none that a model of the mask knows.
+    known = getattr(model, "_fitted_shape", model.shape_)
+    return Risk(*spec.gammas, ByColumn(*_mean_rho(model.rho_, known)))
 
 
 def _mean_rho(rho: Missingness, shape: tuple[int, int]) -> tuple[Array, Array]:
@@ -255,6 +257,7 @@ def _mean_rho(rho: Missingness, shape: tuple[int, int]) -> tuple[Array, Array]:
 def _model_of(model: BinaryMatrixCompletion, halves: list[Half], slopes: BothSlopes) -> Any:
     """Return a copy of a model with other factors."""
     again = copy(model)
+    again._fitted_shape = getattr(model, "_fitted_shape", model.shape_)
     set_halves(again, halves, slopes)
     return again
 

@@ -55,7 +55,7 @@ class OneRow:
                 Axes(rows, axes.columns),
             )
         )
-        folded = fold_in(bundle.model_, entries)
+        folded = fold_in(bundle.model_, entries, prior="new")
         model = copy(folded)
         factors = folded._factors()
         model._set_factors(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tribit._moved import renamed_keywords
+from tribit.bundle_facts import says_like
 from tribit.data.axis import AnyArray, named
 from tribit.data.files import check_different
 from tribit.data.tables import write_table
@@ -25,6 +26,7 @@ from tribit.workflows.bundles import (
     placed,
     positions_of,
     reading_of,
+    with_entries,
     with_rows,
 )
 
@@ -67,9 +69,10 @@ def predict_file(
     pairs : str or path-like
         A table with row and column ids.
     out : str, path-like or None
-        The table to write: the two id columns, ``probability``, ``label`` (+1 or -1) and ``basis``, which says what the
-        answer rests on: the model; the column (or row) alone, where the model does not know the row (or column); or the
-        average, where it knows neither. None writes nothing.
+        The table to write: the two id columns, ``probability``, ``label`` (+1 or -1; not where one label was observed
+        alone, and probabilities are of something else) and ``basis``, which says what the answer rests on: the model;
+        the column (or row) alone, where the model does not know the row (or column); or the average, where it knows
+        neither. None writes nothing.
     unknown : {"answer", "skip", "error"}, default="answer"
         What to do with ids that the model does not know: answer by what is known of the other, leave the pair out, or
         refuse the table. One pair at least must be known.
@@ -92,11 +95,10 @@ def predict_file(
     found = placed(bundle, records, "skip" if skip_unknown else unknown)
     probability = bundle.model_._probability(found.factors.at(found.rows, found.columns))
     row, column, _ = records.names
-    answers: dict[str, AnyArray] = {
-        "probability": probability,
-        "label": np.where(probability >= 0.5, 1, -1),
-        "basis": found.bases,
-    }
+    answers: dict[str, AnyArray] = {"probability": probability, "basis": found.bases}
+    if says_like(bundle.model_):
+        answers["label"] = np.where(probability >= 0.5, 1, -1)
+    answers = {name: answers[name] for name in ANSWERS if name in answers}
     _check_names((row, column), ANSWERS)
     table = {row: records.rows[found.kept], column: records.columns[found.kept], **answers}
     if out is not None:
@@ -176,7 +178,7 @@ def recommend_file(
     avoid_dislikes : float, default=1.0
         As in :meth:`tribit.Recommender.recommend`.
     only : list of str, optional
-        Row ids to make lists for; every row by default, or those of ``new``.
+        Row ids to make lists for; every row by default, or those of the table ``new``.
     new : str or path-like, optional
         As in :func:`predict_file`.
     ranker : bool, default=True
@@ -189,15 +191,16 @@ def recommend_file(
         As in :func:`predict_file`.
     """
     _check_out(out, model_path, seen, new)
-    bundle = opened(model_path, max_size=max_size)
-    before = bundle.model_._axes.rows.size
-    if new is not None:
-        bundle = opened(model_path, new, max_size=max_size, **rules)
-        if only is None and bundle.model_._axes.rows.size > before:
-            names = bundle.model_._axes.rows.names(np.arange(before, bundle.model_._axes.rows.size))
-            only = [str(name) for name in names.tolist()]
+    bundle = opened(model_path)
     n_skipped = 0
     exclude: Any = True
+    if new is not None:
+        bundle, given = with_entries(bundle, new, max_size=max_size, **rules)
+        if only is None:
+            ids = given.axes.rows.names(np.unique(given.rows))
+            only = [str(name) for name in ids.tolist()]
+        if bundle.seen_ is None:
+            exclude = given
     if seen is not None:
         records = reading_of(bundle, **rules).records(seen, max_size=max_size)
         exclude, n_skipped = known_entries(bundle, records, "skip" if skip_unknown else unknown)
@@ -289,12 +292,16 @@ class Lists:
         return float(np.nansum(self.lists.dislikes)) / likes if likes > 0 else None
 
 
-def explain_ids(model_path: PathLike, row: str, column: str) -> Explanation:
-    """Return which entries of a row pulled the score of a column up or down; ids are text, as a file has them."""
+def explain_ids(model_path: PathLike, row: str, column: str) -> tuple[Explanation, str | None]:
+    """Return which entries of a row pulled the score of a column up or down; ids are text, as a file has them.
+
+    And what probabilities are of, where it is not a like.
+    """
     bundle = opened(model_path)
-    return bundle.explain(
-        *(_known_id(bundle, side, name) for side, name in enumerate((row, column)))
-    )
+    ids = (_known_id(bundle, side, name) for side, name in enumerate((row, column)))
+    search = bundle.model_.search_
+    meaning = None if search is None or says_like(bundle.model_) else str(search.meaning)
+    return bundle.explain(*ids), meaning
 
 
 def similar_ids(

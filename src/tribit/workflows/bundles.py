@@ -50,13 +50,13 @@ def opened(
         Of :class:`tribit.data.reading.Reading`, where it differs from the table of the fit.
     """
     bundle = Recommender.load(path)
-    return bundle if new is None else with_entries(bundle, new, max_size=max_size, **rules)
+    return bundle if new is None else with_entries(bundle, new, max_size=max_size, **rules)[0]
 
 
 def with_entries(
     bundle: Recommender, path: PathLike, *, max_size: int | None = None, **rules: Any
-) -> Recommender:
-    """Return a bundle that knows the entries of a table too.
+) -> tuple[Recommender, Observations]:
+    """Return a bundle that knows the entries of a table too, and these entries.
 
     New rows with entries in known columns are folded in, which leaves all else as it is; anything else is an update
     (:meth:`tribit.Recommender.update`).
@@ -80,8 +80,8 @@ def with_entries(
         for ours, theirs in zip(axes, given.axes, strict=True)
     ]
     if not known[0].any() and known[1].all():
-        return bundle.fold_in(given)
-    return bundle.update(given)
+        return bundle.fold_in(given), given
+    return bundle.update(given), given
 
 
 def reading_of(bundle: Recommender, **rules: Any) -> Reading:
@@ -91,6 +91,13 @@ def reading_of(bundle: Recommender, **rules: Any) -> Reading:
         row, column, value = bundle.model_.names_ or (None, None, None)
         kept = Reading(row=row, column=column, value=value, like_at=bundle.model_.like_at)
     told = {name: value for name, value in rules.items() if value is not None}
+    if kept.layout == "wide" and told.keys() & {"column", "value"}:
+        told = {
+            "layout": "long",
+            **told,
+        }  # only a table with an entry in each record has such columns
+    if told.get("layout") == "wide":
+        told = {"column": None, "value": None, **told}
     # Words for likes take the place of a bar, and a bar that of words.
     if told.keys() & {"like", "dislike"}:
         told = {"like_at": None, **told}
@@ -189,6 +196,7 @@ def with_rows(bundle: Recommender, names: Sequence[str] | None) -> tuple[Recomme
             f"The row {quoted(new[0])} is none of the model's, which count from 0 to {axis.size - 1}; check "
             f"{parameter('only')}."
         )
+    new = _typed(axis, new)
     nothing = without_entries(Axis(axis.name, new.size, new), bundle.model_._axes.columns)
     with warnings.catch_warnings():
         # Said in the lists themselves.
@@ -203,8 +211,16 @@ def positions_of(axis: Axis, texts: AnyArray) -> Positions:
 
 
 def _typed(axis: Axis, texts: AnyArray) -> AnyArray:
-    """Return ids of a file in the type of the known ones; those that are not known stay text."""
+    """Return ids of a file in the type of the known ones: a model may have been fitted on numbers."""
     places = positions_of(axis, texts)
     ids = texts.astype(object)
     ids[places >= 0] = axis.names(places[places >= 0])
+    if axis.ids is not None and axis.ids.dtype.kind in "iu":
+        for at in np.flatnonzero(places < 0).tolist():
+            if not texts[at].isdecimal() or str(int(texts[at])) != texts[at]:
+                raise InvalidInputError(
+                    f"The {axis.name} id {quoted(texts[at])} is no number, as the model's ids are; give it one."
+                )
+            ids[at] = int(texts[at])
+        return ids.astype(axis.ids.dtype)
     return ids
