@@ -26,7 +26,13 @@ extensions = [
 ]
 
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "compared", "measured", "reproduced"]  # parts of other pages
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "compared",
+    "measured",
+    "reproduced",
+]  # parts of other pages
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
@@ -108,11 +114,12 @@ html_title = "tribit"
 html_static_path = ["_static"]
 html_theme_options = {
     "show_prev_next": False,
+    "navbar_center": [],  # the sidebar lists every page, grouped by task
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 html_css_files = ["tribit.css"]
-# Only the reference has pages below it to list on the left.
-html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if page.stem != "api"}
+# Every page on the left of every page, grouped by task as index.md groups them.
+html_sidebars = {"**": ["sidebar-tasks"]}
 html_show_sourcelink = False

@@ -15,6 +15,8 @@ from tribit.plots.canvas import empty_figure, pyplot_for_files
 if TYPE_CHECKING:
     from tribit.selection import Candidate, Search
 
+__all__ = ["search"]
+
 #: Kinds of models in the picture of a search, each with its mark and colour.
 FAMILIES = {
     "intercepts": ("P", "0.55"),
