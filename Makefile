@@ -79,4 +79,4 @@ docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf .venv docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache demo.png
+	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png

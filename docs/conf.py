@@ -18,6 +18,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",  # runs examples/ and makes pages of them
     "command_help",  # the text of --help, made at build time
     "docstrings",  # formulae of docstrings as they are written
     "mathml",  # formulae of pages, with nothing to fetch
@@ -107,6 +108,18 @@ example_pages = [
     "../README.md",
     "../CONTRIBUTING.md",
 ]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "within_subsection_order": "gallery_order.ByTask",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 600,  # seconds say more of the machine than of the example
+    "show_signature": False,
+    "plot_gallery": True,
+}
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
