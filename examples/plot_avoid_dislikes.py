@@ -15,13 +15,14 @@ from tribit import Observations, Recommender
 from tribit.metrics.ranking import ranking_report
 
 # %%
-# People see what is popular, liked or not; a quarter of what they see comes after the fit.
+# People and things lie on a circle. People like what is near them, and come to see what is popular and a little to one
+# side of them; a quarter of what they see comes after the fit.
 
 draws = np.random.default_rng(0)
-likings = 1.2 * draws.standard_normal((250, 2)) @ draws.standard_normal((2, 150))
-popularity = draws.normal(-2.0, 1.0, 150)
-liked = draws.random(likings.shape) < expit(likings)
-come = draws.random(likings.shape) < expit(popularity + 0.2 * likings)
+turn = draws.uniform(0, 2 * np.pi, (250, 1)) - draws.uniform(0, 2 * np.pi, 150)
+popularity = draws.normal(-2.5, 0.7, 150)
+liked = draws.random(turn.shape) < expit(2.5 * np.cos(turn))
+come = draws.random(turn.shape) < expit(popularity + 1.8 * np.cos(turn - 1.0))
 train, later = Observations.from_matrix(np.where(come, np.where(liked, 1, -1), 0)).split(
     0.25, random_state=0
 )
@@ -60,7 +61,7 @@ axis.annotate(
     textcoords="offset points",
     color="0.4",
 )
-axis.set_xlim(0, 1.3 * points[:, 0].max())
+axis.set_xlim(0, 1.4 * points[:, 0].max())
 axis.set_ylim(0, 1.15 * points[:, 1].max())
 axis.set_xlabel("dislikes shown in all lists of ten (fewer are better)")
 axis.set_ylabel("likes found (more are better)")

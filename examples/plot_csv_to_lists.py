@@ -62,17 +62,18 @@ for place, film, p in zip(table["place"], table["film"], table["probability"], s
 # %%
 # And why: what each of the ratings of ``user3`` adds to the score of the first film.
 
-print(recommender.explain("user3", table["film"][0]))
+why = recommender.explain("user3", table["film"][0])
+print(why)
 
 # %%
-# The list as a picture: points are probabilities, lines their 90% intervals.
+# The reasons as a picture, the largest first.
 
-figure, axis = pyplot.subplots(figsize=(6, 3), layout="constrained")
-order = np.arange(len(table["film"]))
-axis.hlines(order, table["lower"], table["upper"], color="0.6")
-axis.plot(table["probability"], order, "o")
-axis.set_yticks(order, table["film"])
+figure, axis = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
+reasons = why.entries[:8]
+names = [f"{'liked' if each.label > 0 else 'disliked'} {each.column}" for each in reasons]
+effects = [each.contribution for each in reasons]
+axis.barh(names, effects, color=["tab:blue" if each > 0 else "tab:red" for each in effects])
+axis.axvline(0, color="black", linewidth=0.6)
 axis.invert_yaxis()
-axis.set_xlim(0, 1)
-axis.set_xlabel("probability that user3 likes it")
+axis.set_xlabel(f"what it adds to the score of {why.column} for user3 (log-odds)")
 pyplot.show()

@@ -48,7 +48,7 @@ for (name, values), colour in zip(recall.items(), ("tab:blue", "0.5"), strict=Tr
     axis.plot(lengths, values, color=colour)
     axis.annotate(name, (20, values[-1]), (4, -3), textcoords="offset points", color=colour)
     print(f"{name:14} finds {100 * values[9]:.0f}% of the held-out purchases in lists of ten")
-axis.set_xlim(1, 24)
+axis.set_xlim(1, 26)
 axis.set_ylim(bottom=0)
 axis.set_xlabel("length of a list")
 axis.set_ylabel("share of held-out purchases found")

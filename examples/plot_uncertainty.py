@@ -38,15 +38,9 @@ model = BinaryMatrixCompletion(
 calibrator = calibrate(model, held_out, random_state=0)
 x = model.decision_function(test.rows, test.columns)
 said = {"as fitted": model.predict_proba(test.rows, test.columns), "calibrated": calibrator(x)}
-figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-left.plot([0, 1], [0, 1], color="0.8")
-for (name, p), colour in zip(said.items(), ("0.5", "tab:blue"), strict=True):
-    curve = reliability(p, test.labels)
-    left.plot(curve.predicted, curve.observed, "o-", color=colour, label=name)
+curves = {name: reliability(p, test.labels) for name, p in said.items()}
+for name, curve in curves.items():
     print(f"{name:11} calibration error {curve.error:.3f}")
-left.set_xlabel("probability of a like, as predicted")
-left.set_ylabel("share of likes")
-left.legend(frameon=False)
 
 # %%
 # **Intervals.** Of the hidden value of every cell, at the level 0.9: as the posterior has them, and with the centre and
@@ -76,19 +70,22 @@ for level in levels:
     )
     single.append(np.mean([len(labels) == 1 for labels in lists]))
     print(f"level {level:.2f}: holds the label {covered[-1]:.3f}, one label alone {single[-1]:.2f}")
+
+# %%
+# Left: predicted probabilities against shares of likes, before and after. Right: what sets promise and keep.
+
+figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+left.plot([0, 1], [0, 1], color="0.8")
+for (name, curve), colour in zip(curves.items(), ("0.5", "tab:blue"), strict=True):
+    left.plot(curve.predicted, curve.observed, "o-", color=colour, label=name)
+left.set_xlabel("probability of a like, as predicted")
+left.set_ylabel("share of likes")
+left.legend(frameon=False)
 right.plot(levels, levels, color="0.8")
-right.plot(levels, covered, "o-", color="tab:blue")
-right.plot(levels, single, "s--", color="0.5")
-right.annotate(
-    "label in the set",
-    (levels[1], covered[1]),
-    (-6, 10),
-    textcoords="offset points",
-    color="tab:blue",
-)
-right.annotate(
-    "one label alone", (levels[3], single[3]), (-90, -8), textcoords="offset points", color="0.4"
-)
+right.plot(levels, covered, "o-", color="tab:blue", label="label in the set")
+right.plot(levels, single, "s--", color="0.5", label="one label alone")
+right.set_ylim(0, 1.02)
 right.set_xlabel("level asked for")
 right.set_ylabel("share of test entries")
+right.legend(frameon=False, loc="lower left")
 pyplot.show()

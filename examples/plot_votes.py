@@ -48,14 +48,7 @@ print(f"correlation with the hidden position: {np.corrcoef(first, position)[0, 1
 figure, axis = pyplot.subplots(figsize=(5, 4), layout="constrained")
 for side, colour, name in ((-1, "tab:red", "one party"), (1, "tab:blue", "the other")):
     axis.plot(position[party == side], first[party == side], "o", color=colour)
-    axis.annotate(
-        name,
-        (np.median(position[party == side]), 0),
-        (0, 60 * side),
-        textcoords="offset points",
-        color=colour,
-        ha="center",
-    )
+    axis.text(0.5 + 0.25 * side, 0.5 + 0.05 * side, name, color=colour, transform=axis.transAxes)
 axis.set_xlabel("hidden position of a member")
 axis.set_ylabel("first factor of the completion")
 pyplot.show()
