@@ -100,6 +100,9 @@ public_modules = [
 example_pages = [
     "quickstart.md",
     "command-line.md",
+    "coming-from.md",
+    "likes-only.md",
+    "new-users.md",
     "unobserved.md",
     "choosing.md",
     "probabilities.md",
@@ -108,6 +111,7 @@ example_pages = [
     "../README.md",
     "../CONTRIBUTING.md",
 ]
+data_pages = ["tutorial.md"]  # TRIBIT_DATA=folder make docs
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
