@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser torture lint format bench bench-accuracy bench-cold bench-search bench-serve bench-unobserved pictures reproduce compare docs clean
+.PHONY: demo test test-slow test-browser torture lint format bench bench-accuracy bench-cold bench-search bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -84,5 +84,8 @@ compare: .venv/.installed-plot  ## every system on the same data, and the table 
 docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+wheel:  ## sdist and wheel, installed into clean environments with and without extras, and used there
+	PYTHON="$(PYTHON)" .ci/wheel
+
 clean:
-	rm -rf .venv docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache demo.png
+	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png

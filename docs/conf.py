@@ -18,6 +18,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",  # runs examples/ and makes pages of them
     "command_help",  # the text of --help, made at build time
     "docstrings",  # formulae of docstrings as they are written
     "mathml",  # formulae of pages, with nothing to fetch
@@ -26,7 +27,13 @@ extensions = [
 ]
 
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "compared", "measured", "reproduced"]  # parts of other pages
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "compared",
+    "measured",
+    "reproduced",
+]  # parts of other pages
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
@@ -95,6 +102,9 @@ public_modules = [
 example_pages = [
     "quickstart.md",
     "command-line.md",
+    "coming-from.md",
+    "likes-only.md",
+    "new-users.md",
     "unobserved.md",
     "choosing.md",
     "probabilities.md",
@@ -105,6 +115,19 @@ example_pages = [
     "../README.md",
     "../CONTRIBUTING.md",
 ]
+data_pages = ["tutorial.md"]  # TRIBIT_DATA=folder make docs
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "within_subsection_order": "gallery_order.ByTask",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 600,  # seconds say more of the machine than of the example
+    "show_signature": False,
+    "plot_gallery": True,
+}
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
@@ -112,11 +135,12 @@ html_title = "tribit"
 html_static_path = ["_static"]
 html_theme_options = {
     "show_prev_next": False,
+    "navbar_center": [],  # the sidebar lists every page, grouped by task
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 html_css_files = ["tribit.css"]
-# Only the reference has pages below it to list on the left.
-html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if page.stem != "api"}
+# Every page on the left of every page, grouped by task as index.md groups them.
+html_sidebars = {"**": ["sidebar-tasks"]}
 html_show_sourcelink = False

@@ -58,10 +58,10 @@ def test_star_import():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="No tribit attribute Oracle"):
-        tribit.Oracle  # noqa: B018
-    with pytest.raises(ImportError, match="cannot import name 'Oracle' from 'tribit'"):
-        from tribit import Oracle  # noqa: F401
+    with pytest.raises(AttributeError, match="No tribit attribute NoSuchName"):
+        tribit.NoSuchName  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'NoSuchName' from 'tribit'"):
+        from tribit import NoSuchName  # noqa: F401
 
 
 def test_the_version_is_that_of_the_distribution():

@@ -6,6 +6,8 @@ one page share their names, and all pages share one empty folder. Numbers with a
 by at most two percent or one hundredth; ``...`` stands for anything; how many iterations and seconds a fit took is not
 compared.
 
+Pages that need data (``data_pages``) are run where ``TRIBIT_DATA`` names a folder that holds them.
+
 By hand: python docs/_ext/run_examples.py docs/quickstart.md
 """
 
@@ -99,13 +101,21 @@ def run_pages(pages):
 def check(app):
     from sphinx.util import logging  # noqa: PLC0415 - by hand no Sphinx is needed
 
-    pages = [Path(app.srcdir, page).resolve() for page in app.config.example_pages]
+    named = [*app.config.example_pages]
+    if os.environ.get("TRIBIT_DATA"):
+        named += app.config.data_pages
+    else:
+        logging.getLogger(__name__).info(
+            "not run, as TRIBIT_DATA is not set: %s", app.config.data_pages
+        )
+    pages = [Path(app.srcdir, page).resolve() for page in named]
     for problem in run_pages(pages):
         logging.getLogger(__name__).warning("An example is wrong: %s", problem)
 
 
 def setup(app):
     app.add_config_value("example_pages", [], "env")
+    app.add_config_value("data_pages", [], "env")
     app.connect("builder-inited", check)
     return {"parallel_read_safe": True}
 

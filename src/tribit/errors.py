@@ -20,6 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+__all__ = [
+    "InvalidInputError",
+    "InvalidTypeError",
+    "TribitError",
+    "TribitWarning",
+    "UnboundedRiskWarning",
+    "UnknownRhoWarning",
+]
+
 #: A mention: the parameter's name, the words of Python, and what the command line writes after the option. The
 #: characters are for private use, which :mod:`tribit.quoting` escapes in the words of a user.
 _MENTION = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
@@ -69,7 +78,7 @@ class Message(str):
 
     marked: str
 
-    def __new__(cls, text: str = "") -> Self:  # noqa: D102 - the class says it
+    def __new__(cls, text: str = "") -> Self:
         source = marked(text)
         message = super().__new__(cls, _MENTION.sub(r"\2", source))
         message.marked = source

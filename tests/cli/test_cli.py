@@ -139,12 +139,18 @@ def test_names_given_to_evaluate_take_the_place_of_the_fit_s(run, model, tmp_pat
 
 
 def test_demo(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(tribit.paper.demo, "SIZE", 30)
-    monkeypatch.setattr(tribit.paper.demo, "RADII", (2.0, 0.5))
+    monkeypatch.setattr(tribit.paper.demo, "SHAPE", (40, 30))
+    monkeypatch.setattr(tribit.paper.demo, "LEVEL", 0.0)
     picture = tmp_path / "demo.png"
     code, out, err = run("demo", "--picture", picture, "--seed", 3, "--quiet")
     assert (code, err) == (0, "")
-    for text in ("30 x 30", "PN", "mixture", "held-out", "the paper's", str(picture)):
+    for text in (
+        "40 people and 30 things",
+        "observed signs alone",
+        "wrong signs",
+        "avoid_dislikes",
+        str(picture),
+    ):
         assert text in out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert run("demo", "--quiet")[0] == 0

@@ -5,19 +5,18 @@ import numpy as np
 import pytest
 
 from tribit import InvalidInputError
-from tribit.paper import demo, demo_picture
-from tribit.paper.demo import DemoFit, DemoResult, run_demo
+from tribit.paper import demo
+from tribit.paper.demo import DEFAULT, EFFECTS, SIGNS, DemoResult, run_demo
 from tribit.paper.demo_picture import plot_demo
 
-SIZE, RADII = 60, (2.0, 0.8, 0.2)
+SHAPE = (80, 60)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "SIZE", SIZE)
-        patch.setattr(demo, "RADII", RADII)
-        patch.setattr(demo, "RHO", 0.5)
+        patch.setattr(demo, "SHAPE", SHAPE)
+        patch.setattr(demo, "LEVEL", -0.5)
         yield
 
 
@@ -28,47 +27,60 @@ def result(small):
 
 def test_the_result_is_what_its_docstring_says(result):
     assert isinstance(result, DemoResult)
-    assert result.target.shape == (SIZE, SIZE)
-    assert np.abs(result.target).max() == pytest.approx(1.0)
-    assert result.observations.shape == (SIZE, SIZE)
-    assert abs(result.observations.density - 0.5) < 0.06
-    assert result.completed.shape == (SIZE, SIZE)
-    assert 0.0 < result.noise_floor < 0.5
-    assert [(f.risk, f.radius) for f in result.fits] == [
-        (risk, radius) for risk in ("PN", "mixture") for radius in RADII
-    ]
-    for fit in result.fits:
-        assert isinstance(fit, DemoFit)
-        assert 0.0 < fit.recovery_error < 10.0
-        assert 0.0 <= fit.sign_error <= 1.0
-        assert 0.0 < fit.held_out_loss < 10.0
-        assert fit.seconds > 0.0
-        assert fit.how == ""
+    assert result.probability.shape == result.seen.shape == result.completed.shape == SHAPE
+    assert result.probability.max() == pytest.approx(1 / (1 + np.exp(-demo.TASTE)), abs=0.01)
+    assert [fit.name for fit in result.fits] == [EFFECTS, SIGNS, DEFAULT]
+    assert all(fit.seconds > 0 for fit in result.fits)
+    weights = [each.avoid_dislikes for each in result.lists]
+    assert weights == [None, None, *demo.WEIGHTS]
 
 
-def test_the_table_has_the_paper_s_radius_and_the_held_out_one(result):
-    assert [(f.risk, f.how) for f in result.chosen] == [
-        ("PN", "the paper's"),
-        ("mixture", "the paper's"),
-        ("PN", "held-out"),
-        ("mixture", "held-out"),
-    ]
-    assert [f.radius for f in result.chosen[:2]] == [RADII[0], RADII[0]]
-    for chosen in result.chosen[2:]:
-        own = [f for f in result.fits if f.risk == chosen.risk]
-        assert chosen.held_out_loss == min(f.held_out_loss for f in own)
-        assert dataclasses.replace(chosen, how="") in own
+def test_what_comes_later_was_not_seen(result):
+    seen, later = result.seen.to_sparse(), result.later.to_sparse()
+    assert seen.multiply(later).nnz == 0
+    share = later.nnz / (seen.nnz + later.nnz)
+    assert share == pytest.approx(demo.LATER, abs=0.01)
 
 
-def test_the_completed_matrix_is_the_mixture_s_at_its_held_out_radius(result):
-    error = np.linalg.norm(result.completed - result.target) / np.linalg.norm(result.target)
-    assert error == pytest.approx(result.chosen[3].recovery_error)
+def test_the_errors_are_those_of_the_unseen_cells(result):
+    probability, signs, seen, _ = demo.drawn_table(0)
+    np.testing.assert_array_equal(probability, result.probability)
+    unseen = seen.to_sparse().toarray() == 0
+    wrong = np.mean((result.completed[unseen] >= 0.5) != (signs[unseen] > 0))
+    assert result.fits[-1].sign_error == pytest.approx(wrong)
+    distance = np.linalg.norm((result.completed - probability)[unseen]) / unseen.sum() ** 0.5
+    assert result.fits[-1].probability_error == pytest.approx(distance)
+    assert result.least_error == pytest.approx(
+        np.mean((probability[unseen] >= 0.5) != (signs[unseen] > 0))
+    )
 
 
-def test_the_fits_learn_something(result):
-    # Half of all signs are right by chance alone.
-    assert max(f.sign_error for f in result.chosen[2:]) < 0.42
-    assert result.chosen[2].recovery_error < result.chosen[0].recovery_error
+def test_people_are_exposed_to_what_is_near_their_taste():
+    probability, _, seen, later = demo.drawn_table(1)
+    near = probability[seen.rows, seen.columns].mean()
+    assert near > probability.mean() + 0.05
+    assert later.n_likes > later.n_dislikes > 0
+
+
+def test_completion_works(result):
+    effects, signs, default = result.fits
+    assert result.least_error < default.sign_error < effects.sign_error
+    assert default.probability_error < 0.5 * effects.probability_error
+    assert default.probability_error <= 1.05 * signs.probability_error
+
+
+def test_lists_avoid_dislikes_when_told_to(result):
+    popular = result.lists[0]
+    without, *_, most = result.lists[2:]
+    assert without.likes > popular.likes
+    assert most.dislikes < without.dislikes
+
+
+def test_lists_are_counted_for_each_hundred_rows(result):
+    users = np.unique(result.later.rows[result.later.labels > 0]).size
+    for each in result.lists:
+        assert each.likes * users / 100 == pytest.approx(round(each.likes * users / 100))
+        assert 0 <= each.likes <= 100 * demo.LENGTH
 
 
 def without_times(fits):
@@ -76,27 +88,37 @@ def without_times(fits):
 
 
 def test_the_demo_is_determined_by_its_seed(result):
-    again, other = run_demo(random_state=0, shown=False), run_demo(random_state=1, shown=False)
-    np.testing.assert_array_equal(again.target, result.target)
+    again = run_demo(random_state=0, shown=False)
     np.testing.assert_array_equal(again.completed, result.completed)
     assert without_times(again.fits) == without_times(result.fits)
-    assert without_times(again.chosen) == without_times(result.chosen)
-    assert again.noise_floor == result.noise_floor
-    assert not np.array_equal(other.target, result.target)
+    assert again.lists == result.lists
+    assert not np.array_equal(demo.drawn_table(1)[0], result.probability)
 
 
 def test_the_summary_tells_the_numbers(result):
     text = result.summary()
-    assert f"A {SIZE} x {SIZE} matrix of rank {demo.RANK}" in text
-    assert "50% of the entries" in text
-    assert f"({result.observations.n_observed})" in text
-    assert f"{result.noise_floor:.3f}" in text
+    assert f"{SHAPE[0]} people and {SHAPE[1]} things" in text
+    assert f"{result.seen.n_observed} cells" in text
+    assert f"{result.later.n_observed} more" in text
+    assert f"{100 * result.least_error:.1f}%" in text
 
 
-def test_nothing_is_drawn_off_a_terminal(capsys):
+def test_nothing_is_drawn_off_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(demo, "FITS", {DEFAULT: demo._default})
     run_demo(shown=True)
     written = capsys.readouterr()
     assert (written.out, written.err) == ("", "")
+
+
+def test_a_fit_that_was_interrupted_ends_the_demo(monkeypatch):
+    def interrupted(seen):
+        model = demo.effects_model(seen)
+        model.stop_reason_ = demo.INTERRUPTED
+        return model
+
+    monkeypatch.setattr(demo, "FITS", {EFFECTS: interrupted})
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(shown=False)
 
 
 @pytest.mark.parametrize(
@@ -141,17 +163,16 @@ def test_without_matplotlib_the_sentence_says_how_to_install_it(result, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_a_corner_of_a_large_matrix_is_shown(result, tmp_path, monkeypatch):
+def test_the_truth_and_the_completion_have_one_scale(result, tmp_path, monkeypatch):
     from matplotlib import pyplot
 
-    monkeypatch.setattr(demo_picture, "CORNER", 7)
-    shapes = []
+    drawn = []
     original = pyplot.Axes.imshow
 
     def spy(self, image, *arguments, **options):
-        shapes.append(image.shape)
+        drawn.append((image.shape, options["vmin"], options["vmax"]))
         return original(self, image, *arguments, **options)
 
     monkeypatch.setattr(pyplot.Axes, "imshow", spy)
     plot_demo(result, tmp_path / "demo.png")
-    assert shapes == [(7, 7)] * 3
+    assert drawn == [(SHAPE, 0, 1)] * 3

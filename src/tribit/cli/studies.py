@@ -22,7 +22,7 @@ def demo(
     random_state: Annotated[int, typer.Option("--seed", help="Seed of the draws.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a matrix as the paper does, complete it with PN and with the mixture, and compare."""
+    """Draw a table of which the truth is known, complete it in three ways, and make lists from it."""
     from tribit.paper.demo import run_demo  # noqa: PLC0415
     from tribit.paper.demo_picture import plot_demo  # noqa: PLC0415
     from tribit.plots import check_picture  # noqa: PLC0415
@@ -31,16 +31,20 @@ def demo(
         check_picture(picture)
     result = run_demo(random_state=random_state, shown=not quiet)
     console.print(result.summary())
-    table = Table("radius", "risk", "recovery error", "sign error, unseen", "seconds")
-    for entry in result.chosen:
-        table.add_row(
-            f"{entry.radius:.2f} ({entry.how})",
-            entry.risk,
-            f"{entry.recovery_error:.3f}",
-            f"{entry.sign_error:.3f}",
-            f"{entry.seconds:.2f}",
+    fits = Table("fit", "wrong signs", "distance to P(like)", "seconds", title="Unseen cells")
+    for fit in result.fits:
+        fits.add_row(
+            fit.name,
+            f"{100 * fit.sign_error:.1f}%",
+            f"{fit.probability_error:.3f}",
+            f"{fit.seconds:.1f}",
         )
-    console.print(table)
+    console.print(fits)
+    lists = Table("order", "avoid_dislikes", "likes", "dislikes", title="In a hundred lists of ten")
+    for each in result.lists:
+        weight = "" if each.avoid_dislikes is None else f"{each.avoid_dislikes:g}"
+        lists.add_row(each.name, weight, f"{each.likes:.0f}", f"{each.dislikes:.0f}")
+    console.print(lists)
     if picture is not None:
         plot_demo(result, picture)
         console.print(f"Picture: {picture}", soft_wrap=True, markup=False)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from tribit.checks import check_count, check_field, check_not_negative, check_positive
 
+__all__ = ["Constraint", "EntryBound", "MaxNorm", "Rank", "Ridge", "TraceNorm", "Unconstrained"]
+
 Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
 

@@ -21,6 +21,8 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 from tribit.checks import check_choice, check_field, check_positive
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 
+__all__ = ["Link", "Logistic", "Probit", "as_link", "draw_labels"]
+
 Array = NDArray[np.floating[Any]]
 Label = Literal[1, -1]
 

@@ -33,6 +33,8 @@ from tribit.model.imputation import Imputation
 from tribit.model.label_noise import LabelNoise
 from tribit.model.links import Link, as_link
 
+__all__ = ["Missingness", "Risk", "doubly_robust", "nu", "pn", "pnu", "pu", "punu", "tri"]
+
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 

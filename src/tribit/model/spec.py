@@ -33,6 +33,8 @@ from tribit.model.links import LINKS, Link, Logistic, as_link
 from tribit.model.risks import Missingness, Risk, check_gammas, check_rho
 from tribit.quoting import quoted
 
+__all__ = ["ModelSpec"]
+
 #: Value of a parameter that is to be chosen from the data.
 AUTO = "auto"
 #: Default bound of a mixture, as a probability: neither the low-rank part of an entry nor an intercept may move the

@@ -1,132 +1,188 @@
-"""The demonstration: one draw of the paper's generator, completed by PN and by the mixture."""
+"""The demonstration: a drawn table of which the truth is known, completed from a tenth of it, and lists from it.
+
+Row i and column j have an angle each, and
+
+    P(like) = f(TASTE cos(d_ij)),    P(seen) = f(LEVEL + a_i + c_j + EXPOSURE cos(d_ij - SHIFT)),    d_ij their distance
+
+with ``f`` the logistic function: people come to see what is near their taste, not just what they like, and some of
+them, and some columns, more often than others. So an entry being seen says something of the tastes of its row, and a
+list of what people will see next has likes and dislikes in it.
+"""
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from sklearn.exceptions import ConvergenceWarning
 
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations
-from tribit.metrics.entries import evaluate
+from tribit.metrics.baselines import effects_model
+from tribit.metrics.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
 from tribit.randomness import RandomState, generator
-from tribit.simulate import low_rank_target, observe, quantise
+from tribit.recommender import Recommender
 from tribit.solvers.loop import INTERRUPTED
 
 Array = NDArray[np.floating[Any]]
 
-SIZE, RANK, ALPHA, RHO, LINK = 500, 5, 1.0, 0.9, Logistic(7.0)
-RISKS = {"PN": (1.0, 0.0, 0.0), "mixture": (0.6, 0.2, 0.2)}
-#: The paper's radius is alpha sqrt(r), which holds every matrix of that rank; smaller ones shrink the estimate.
-RADII = tuple(ALPHA * RANK**0.5 / 2.0**power for power in range(5))
+#: Large enough for lists of ten, small enough for three fits, two of them with a search, in some ten seconds.
+SHAPE = (300, 200)
+#: Amplitudes of taste and exposure, the angle between them, and the level that leaves a tenth of the cells seen.
+#: Chosen on the seeds 10 and 11, so that each of the three fits differs from the others by more than its chance.
+TASTE, EXPOSURE, SHIFT, LEVEL = 3.0, 2.0, 1.0, -2.8
+#: Deviations of the activity of rows and of the popularity of columns, in log-odds of being seen.
+ACTIVITY, POPULARITY = 0.5, 0.7
+#: Share of the seen entries that come later: no fit has them, and lists are judged by them.
+LATER = 0.25
+LENGTH = 10
+#: Of ``avoid_dislikes``; 1 is the default of lists.
+WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
+EFFECTS, SIGNS, DEFAULT = "row and column effects", "observed signs alone", "tribit's default"
 
 
 @dataclass(frozen=True)
 class DemoFit:
-    """One fit: its risk and radius, how well it recovers the target, and its held-out log-loss."""
+    """One fit: the errors of its signs and of its probabilities on cells that it has not seen."""
 
-    risk: str
-    radius: float
-    recovery_error: float
+    name: str
     sign_error: float
-    held_out_loss: float
+    probability_error: float
     seconds: float
-    how: str = ""
+
+
+@dataclass(frozen=True)
+class DemoLists:
+    """Lists of ten in one order: likes found and dislikes shown among later entries, for each hundred lists."""
+
+    name: str
+    avoid_dislikes: float | None
+    likes: float
+    dislikes: float
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The draw, every fit, the four in the table, and one completed matrix."""
+    """The truth, what was seen of it, the completion, the errors of each fit, and the lists."""
 
-    target: Array
-    observations: Observations
-    fits: list[DemoFit]
-    chosen: list[DemoFit]
+    probability: Array
+    seen: Observations
+    later: Observations
     completed: Array
-    noise_floor: float
+    fits: list[DemoFit]
+    lists: list[DemoLists]
+    least_error: float
 
     def summary(self) -> str:
         """Return what was drawn, in words."""
+        n_rows, n_columns = self.seen.shape
+        n_seen, n_later = self.seen.n_observed, self.later.n_observed
         return (
-            f"A {SIZE} x {SIZE} matrix of rank {RANK} was quantised to likes and dislikes; {100 * (1 - RHO):.0f}% "
-            f"of the entries ({self.observations.n_observed}) were seen.\n"
-            "Recovery error is |X - M| / |M| (all zeros give 1); the sign error of the true M on unseen entries is "
-            f"{self.noise_floor:.3f}."
+            f"{n_rows} people and {n_columns} things; who would like what is known, as it was drawn. {n_seen} cells "
+            f"({100 * self.seen.density:.0f}%) were seen; {n_later} more come later and judge the lists.\n"
+            "Errors are of unseen cells: wrong signs, of which the true probabilities have "
+            f"{100 * self.least_error:.1f}%, and the root mean square distance to the true probabilities."
         )
 
 
 def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult:
-    """Draw, fit PN and the mixture over a path of radii, and choose each one's radius on held-out entries."""
-    draws = generator(random_state)
-    M = low_rank_target((SIZE, SIZE), RANK, alpha=ALPHA, random_state=draws)
-    Y = quantise(M, LINK, random_state=draws)
-    observations = observe(Y, RHO, random_state=draws)
-    train, held_out = observations.split(0.1, random_state=draws)
-    unseen = np.ones(Y.shape, dtype=bool)
-    unseen[observations.rows, observations.columns] = False
+    """Draw a table, complete it in three ways, and order lists in several."""
+    probability, signs, seen, later = drawn_table(random_state)
+    unseen = np.ones(signs.shape, dtype=bool)
+    unseen[seen.rows, seen.columns] = False
     fits: list[DemoFit] = []
-    completed: dict[tuple[str, float], Array] = {}
-    for risk, radius in _paths(shown):
-        loss = evaluate(_fitted(train, risk, radius), held_out).log_loss
+    found: Any = None
+    for name, fit in _steps(shown):
         began = time.perf_counter()
-        model = _fitted(observations, risk, radius)
+        found = fit(seen)
         seconds = time.perf_counter() - began
-        X = model.complete("decision")
-        error = float(np.linalg.norm(X - M) / np.linalg.norm(M))
-        signs = float(np.mean((X >= 0)[unseen] != (Y > 0)[unseen]))
-        fits.append(DemoFit(risk, radius, error, signs, loss, seconds))
-        completed[risk, radius] = X
-    best = {
-        risk: min((f for f in fits if f.risk == risk), key=lambda f: f.held_out_loss)
-        for risk in RISKS
-    }
-    paper = [replace(f, how="the paper's") for f in fits if f.radius == RADII[0]]
-    held = [replace(best[risk], how="held-out") for risk in RISKS]
+        model = getattr(found, "model_", found)
+        if model.stop_reason_ == INTERRUPTED:
+            raise KeyboardInterrupt  # a fit keeps what it has; a demonstration stops
+        completed = np.asarray(model.complete(), dtype=float)
+        wrong = (completed >= 0.5)[unseen] != (signs > 0)[unseen]
+        distance = np.sqrt(np.mean((completed - probability)[unseen] ** 2))
+        fits.append(DemoFit(name, float(np.mean(wrong)), float(distance), seconds))
     return DemoResult(
-        target=M,
-        observations=observations,
+        probability=probability,
+        seen=seen,
+        later=later,
+        completed=completed,
         fits=fits,
-        chosen=paper + held,
-        completed=completed["mixture", best["mixture"].radius],
-        noise_floor=float(np.mean((M >= 0)[unseen] != (Y > 0)[unseen])),
+        lists=ordered_lists(found, seen, later),
+        least_error=float(np.mean((probability >= 0.5)[unseen] != (signs > 0)[unseen])),
     )
 
 
-def _paths(shown: bool) -> Iterator[tuple[str, float]]:
+def drawn_table(
+    random_state: RandomState,
+) -> tuple[Array, NDArray[np.int8], Observations, Observations]:
+    """Return P(like) and the sign of every cell, the entries that were seen, and those that come later.
+
+    Rows and columns are in the order of their angles, so that neighbours in a picture are alike.
+    """
+    draws = generator(random_state)
+    rows, columns = (np.sort(draws.uniform(0, 2 * np.pi, n)) for n in SHAPE)
+    distance = rows[:, None] - columns
+    link = Logistic()
+    probability = link.probability(TASTE * np.cos(distance))
+    signs = np.where(draws.random(SHAPE) < probability, 1, -1).astype(np.int8)
+    effects = ACTIVITY * draws.standard_normal((SHAPE[0], 1))
+    effects = effects + POPULARITY * draws.standard_normal(SHAPE[1])
+    exposure = link.probability(LEVEL + effects + EXPOSURE * np.cos(distance - SHIFT))
+    observed = Observations.from_matrix(np.where(draws.random(SHAPE) < exposure, signs, 0))
+    seen, later = observed.split(LATER, random_state=draws)
+    return probability, signs, seen, later
+
+
+def ordered_lists(found: Recommender, seen: Observations, later: Observations) -> list[DemoLists]:
+    """Return likes found and dislikes shown by lists in the order of popularity, of P(like), and of both rates."""
+    likes = np.zeros(seen.shape[1])
+    np.add.at(likes, seen.columns[seen.labels > 0], 1)
+    popular = np.broadcast_to(likes, seen.shape)
+    lists = [
+        _measured("most liked by all", None, ranking_report(popular, seen, later, LENGTH)),
+        _measured("P(like) alone", None, ranking_report(found.model_, seen, later, LENGTH)),
+    ]
+    for weight in WEIGHTS:
+        report = ranking_report(
+            found.model_, seen, later, LENGTH, ranker=found.ranker_, avoid_dislikes=weight
+        )
+        lists.append(_measured(DEFAULT, weight, report))
+    return lists
+
+
+def _measured(name: str, weight: float | None, report: RankingReport) -> DemoLists:
+    each = 100.0 / report.n_users
+    return DemoLists(name, weight, each * report.likes_shown, each * report.dislikes_shown)
+
+
+def _signs_alone(seen: Observations) -> BinaryMatrixCompletion:
+    """Return the fit of the PN risk with factors, chosen as the default is, but blind to which cells were seen."""
+    return BinaryMatrixCompletion((1, 0, 0), implicit_features=False, random_state=0).fit(seen)
+
+
+def _default(seen: Observations) -> Recommender:
+    return Recommender(random_state=0).fit(seen)
+
+
+#: The default comes last: its completion is drawn and its lists are measured.
+FITS: dict[str, Callable[[Observations], Any]] = {
+    EFFECTS: effects_model,
+    SIGNS: _signs_alone,
+    DEFAULT: _default,
+}
+
+
+def _steps(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
     console = Console(stderr=True)
-    pairs = [(risk, radius) for risk in RISKS for radius in RADII]
-    visible = shown and console.is_terminal
+    hidden = not (shown and console.is_terminal)
     yield from track(
-        pairs, "fitting PN and the mixture", console=console, transient=True, disable=not visible
+        FITS.items(), "completing the table", console=console, transient=True, disable=hidden
     )
-
-
-def _fitted(observations: Observations, risk: str, radius: float) -> BinaryMatrixCompletion:
-    model = BinaryMatrixCompletion(
-        RISKS[risk],
-        rho=RHO,
-        link=LINK,
-        rank=RANK,
-        radius=radius,
-        l2=0.0,
-        implicit_features=False,
-        intercept=False,
-        calibration=None,
-        random_state=0,
-    )
-    with warnings.catch_warnings():
-        # At the paper's radius PN creeps on for thousands of sweeps; the table is the same.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(observations)
-    if model.stop_reason_ == INTERRUPTED:
-        raise KeyboardInterrupt  # a fit keeps what it has; a demonstration stops
-    return model

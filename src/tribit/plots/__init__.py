@@ -16,6 +16,8 @@ from tribit.plots.simplex import VIEWS, imputed_shares
 if TYPE_CHECKING:
     from tribit.selection import Search
 
+__all__ = ["search"]
+
 #: Kinds of models in the picture of a search, each with its mark and colour.
 FAMILIES = {
     "intercepts": ("P", "0.55"),

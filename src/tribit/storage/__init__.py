@@ -71,6 +71,8 @@ from tribit.storage.schema import (
 from tribit.storage.searches import SEARCH, SEARCH_TENSOR, packed_search, unpacked_search
 from tribit.storage.tensor_file import DTYPES, Place, parsed_json, read_description, read_tensors
 
+__all__ = ["load", "save"]
+
 FORMAT = max(HISTORY_COLUMNS)
 #: Values of the fields that earlier formats lack: theirs were the implicit features of SVD++, without side features.
 OLDER = {"activity_floor": (0.0, 0.0), "side_features": False, "l2_side": None}

@@ -1,0 +1,79 @@
+"""
+From a CSV file to lists with reasons
+=====================================
+
+A table of ratings goes in. Out come a probability of a like for every pair, lists that leave out what was seen, the
+reasons for each place, and measures on entries that were held out.
+"""
+
+import csv
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from matplotlib import pyplot
+
+from tribit import Recommender
+from tribit.data.tables import observations_from_file
+
+# %%
+# A file as it may be exported from anywhere: who, what, how many stars. Here 150 people and 80 films are drawn, of four
+# genres; people differ in how much they like each genre.
+
+draws = np.random.default_rng(0)
+genres = np.array(["drama", "comedy", "crime", "fantasy"])[draws.integers(4, size=80)]
+films = np.array([f"{genre} {number}" for number, genre in enumerate(genres)])
+likings = {genre: draws.normal(0, 1.3, 150) for genre in np.unique(genres)}
+hidden = np.column_stack([likings[genre] for genre in genres]) + draws.normal(0, 0.5, 80)
+stars = np.clip(np.round(3.6 + hidden + draws.normal(0, 0.7, hidden.shape)), 1, 5).astype(int)
+people, places = np.nonzero(draws.random(stars.shape) < 0.25)
+
+path = Path(tempfile.mkdtemp()) / "ratings.csv"
+with path.open("w", newline="", encoding="utf-8") as file:
+    writer = csv.writer(file)
+    writer.writerow(["user", "film", "stars"])
+    writer.writerows(
+        [f"user{i}", films[j], stars[i, j]] for i, j in zip(people, places, strict=True)
+    )
+print("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:5]))
+
+# %%
+# Read it, hold out a tenth, fit. Four stars and more are a like. There is nothing else to set.
+
+ratings = observations_from_file(path, row="user", column="film", value="stars", like_at=4)
+train, held_out = ratings.split(0.1, random_state=0)
+recommender = Recommender(random_state=0).fit(train)
+for name, fact in recommender.info().items():
+    print(f"{name:12} {fact}")
+
+# %%
+# How good is it on what it has not seen? Baselines stand beside it, and every measure has an interval.
+
+print(recommender.evaluate(held_out))
+
+# %%
+# A list, with the probability of a like and its interval.
+
+lists = recommender.recommend(["user3"], 8)
+table = lists.table("user", "film")
+for place, film, p in zip(table["place"], table["film"], table["probability"], strict=True):
+    print(f"{place}. {film:12} P(like) {p:.2f}")
+
+# %%
+# And why: what each of the ratings of ``user3`` adds to the score of the first film.
+
+why = recommender.explain("user3", table["film"][0])
+print(why)
+
+# %%
+# The reasons as a picture, the largest first.
+
+figure, axis = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
+reasons = why.entries[:8]
+names = [f"{'liked' if each.label > 0 else 'disliked'} {each.column}" for each in reasons]
+effects = [each.contribution for each in reasons]
+axis.barh(names, effects, color=["tab:blue" if each > 0 else "tab:red" for each in effects])
+axis.axvline(0, color="black", linewidth=0.6)
+axis.invert_yaxis()
+axis.set_xlabel(f"what it adds to the score of {why.column} for user3 (log-odds)")
+pyplot.show()
