@@ -1,11 +1,12 @@
 """For each option of each command: an error that the option is at fault for names it as it is typed."""
 
+import contextlib
 import re
 
 import pytest
 import typer
 
-from tribit.cli import app
+from tribit.cli import app, main
 
 RATINGS = "user,item,rating\n" + "".join(
     f"u{user},i{item},{5 if (user + item) % 2 else 2}\n" for user in range(6) for item in range(5)
@@ -82,12 +83,22 @@ QUOTED = {
 }
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Return the bytes of a bundle of the ratings, fitted once."""
+    folder = tmp_path_factory.mktemp("fitted")
+    (folder / "ratings.csv").write_text(RATINGS)
+    with contextlib.chdir(folder), pytest.raises(SystemExit) as ended:
+        main(FIT)
+    assert not ended.value.code
+    return (folder / "new").read_bytes()
+
+
 @pytest.fixture
-def here(run, tmp_path, monkeypatch):
+def here(fitted, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ratings.csv").write_text(RATINGS)
-    assert run(*FIT)[0] == 0
-    (tmp_path / "new").rename("model")
+    (tmp_path / "model").write_bytes(fitted)
 
 
 def option_of(words):
