@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser torture lint format bench bench-accuracy bench-cold bench-search bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser torture lint format bench bench-accuracy bench-cold bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -56,6 +56,10 @@ bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other s
 
 bench-cold: .venv/.installed-test  ## new users and items, with and without features (DATA=folder with ml-100k)
 	@$(call measured,cold,cold,ml-100k)
+
+bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the size of drawn tables
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.scale | tee docs/measured/scale.part' \
+	  && mv docs/measured/scale.part docs/measured/scale.md || { rm -f docs/measured/scale.part; exit 1; }
 
 bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,grid,search,ml-100k senate coat)
