@@ -103,7 +103,7 @@ def check(app):
 
     named = [*app.config.example_pages]
     if os.environ.get("TRIBIT_DATA"):
-        named += app.config.data_pages
+        named = [*app.config.data_pages, *named]  # CONTRIBUTING adds to registries, and comes last
     else:
         logging.getLogger(__name__).info(
             "not run, as TRIBIT_DATA is not set: %s", app.config.data_pages
