@@ -16,7 +16,8 @@ from tribit.metrics.ranking import ranking_report
 
 # %%
 # People and things lie on a circle. People like what is near them, and come to see what is popular and a little to one
-# side of them; a quarter of what they see comes after the fit.
+# side of them; a quarter of what they see comes after the fit. (Where exposure is popularity and hardly follows taste,
+# the order by P(like) alone can lie above the curve: measure it on your own table.)
 
 draws = np.random.default_rng(0)
 turn = draws.uniform(0, 2 * np.pi, (250, 1)) - draws.uniform(0, 2 * np.pi, 150)
