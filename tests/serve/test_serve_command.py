@@ -80,7 +80,14 @@ class Served:
         return self.process.returncode, err
 
 
-@pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGTERM), (1, signal.SIGINT), (2, 15)])
+@pytest.mark.parametrize(
+    ("workers", "number"),
+    [
+        (1, signal.SIGTERM),
+        (1, signal.SIGINT),
+        pytest.param(2, signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_a_process_answers_swaps_and_ends(model_path, bundles, library, workers, number):
     served = Served(model_path, "--workers", str(workers))
     try:

@@ -43,6 +43,10 @@ __all__ = [
 Array = NDArray[np.floating[Any]]
 
 
+#: Largest logarithm of a rate, far from overflow in sums and products.
+HIGHEST = 300.0
+
+
 class Rated(NamedTuple):
     """Scores of every column with the rates of likes and dislikes that they weigh, each (n_rows, n_columns)."""
 
@@ -161,7 +165,8 @@ def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) ->
     """Return ``q v`` where ``v > 0``, else ``v``; with ``q p`` and ``q (1 - p)``."""
     like, dislike = expit(odds), expit(-odds)
     value = like - weight * dislike
-    rate = np.exp(log_likes) + np.exp(log_dislikes)
+    # Nearly separable tables have rates beyond any number; above the bound columns are alike.
+    rate = np.exp(np.minimum(log_likes, HIGHEST)) + np.exp(np.minimum(log_dislikes, HIGHEST))
     return Rated(np.where(value > 0, rate * value, value), rate * like, rate * dislike)
 
 
