@@ -22,7 +22,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist works
 test: .venv/.installed-test  ## the tests (no network, no GPU, no data to download)
 	$(PYTEST)
 
-test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20,000
+test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20,000, killed runs, two workers of a service
 	$(BIN)/python -m pytest -m slow
 
 test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)

@@ -622,6 +622,7 @@ def test_folds_hold_out_both_labels_alike():
         assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.slow
 def test_a_richer_family_must_win_more_clearly_where_few_entries_are_held_out():
     """Pure noise: with half a standard error 4 of these 20 tables were given more than intercepts."""
     richer = 0

@@ -258,6 +258,7 @@ def test_rest_is_judged_by_twice_the_steps(scaling):
     assert verdicts == {True, False}
 
 
+@pytest.mark.slow
 def test_a_small_step_is_not_rest():
     # Far from its end, an iteration with tiny steps moves by less than any tol at once.
     objective, start = problem()

@@ -444,6 +444,7 @@ def test_another_folder_gets_the_same_bytes(whole, data, monkeypatch, tmp_path):
             assert content == expected[name], name
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_no_byte(tmp_path, monkeypatch):
     # In processes of their own, to which the small experiment travels with each task.
     monkeypatch.setattr(fig1, "EXPERIMENT_1", replace(TINY_1, rank=1, steps=(0.05, 0.01)))

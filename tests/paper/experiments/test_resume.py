@@ -74,6 +74,7 @@ def assert_gone(group):
     pytest.fail("processes of the killed run are still there")
 
 
+@pytest.mark.slow
 def test_killed_runs_go_on_to_the_same_tables(tmp_path, whole):
     seen = 0
     for n_lines in (1, 8):
@@ -98,6 +99,7 @@ def test_a_finished_run_is_drawn_again_without_work(finished, whole):
     assert contents(finished) == whole
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, whole):
     journal = tmp_path / "journal" / "fig1.jsonl"
     running = subprocess.Popen(
