@@ -178,7 +178,7 @@ def main() -> None:
         process, port = started(path, given.workers)
         try:
             loads = {
-                "every list once": {"rate": None, "fresh": False, "bad": False},
+                "first load, lists new and kept": {"rate": None, "fresh": False, "bad": False},
                 "as fast as it goes": {"rate": None, "fresh": False, "bad": False},
                 "as fast as it goes, bad clients": {"rate": None, "fresh": False, "bad": True},
                 f"{given.rate:g}/s": {"rate": given.rate, "fresh": False, "bad": False},

@@ -1,6 +1,7 @@
 """Vectors whose inner product is the score of the model."""
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations
@@ -45,7 +46,6 @@ def test_intercepts_are_in_the_vectors(recommender, tmp_path):
 
 
 def test_parquet_has_a_record_for_each_vector(recommender, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "factors.parquet"
     export_factors(recommender, path, dtype="float64")
     table = parquet.read_table(path).to_pydict()

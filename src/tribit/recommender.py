@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from copy import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
 from tribit.bundle_facts import facts_of, summary_of
-from tribit.checks import check_between, check_switch
+from tribit.checks import check_switch
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.axis import AnyArray, Positions, as_list
+from tribit.data.axis import AnyArray, as_list
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, either, warn
@@ -31,12 +30,8 @@ from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations, recommend
 from tribit.storage import load_bundle, save
 from tribit.storage.parts import Parts
-from tribit.uncertainty.at_entries import deviations
-from tribit.uncertainty.fitted import check_prior
-from tribit.uncertainty.laplace import Intervals
-
-#: Rows whose intervals are computed at once: their covariances fill some 30 MB with 40 columns of factors.
-ROWS_AT_ONCE = 4096
+from tribit.storage.rankers import ranker_from
+from tribit.uncertainty.of_lists import with_intervals
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
@@ -55,8 +50,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         Whether to fit a ranker. "auto" does where likes and dislikes were seen: of one label alone the model itself
         estimates what is seen and liked.
     keep_seen : bool, default=True
-        Whether to keep the entries. Without them, for privacy, lists must be given what to leave out, and nothing can
-        be explained or updated.
+        Whether a file keeps the entries. What is read from one without them, for privacy, must be given what lists
+        leave out, and cannot explain or update.
     like_at : float or None, default=None
         The smallest rating that is a like, for a matrix of ratings; None for that of the model.
     random_state : int, Generator, RandomState or None, default=None
@@ -155,8 +150,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         avoid_dislikes : float, default=1.0
             How many likes one would give up to avoid a dislike.
         level : float or None, default=0.9
-            Posterior probability of the intervals of the probabilities (:func:`tribit.uncertainty.laplace`); None for
-            no intervals.
+            Posterior probability of the intervals of the probabilities (:func:`tribit.uncertainty.laplace`), above 0
+            and below 1; None for no intervals.
         ranker : bool, default=True
             Whether to use the ranker, where there is one; else the probability of a like alone decides.
 
@@ -177,7 +172,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             avoid_dislikes=avoid_dislikes,
             ranker=self._ranker_for(seen) if ranker else None,
         )
-        return found if level is None else self._with_intervals(found, places, level)
+        if level is None:
+            return found
+        return with_intervals(found, self.model_, self.seen_, places, level)
 
     def predict_proba(self, rows: Any, columns: Any) -> NDArray[np.floating[Any]]:
         """Return the probability of a like for pairs, as :meth:`BinaryMatrixCompletion.predict_proba` does."""
@@ -228,9 +225,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Return a copy with new rows (or columns) added, everything else fixed.
 
-        The parameters are those of :meth:`BinaryMatrixCompletion.fold_in`, but that the ridge is by default the one for
-        new rows. New rows are ranked by the regressions of
-        the fit; new columns need new ones, and the ranker is fitted again.
+        The parameters are those of :meth:`BinaryMatrixCompletion.fold_in`; by default the ridge is the one for new
+        rows. New rows are ranked by the regressions of the fit; new columns need new ones, and the ranker is fitted
+        again.
         """
         check_is_fitted(self)
         model = fold_in(
@@ -303,7 +300,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         found._ranker_arrays = parts.ranker
         found.ranker_ = None
         if parts.ranker is not None and parts.seen is not None:
-            found.ranker_ = _ranker_from(parts.ranker, parts.seen, path)
+            found.ranker_ = ranker_from(parts.ranker, parts.seen, quoted(os.fspath(path)))
         found.reading_ = None if parts.reading is None else Reading.from_json(parts.reading)
         found.summary_ = parts.summary or {}
         return found
@@ -344,7 +341,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             return again
         again.seen_ = all_entries(self.seen_, given, model._axes, new)
         if self.ranker_ is not None and new == 0:
-            again.ranker_ = _ranker_from(self.ranker_.arrays(), again.seen_)
+            again.ranker_ = ranker_from(self.ranker_.arrays(), again.seen_)
         elif self.ranker_ is not None:
             seed = self.random_state if isinstance(self.random_state, int) else 0
             again.ranker_ = CandidateRanker(random_state=seed).fit(again.seen_)
@@ -378,7 +375,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 )
             )
             return None
-        return _ranker_from(self._ranker_arrays, seen)
+        return ranker_from(self._ranker_arrays, seen)
 
     def _n_fitted(self, given: Observations, seen: Observations) -> int:
         """Return how many entries were part of the fit."""
@@ -409,47 +406,3 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         again = copy(model)
         again.rho_ = propensity.fitted(name, self.seen_, n_jobs=model.n_jobs, random_state=0)
         return again
-
-    def _with_intervals(
-        self, found: Recommendations, rows: Positions, level: float
-    ) -> Recommendations:
-        """Return the lists with the intervals of their probabilities, where there are entries to compute them from."""
-        level = check_between("level", level, 0, 1)
-        if self.seen_ is None or not self._has_deviations():
-            return found
-        from scipy.special import ndtri  # noqa: PLC0415
-
-        i, place = np.nonzero(found.shown)
-        j = found.positions[i, place]
-        x = self.model_._factors().at(rows[i], j)
-        deviation = np.empty(i.size)
-        for start in range(0, rows.size, ROWS_AT_ONCE):
-            here = np.flatnonzero((i >= start) & (i < start + ROWS_AT_ONCE))
-            if here.size:
-                deviation[here] = deviations(self.model_, self.seen_, rows[i[here]], j[here])
-        z = ndtri(0.5 + level / 2)
-        lower, upper = (self.model_._probability(x + side * z * deviation) for side in (-1, 1))
-        return replace(found, intervals=Intervals(lower, upper, level))
-
-    def _has_deviations(self) -> bool:
-        """Return whether intervals can be computed: with one probability of being missing, a ridge or a ball."""
-        spec = self.model_.spec_
-        one_rho = not spec.mixed or isinstance(self.model_.rho_, float)
-        try:
-            check_prior(spec)
-        except InvalidInputError:
-            return False
-        return bool(one_rho and self.model_.imputed is None and not spec.inverse_power)
-
-
-def _ranker_from(
-    arrays: Any, seen: Observations, path: str | os.PathLike[str] | None = None
-) -> CandidateRanker:
-    """Return a ranker from a file's arrays, or say in one sentence that they are damaged."""
-    try:
-        found: CandidateRanker = CandidateRanker.from_arrays(arrays, seen)
-    except (LookupError, ValueError) as error:
-        raise InvalidInputError(
-            f"{'The bundle' if path is None else quoted(os.fspath(path))} has a damaged ranker ({error}); fit it again."
-        ) from None
-    return found

@@ -184,3 +184,20 @@ def test_json_and_a_file_are_two_things(run, here):
     assert code == 2
     assert "pass one of them" in err
     assert not out
+
+
+def test_long_ids_are_cut_on_a_terminal_and_nowhere_else(run, here):
+    long = "x" * 500
+    write(here / "long.csv", [*table(), (long, "i1", 1), (long, "i2", -1)])
+    done(run, "fit", "long.csv", "-o", "m", *FIT, *PLAIN)
+    printed = done(run, "recommend", "m", "--for", long, "-n", "1")
+    assert max(map(len, printed.splitlines())) < 250
+    assert listed(run, "m", "--for", long, "-n", "1")[0]["user"] == long
+
+
+@pytest.mark.parametrize("level", ["1", "1.5", "nan"])
+def test_an_interval_is_of_less_than_everything(run, here, level):
+    done(run, "fit", "r.csv", "-o", "m", *FIT, *PLAIN)
+    code, _, err = run("recommend", "m", "--for", "u3", "--level", level)
+    assert code == 2
+    assert "--level" in err

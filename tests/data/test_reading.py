@@ -477,3 +477,8 @@ def test_blocks_are_used(write, monkeypatch):
     read_table(write("a,b\n" + "1,2\n" * 100))
     assert len(calls) == 1
     assert calls[0] is not None
+
+
+def test_numbers_are_one_word_however_they_are_written():
+    with pytest.raises(InvalidInputError, match="share '1'"):
+        Reading(like="1", dislike=["1.0", "2"])

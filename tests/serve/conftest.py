@@ -1,10 +1,6 @@
 """Bundles and clients of the service."""
 
 import pytest
-
-pytest.importorskip("fastapi")
-pytest.importorskip("httpx")
-
 from fastapi.testclient import TestClient
 
 from service_parts import made

@@ -11,6 +11,8 @@ import typer
 
 from tribit.quoting import printable
 
+#: Most characters of a cell that is printed; files and JSON have all of them.
+WIDEST = 60
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -44,7 +46,8 @@ def print_table(table: Mapping[str, Any]) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4g}"
-    return printable(str(value))
+    text = printable(str(value))
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
 def _plain(value: Any) -> Any:

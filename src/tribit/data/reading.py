@@ -19,7 +19,7 @@ from tribit.data.ingest import Duplicates, Labels, check_like_at, entries_from_i
 from tribit.data.observations import Observations
 from tribit.data.records import labelled, long_cells, wide_cells, without_missing
 from tribit.data.sources import STANDARD, PathLike, number_text
-from tribit.data.words import Words
+from tribit.data.words import Words, compared
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.quoting import quoted
 
@@ -99,9 +99,11 @@ class Reading:
                 f"{parameter('like_at')} is for ratings, {parameter('like')} and {parameter('dislike')} are for words; "
                 "pass one or the other."
             )
-        if both := {word.casefold() for word in self.like or ()} & {
-            word.casefold() for word in self.dislike or ()
-        }:
+        words = (
+            {compared(word, self.decimal) for word in given or ()}
+            for given in (self.like, self.dislike)
+        )
+        if both := set.intersection(*words):
             raise InvalidInputError(
                 f"{parameter('like')} and {parameter('dislike')} share {quoted(min(both))}; give each word one meaning."
             )

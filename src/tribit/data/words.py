@@ -23,6 +23,12 @@ MISSING = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "Non
 PAIRS = (("1", "0"), ("true", "false"), ("yes", "no"), ("like", "dislike"), ("+", "-"))
 
 
+def compared(text: str, decimal: str) -> str:
+    """Return a text as words of labels are compared: in lower case, and numbers by their value."""
+    number = as_number(text, decimal)
+    return text.strip().casefold() if number is None else number_text(number)
+
+
 class Values(NamedTuple):
     """Values of records as text, where they stand, and the file and, if it is one, the column they are from."""
 
@@ -78,9 +84,8 @@ class Values(NamedTuple):
         return as_labels(self.numbers(), like_at, self.where)
 
     def word(self, text: str) -> str:
-        """Return a text as it is compared: in lower case, and numbers by their value."""
-        number = as_number(text, self.decimal)
-        return text.strip().casefold() if number is None else number_text(number)
+        """Return a text as it is compared."""
+        return compared(text, self.decimal)
 
     def _no_number(self) -> InvalidInputError:
         texts = self.texts.tolist()

@@ -20,6 +20,7 @@ from tribit.recommender import Recommender
 from tribit.serve.encoding import encoded, items_of, names_of, plain
 from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
+from tribit.uncertainty.of_lists import with_intervals
 from tribit.workflows.answers import LISTS_BASES
 from tribit.workflows.bundles import BASES
 
@@ -178,7 +179,8 @@ class ServedModel:
         )
         if wanted.level is None:
             return lists
-        return self.bundle._with_intervals(lists, places, wanted.level)
+        bundle = self.bundle
+        return with_intervals(lists, bundle.model_, bundle.seen_, places, wanted.level)
 
     def explanation(self, row: str, column: str, n: int) -> bytes:
         """Return the parts of a score and the ``n`` entries that matter most, as in ``tribit explain``."""

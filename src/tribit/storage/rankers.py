@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,17 @@ def load_ranker(path: str | os.PathLike[str]) -> CandidateRanker:
         raise InvalidInputError(
             f"{name} is not a readable ranker ({reason_of(error)}); fit it again."
         ) from None
+
+
+def ranker_from(
+    arrays: Mapping[str, Any], seen: Observations, name: str = "The bundle"
+) -> CandidateRanker:
+    """Return a ranker from the arrays of a bundle, or say in one sentence that they are damaged."""
+    try:
+        found: CandidateRanker = CandidateRanker.from_arrays(arrays, seen)
+    except (LookupError, ValueError) as error:
+        raise InvalidInputError(f"{name} has a damaged ranker ({error}); fit it again.") from None
+    return found
 
 
 def _ranker(header: dict[str, Any], tensors: dict[str, Any]) -> CandidateRanker:
