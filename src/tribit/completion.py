@@ -11,8 +11,9 @@ from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_n
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data import side_features
-from tribit.data.observations import as_observations
+from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
+from tribit.data.remote import RemoteObservations
 from tribit.errors import Message, parameter, warn
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
@@ -301,19 +302,24 @@ class BinaryMatrixCompletion(FactorModel):
         *,
         row_features: Any = None,
         column_features: Any = None,
+        client: Any = None,
     ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved. With a client also a dask data
+            frame of row ids, column ids and labels or ratings, in its first three columns.
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
             What is known of rows and of columns (:mod:`tribit.data.side_features`). A frame is matched by id: the index
             of a pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
             categories, lists of tags and missing values are welcome.
+        client : distributed.Client, optional
+            A dask cluster on whose workers the entries are summed (:mod:`tribit.cluster`); the solver and the factors
+            stay here.
 
         Returns
         -------
@@ -327,13 +333,15 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.selection.trials import default_solver  # noqa: PLC0415
 
         check_not_row_folds()
-        observations = as_observations(X, like_at=self.like_at)
+        observations = self._observations(X, client)
         check_options(self)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas():
             encoders, side = side_features.learned(observations.axes, row_features, column_features)
+            if isinstance(observations, RemoteObservations):
+                observations.check_possible(self, side)
             spec, search = resolve(self, observations, asked, draws, side)
             solver = default_solver(spec) if asked is None else asked
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
@@ -394,6 +402,16 @@ class BinaryMatrixCompletion(FactorModel):
                 ),
             )
         return self
+
+    def _observations(self, X: Any, client: Any) -> Observations:
+        """Return what was seen: on this machine, or on the workers of a cluster."""
+        if isinstance(X, RemoteObservations):
+            return X
+        if client is None:
+            return as_observations(X, like_at=self.like_at)
+        from tribit.cluster import as_partitioned  # noqa: PLC0415 - an extra
+
+        return as_partitioned(X, client, like_at=self.like_at)
 
     def fold_in(
         self,

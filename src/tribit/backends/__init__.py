@@ -14,6 +14,7 @@ from tribit.backends.sparse import SparseBackend
 from tribit.backends.tiles import TileBackend
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 from tribit.model.links import Link
 from tribit.model.risks import Risk
@@ -33,7 +34,10 @@ def make_backend(
     n_jobs: int,
     device: str = "cpu",
 ) -> Backend:
-    """Return the backend for a risk on a device."""
+    """Return the backend for a risk on a device; entries on other machines have backends of their own."""
+    if isinstance(observations, RemoteObservations):
+        remote: Backend = observations.make_backend(link, risk, dtype=dtype, n_jobs=n_jobs)
+        return remote
     check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
     here = (kind for kind in BACKENDS.values() if kind.device == device and kind.takes(risk))
     kind = next(here, None)

@@ -13,6 +13,7 @@ from tribit.backends.objective import Objective
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.model.factors import Factors
 from tribit.model.features import Block, Design, Features, activities, mask_of, side_block
@@ -160,9 +161,12 @@ def features_of(
     if not (spec.implicit_features or spec.side_features):
         return None
     blocks: tuple[list[Block], list[Block]] = ([], [])
+    l2 = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+    if isinstance(observations, RemoteObservations):  # which have no side features
+        remote: Features = observations.implicit_features(l2, spec.activity_floor)
+        return remote
     if spec.implicit_features:
         mask = mask_of(observations)
-        l2 = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
         for found, activity, seen in zip(
             blocks,
             activities(observations, spec.activity_floor),

@@ -212,12 +212,11 @@ class Objective:
         Where ``rho = 0`` most entries are the same label and far from even odds: they have those of its share.
         """
         d1, d2 = self.shape
-        seen, zero = self.observations, np.zeros(1)
-        bend = float(self.link.second(zero, 1)[0])
+        bend = float(self.link.second(np.zeros(1), 1)[0])
         dense = self.risk.unobserved * self._dense_curvature()
-        rows, columns = np.full(d1, dense * d2), np.full(d2, dense * d1)
-        rows += bend * self.risk.pn * np.bincount(seen.rows, minlength=d1)
-        columns += bend * self.risk.pn * np.bincount(seen.columns, minlength=d2)
+        in_rows, in_columns = self.observations.counts
+        rows = dense * d2 + bend * self.risk.pn * in_rows
+        columns = dense * d1 + bend * self.risk.pn * in_columns
         U, V = factors.row_factors, factors.column_factors
         squares = (max(float(np.mean(F**2)) if F.size else 0.0, LEAST_SQUARE) for F in (V, U))
         in_U, in_V = (

@@ -203,20 +203,25 @@ class Activity:
     floor: float
 
     @classmethod
-    def of(cls, mask: sp.csr_array, share: float) -> Activity:
-        """Return the features of a mask; ``share`` times the mean length is the floor."""
-        counts = np.diff(mask.indptr)
-        popularity = np.asarray(mask.sum(axis=0), dtype=np.float64) / max(mask.nnz, 1)
-        typical = mask.nnz / max(np.count_nonzero(counts), 1)
-        return cls(popularity, typical, share * typical)
+    def of(
+        cls, counts: NDArray[np.integer[Any]], others: NDArray[np.integer[Any]], share: float
+    ) -> Activity:
+        """Return the features of rows by their numbers of entries and those of columns; ``share`` sets the floor."""
+        n = int(np.sum(counts))
+        typical = n / max(int(np.count_nonzero(counts)), 1)
+        return cls(others.astype(np.float64) / max(n, 1), typical, share * typical)
+
+    def shift(self, counts: NDArray[np.integer[Any]]) -> Array:
+        """Return how much more active than its entries each row counts as: ``max(|O_i|, floor)^1/2 - |O_i|^1/2``."""
+        active = np.where(counts, np.maximum(counts, self.floor), self.typical)
+        return np.asarray(np.sqrt(active) - np.sqrt(counts))
 
     def block(self, mask: sp.csr_array, l2: float) -> Block:
         """Return the features of the rows of a mask, those it was made of or new ones."""
         counts = np.diff(mask.indptr)
-        active = np.where(counts, np.maximum(counts, self.floor), self.typical)
         scaled = mask.copy()
         scaled.data = mask.data / np.sqrt(np.repeat(counts, counts))
-        return Block(scaled, np.sqrt(active) - np.sqrt(counts), self.popularity, l2)
+        return Block(scaled, self.shift(counts), self.popularity, l2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +287,8 @@ def activities(
     observations: Observations, shares: tuple[float, float]
 ) -> tuple[Activity, Activity]:
     """Return the implicit features of the rows and of the columns."""
-    mask = mask_of(observations)
-    return Activity.of(mask, shares[0]), Activity.of(sp.csr_array(mask.T), shares[1])
+    rows, columns = observations.counts
+    return Activity.of(rows, columns, shares[0]), Activity.of(columns, rows, shares[1])
 
 
 def _outer(left: Array, right: Any) -> Array:

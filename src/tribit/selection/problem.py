@@ -25,6 +25,7 @@ from tribit import propensity
 from tribit.backends.featured import FeaturedObjective, objective_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.errors import (
     InvalidInputError,
@@ -157,6 +158,8 @@ def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factor
     """Warn where factors without a ridge or a bound separate labels, so that PN falls for ever as they grow."""
     if spec.mixed or spec.l2 or spec.radius is not None or spec.alpha is not None:
         return
+    if isinstance(observations, RemoteObservations):  # a pass over all entries for a warning alone
+        return
     x = np.abs(factors.at(observations.rows, observations.columns))
     far = spec.link.level(CERTAIN)
     if not np.any(x > far):
@@ -219,6 +222,7 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
 def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
     """Set the factors of rows and columns with nothing observed to 0: PN would leave them as drawn."""
     U, V = factors.row_factors.copy(), factors.column_factors.copy()
-    U[np.bincount(observations.rows, minlength=observations.shape[0]) == 0] = 0.0
-    V[np.bincount(observations.columns, minlength=observations.shape[1]) == 0] = 0.0
+    rows, columns = observations.counts
+    U[rows == 0] = 0.0
+    V[columns == 0] = 0.0
     return Factors.of(U, V, factors.intercept)

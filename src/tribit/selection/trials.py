@@ -15,6 +15,7 @@ import numpy as np
 
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
 from tribit.model.calibrators import Identity
@@ -50,6 +51,9 @@ MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
 #: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
 #: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
 MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000
+#: Most entries that a fold of a table on other machines holds out, about: the scores of each candidate and their losses
+#: stay on this one, 8 MB in all, and candidates of a search differ by more than the errors of means over so many.
+MOST_HELD_OUT = 500_000
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
@@ -80,8 +84,6 @@ def make_folds(
 ) -> list[Fold]:
     """Return the folds; the weights are those of all observed entries, 1 by default."""
     n = observations.n_observed
-    if weights is None:
-        weights = np.ones(n)
     # Where one label was observed alone it is the one that must be held out.
     rarer = min(observations.n_likes, observations.n_dislikes) or n
     once = n >= MANY and rarer >= 10 * ENOUGH_RARE
@@ -93,6 +95,10 @@ def make_folds(
     # A rare label must be among what is held out, or nothing can be said of it.
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
+    if isinstance(observations, RemoteObservations):
+        return _remote_folds(observations, parts, used, draws)
+    if weights is None:
+        weights = np.ones(n)
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
     folds = [
         Fold(
@@ -106,6 +112,18 @@ def make_folds(
     for fold in folds:
         share_layouts(fold.train)
     return folds
+
+
+def _remote_folds(
+    observations: RemoteObservations, parts: int, used: int, draws: np.random.Generator
+) -> list[Fold]:
+    """Return folds of entries on other machines; what is held out comes here, and is a smaller share of very many."""
+    n = observations.n_observed
+    parts = max(parts, -(-n // MOST_HELD_OUT))
+    return [
+        Fold(train, held_out, np.ones(len(held_out)), len(train) / n, int(draws.integers(2**32)))
+        for train, held_out in observations.hashed_folds(parts, used, int(draws.integers(2**32)))
+    ]
 
 
 class SearchEndedError(Exception):

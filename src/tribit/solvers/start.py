@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
+from tribit.data.observations import Observations
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 
@@ -63,9 +63,12 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
     x = np.array([level])
     likes, dislikes = link.first(x, 1)[0], link.first(x, -1)[0]
     everywhere = -(risk.nu * likes + risk.pu * dislikes)
-    plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-    corrections = -(plus * likes + minus * dislikes)
-    G = csr_array((corrections, (seen.rows, seen.columns)), shape=seen.shape)
+
+    def corrections(entries: Observations, _: None) -> Array:
+        plus, minus = risk.observed_weights(entries.labels, entries.rows, entries.columns)
+        return np.asarray(-(plus * likes + minus * dislikes))
+
+    G = seen.matrix(corrections)
     transposed = G.T.tocsr()
     for _ in range(ROUNDS):
         U = np.linalg.qr(G @ V + everywhere * V.sum(axis=0))[0]
