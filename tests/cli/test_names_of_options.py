@@ -53,6 +53,7 @@ CASES = [
     )),
     (PREDICT, "--unknown maybe"),
     (FIT, "--ranker maybe"),
+    (FIT, "--scheduler nowhere"),
     *((["serve", "model"], words) for words in (
         "--host 192.0.2.1", "--port 70000", "--workers 0", "--max-body few", "--max-pairs 0", "--max-rows 0",
         "--max-entries 0", "--max-n 0",

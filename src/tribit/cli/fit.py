@@ -29,7 +29,7 @@ def fit(
         Path,
         typer.Argument(
             help="Table: .csv, .tsv, .txt, .dat, .jsonl (plain or .gz), .parquet; matrix: .npz, .mtx; - is standard "
-            "input."
+            "input; with --scheduler a folder of .parquet files."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
@@ -159,6 +159,12 @@ def fit(
             "--seen/--no-seen", help="Keep the entries, which lists leave out, in the model's file."
         ),
     ] = True,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a dask scheduler, on whose workers to fit: tcp://10.0.0.1:8786."
+        ),
+    ] = None,
     keep_partial: Annotated[
         bool,
         typer.Option("--keep-partial", help="After Ctrl-C write the best model so far."),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -41,6 +42,11 @@ def distributed() -> ModuleType:
 def connected(address: str) -> Iterator[Any]:
     """Connect to the scheduler at an address for as long as the block lasts."""
     module = distributed()
+    if not re.fullmatch(r"(\w+://)?.+:\d+", address):
+        raise InvalidInputError(
+            f"{quoted(address)}, given as {parameter('scheduler')}, is no address of a scheduler; give a host and a "
+            "port, such as tcp://10.0.0.1:8786."
+        )
     try:
         client = module.Client(address, set_as_default=False, timeout="15s")
     except (OSError, TimeoutError, ValueError) as error:
