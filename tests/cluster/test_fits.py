@@ -20,7 +20,7 @@ MODELS = {
     "rho = 0": PLAIN | {"gammas": (0, 1, 0), "rho": 0.0, "l2": 3.0},
     "implicit features": PLAIN
     | {"gammas": (1, 0, 0), "implicit_features": True, "l2_implicit": 4.0}
-    | {"activity_floor": (1.0, 1.0), "l2": 3.0, "max_iter": 40, "tol": 1e-3},
+    | {"activity_floor": (1.0, 1.0), "l2": 3.0, "max_iter": 100, "tol": 5e-3},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.backends import Backend, make_backend
-from tribit.backends.base import FixedFactor
+from tribit.backends.base import FixedFactor, Panel
 from tribit.backends.layout import share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
@@ -105,6 +106,18 @@ class PartBackend:
         with single_threaded_blas():
             self.backend = make_backend(part.entries, link, risk, dtype=dtype, n_jobs=1)
         self._blocks: dict[tuple[int, int], Backend] = {}
+        #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
+        self.idle = (part.entries.counts[1] == 0) & (not risk.unobserved)
+
+    def panels(self, start: int, stop: int, P: Array) -> Iterator[Panel]:
+        """Yield the panels of some columns against rows, those left out whose columns are all idle."""
+        backend = self.block(start, stop)
+        against = FixedFactor(P, backend.dtype)
+        idle = self.idle[start:stop]
+        for number in range(backend.n_panels):
+            panel = backend.panel(number, against)
+            if not idle[panel.rows].all():
+                yield panel
 
     def block(self, start: int, stop: int) -> Backend:
         """Return the backend of some columns against the rows of the part."""
@@ -223,30 +236,24 @@ def column_models(
     of the part's rows: all of these are sums over rows.
     """
     n, upper = Q.shape[0], np.triu_indices(free)
+    dtype = held.backend.dtype
+    values, gradients = np.full(n, 0.0 if value else np.nan), np.zeros((n, free))
+    curvatures = np.zeros((n, upper[0].size), dtype=dtype)
+    slack = 0.0
     with single_threaded_blas():
-        backend = held.block(*columns)
-        values, gradients = np.full(n, np.nan), np.zeros((n, free))
-        curvatures = np.zeros((n, upper[0].size), dtype=backend.dtype)
-        tight = 0.0
-        against = FixedFactor(P, backend.dtype)
-        for number in range(backend.n_panels):
-            panel = backend.panel(number, against)
-            model = panel.models(
-                Q[panel.rows].astype(backend.dtype), free, exact=exact, value=value
-            )
-            values[panel.rows], gradients[panel.rows] = model.values, model.gradients
-            curvatures[panel.rows] = model.curvatures[:, upper[0], upper[1]]
-            tight += model.tightness * panel.height / n
-    return values, gradients, curvatures, np.array(tight * P.shape[0])
+        for panel in held.panels(*columns, P):
+            here = panel.rows
+            model = panel.models(Q[here].astype(dtype), free, exact=exact, value=value)
+            values[here], gradients[here] = model.values, model.gradients
+            curvatures[here] = model.curvatures[:, upper[0], upper[1]]
+            slack += (1.0 - model.tightness) * panel.height / n
+    return values, gradients, curvatures, np.array((1.0 - slack) * P.shape[0])
 
 
 def column_values(held: PartBackend, P: Array, Q: Array, *, columns: tuple[int, int]) -> Array:
     """Return the share of the part in the risk of some columns."""
+    found = np.zeros(Q.shape[0])
     with single_threaded_blas():
-        backend = held.block(*columns)
-        found = np.zeros(Q.shape[0])
-        against = FixedFactor(P, backend.dtype)
-        for number in range(backend.n_panels):
-            panel = backend.panel(number, against)
-            found[panel.rows] = panel.values(Q[panel.rows].astype(backend.dtype))
+        for panel in held.panels(*columns, P):
+            found[panel.rows] = panel.values(Q[panel.rows].astype(held.backend.dtype))
     return found
