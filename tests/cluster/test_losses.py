@@ -14,7 +14,9 @@ MODEL = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 0.5, "implic
 MODEL |= {"n_fits": 1, "calibration": None, "random_state": 0}
 
 
-@pytest.mark.parametrize("name", ["half_sweep", "column_models"])
+@pytest.mark.parametrize(
+    "name", ["half_sweep", pytest.param("column_models", marks=pytest.mark.slow)]
+)
 def test_a_worker_killed_in_the_middle_of_a_sweep_is_survived(
     monkeypatch, tmp_path, client, seen, name
 ):

@@ -22,7 +22,9 @@ def test_without_dask_the_extra_is_named(monkeypatch, seen):
 
 
 def test_a_client_is_a_client(seen):
-    with pytest.raises(InvalidTypeError, match=r"client is of type str; pass a distributed\.Client"):
+    with pytest.raises(
+        InvalidTypeError, match=r"client is of type str; pass a distributed\.Client"
+    ):
         BinaryMatrixCompletion().fit(seen, client="tcp://10.0.0.1:8786")
 
 
