@@ -129,7 +129,8 @@ class FeaturedObjective:
 
         def entry(factors: Array, intercepts: Array) -> tuple[float, float]:
             columns = max(factors.shape[1], 1)
-            return np.sum(factors) / columns / seen.n_observed, np.sum(intercepts) / seen.n_observed
+            sums = float(np.sum(factors)) / columns, float(np.sum(intercepts))
+            return sums[0] / seen.n_observed, sums[1] / seen.n_observed
 
         return Deflated(
             self.scales(parts),

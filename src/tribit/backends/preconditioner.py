@@ -1,7 +1,6 @@
-"""First guesses of the inverse curvature of all unknowns, ``M^-1 = W' W``: they set how fast a solver is, not where it
-ends.
+"""First guesses of the inverse curvature of all unknowns, ``M^-1 = W' W``.
 
-Implicit features that many rows have in common move all of these rows at once: along the leading singular vectors of
+They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these rows at once: along the leading singular vectors of
 the features the curvature is tens of times that of any single unknown. :class:`Deflated` knows these directions.
 """
 
@@ -17,6 +16,7 @@ from tribit.model.features import Design
 
 Vector = NDArray[np.float64]
 Array = NDArray[np.floating[Any]]
+Counts = NDArray[np.integer[Any]]
 
 #: Least curvature of an unknown: one without a ridge and without entries has none.
 LEAST = 1e-12
@@ -72,7 +72,7 @@ class Deflated:
         self,
         curvatures: Factors,
         designs: tuple[Design, Design],
-        counts: tuple[Array, Array],
+        counts: tuple[Counts, Counts],
         entry: tuple[tuple[float, float], tuple[float, float]],
     ) -> None:
         self.diagonal, self.like = Diagonal(curvatures), curvatures
@@ -110,7 +110,7 @@ class _Side:
         design: Design,
         factors: Array,
         intercepts: Array,
-        counts: Array,
+        counts: Counts,
         of_factors: float,
         of_intercepts: float,
     ) -> None:
@@ -145,7 +145,7 @@ class _Directions:
         )
 
 
-def leading_directions(design: Design, counts: Array) -> tuple[Array, Array]:
+def leading_directions(design: Design, counts: Counts) -> tuple[Array, Array]:
     """Return leading eigenvectors and eigenvalues of ``S' diag(counts) S``, roughly, by subspace iteration.
 
     They are the same for every ridge, and kept with the design (Halko, Martinsson and Tropp 2011, "Finding structure

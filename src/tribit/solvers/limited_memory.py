@@ -1,4 +1,4 @@
-"""The limited memory of a quasi-Newton method: the last steps, what they did to the gradient, and the step they suggest.
+"""The limited memory of a quasi-Newton method: the last steps, and what they did to the gradient.
 
 Every direction is a combination of what is remembered and the gradient. Its weights follow from inner products alone
 (Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"): a direction takes two passes over the memory, one for
@@ -98,7 +98,9 @@ class LimitedMemory:
             against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
             return (self.vectors[held, block] @ against.T).astype(np.float64)
 
-        total = sum(ordered_map(run, self.blocks, self.n_jobs))
+        total = np.zeros((held.stop, fresh.size + 1))
+        for part in ordered_map(run, self.blocks, self.n_jobs):
+            total += part
         self.products[held, fresh] = total[:, :-1]
         self.products[fresh, held] = total[:, :-1].T
         self.new = []
