@@ -123,6 +123,14 @@ def test_implicit_features_equal_those_of_one_machine(seen, there):
             np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-10)
         assert found.intercept == expected.intercept
     np.testing.assert_array_equal(ours.rows.ridge(2.0), theirs.rows.ridge(2.0))
+    # Each side on its own, as the preconditioner of L-BFGS takes it.
+    for side, z, g in (
+        ("rows", parts.row_factors[160:], given.row_factors),
+        ("columns", parts.column_factors[60:], given.column_factors),
+    ):
+        expected, found = (getattr(each, side) for each in (ours, theirs))
+        np.testing.assert_allclose(found.shared(z), expected.shared(z), atol=1e-10)
+        np.testing.assert_allclose(found.pull_back(g), expected.pull_back(g), atol=1e-10)
 
 
 def test_counts_sums_and_matrices_equal_those_of_one_machine(seen, there):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,17 +28,18 @@ class MaskFeatures(Features):
 
     with D the inverse roots of the numbers of entries. A product with S needs ``O z`` and one with T needs ``O' w``,
     which one pass over the partitions gives together.
-
-    Attributes
-    ----------
-    mask : PartMatrix
-        O.
-    scales : tuple of two arrays
-        The diagonals of ``D_r`` and ``D_c``.
     """
 
-    mask: PartMatrix
-    scales: tuple[Array, Array]
+    @property
+    def mask(self) -> PartMatrix:
+        """O."""
+        scaled: PartMatrix = self.rows.blocks[0].matrix
+        return replace(scaled, scales=(None, None))
+
+    @property
+    def scales(self) -> tuple[Array, Array]:
+        """The diagonals of ``D_r`` and ``D_c``."""
+        return self.rows.blocks[0].matrix.scales[0], self.columns.blocks[0].matrix.scales[1]
 
     def combine(self, parts: Factors) -> Factors:
         """Return the factors of the matrix: ``U = p + S z``, ``V = q + T w`` and intercepts alike."""
@@ -98,20 +99,22 @@ class MaskFeatures(Features):
         ]
 
 
-def features_of_mask(
-    observations: PartitionedObservations, l2: float, shares: tuple[float, float]
-) -> MaskFeatures:
-    """Return the implicit features of rows and columns of a table on workers."""
+def designs_of_mask(
+    observations: PartitionedObservations, floor: tuple[float, float]
+) -> tuple[Design, Design]:
+    """Return the implicit features of rows and columns of a table on workers, without ridges."""
     mask = observations.matrix(_ones)
     counts = observations.counts
-    scales = tuple(1.0 / np.sqrt(np.maximum(each, 1)) for each in counts)
-    designs = [
-        Design(own.size, (Block(seen, activity.shift(own), activity.popularity, l2),))
-        for activity, seen, own in zip(
-            activities(observations, shares), (mask, mask.T), counts, strict=True
+    r, c = (1.0 / np.sqrt(np.maximum(each, 1)) for each in counts)
+    scaled = replace(mask, scales=(r, None)), replace(mask, scales=(None, c)).T
+    rows, columns = (
+        Design(
+            own.size,
+            (Block(each, activity.shift(own), activity.popularity, 0.0, {"transposed": each.T}),),
         )
-    ]
-    return MaskFeatures(designs[0], designs[1], mask, (scales[0], scales[1]))
+        for activity, each, own in zip(activities(observations, floor), scaled, counts, strict=True)
+    )
+    return rows, columns
 
 
 def _ones(entries: Observations, _: Any) -> Array:

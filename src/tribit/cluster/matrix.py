@@ -18,20 +18,22 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class PartMatrix:
-    """``M`` with some rows in each partition, or ``M'``.
+    """``M = diag(r) O diag(c)`` with some rows of O in each partition, or ``M'``.
 
     Attributes
     ----------
     cluster : Cluster
         The workers.
     held : list of futures
-        The rows of each partition as a sparse array.
+        The rows of O of each partition as a sparse array.
     rows : list of array
-        Which rows of M these are.
+        Which rows these are.
     of : tuple of two ints
         The shape of M.
     turned : bool
         Whether this is ``M'``.
+    scales : pair of arrays or None
+        r and c; None for 1.
     """
 
     cluster: Cluster
@@ -39,6 +41,7 @@ class PartMatrix:
     rows: Sequence[Positions]
     of: tuple[int, int]
     turned: bool = False
+    scales: tuple[Array | None, Array | None] = (None, None)
     dtype = np.dtype(np.float64)
 
     @property
@@ -60,6 +63,12 @@ class PartMatrix:
 
     def times(self, V: Array | None, U: Array | None) -> tuple[Any, Any]:
         """Return ``M V`` and ``M' U`` of one pass, each where it is asked for."""
+        r, c = self.scales
+        of_V, of_U = self._pass(_scaled(c, V), _scaled(r, U))
+        return _scaled(r, of_V), _scaled(c, of_U)
+
+    def _pass(self, V: Array | None, U: Array | None) -> tuple[Any, Any]:
+        """Return ``O V`` and ``O' U``."""
         cut = [None if U is None else U[rows] for rows in self.rows]
         found = self.cluster.map(parts.times, self.held, cut, V=V)
         if U is None:
@@ -87,3 +96,10 @@ class PartMatrix:
     def rmatvec(self, u: Array) -> Array:
         """Return ``M' u``."""
         return self.T @ np.ravel(u)
+
+
+def _scaled(scale: Array | None, given: Array | None) -> Array | None:
+    """Return an array with its rows scaled."""
+    if scale is None or given is None:
+        return given
+    return np.asarray(scale * given if given.ndim == 1 else scale[:, None] * given)

@@ -13,7 +13,7 @@ from tribit.checks import check_count
 from tribit.cluster import parts
 from tribit.cluster.backend import ClusterBackend
 from tribit.cluster.calls import Cluster
-from tribit.cluster.features import features_of_mask
+from tribit.cluster.features import MaskFeatures, designs_of_mask
 from tribit.cluster.folds import in_fold, split
 from tribit.cluster.matrix import PartMatrix
 from tribit.cluster.refusals import check_fit, check_risk, check_search
@@ -22,7 +22,7 @@ from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
-from tribit.model.features import Features
+from tribit.model.features import Design, Features
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 
@@ -128,9 +128,13 @@ class PartitionedObservations(RemoteObservations):
             bounded=bool(risk.unobserved) and make_form(link, risk).bounded,
         )
 
-    def implicit_features(self, l2: float, shares: tuple[float, float]) -> Features:
-        """Return implicit features of rows and columns."""
-        return features_of_mask(self, l2, shares)
+    def designs(self, floor: tuple[float, float]) -> tuple[Design, Design]:
+        """Return the implicit features of rows and of columns, without ridges."""
+        return designs_of_mask(self, floor)
+
+    def features(self, rows: Design, columns: Design) -> Features:
+        """Return both sides of such features, whose products share a pass."""
+        return MaskFeatures(rows, columns)
 
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
         """Return the first ``used`` of ``n`` folds, by a hash of row, column and seed."""

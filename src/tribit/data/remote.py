@@ -82,8 +82,12 @@ class RemoteObservations(Observations):
         """Return the :class:`~tribit.backends.Backend` of a risk."""
 
     @abstractmethod
-    def implicit_features(self, l2: float, shares: tuple[float, float]) -> Any:
-        """Return implicit :class:`~tribit.model.features.Features` of rows and columns."""
+    def designs(self, floor: Any) -> Any:
+        """Return the implicit features of rows and of columns, without ridges; ``floor`` is the least activity."""
+
+    @abstractmethod
+    def features(self, rows: Any, columns: Any) -> Any:
+        """Return both sides of such features as :class:`~tribit.model.features.Features`."""
 
     @abstractmethod
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:

@@ -120,10 +120,13 @@ def _remote_folds(
     """Return folds of entries on other machines; what is held out comes here, and is a smaller share of very many."""
     n = observations.n_observed
     parts = max(parts, -(-n // MOST_HELD_OUT))
-    return [
+    folds = [
         Fold(train, held_out, np.ones(len(held_out)), len(train) / n, int(draws.integers(2**32)))
         for train, held_out in observations.hashed_folds(parts, used, int(draws.integers(2**32)))
     ]
+    for fold in folds:
+        share_layouts(fold.train)
+    return folds
 
 
 class SearchEndedError(Exception):
