@@ -1,8 +1,11 @@
 """Whole fits on a cluster against those of one machine, and from tables that only workers read."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from tribit import BinaryMatrixCompletion, Observations, Recommender
 from tribit.cli import main
@@ -98,3 +101,33 @@ def test_a_folder_of_parquet_files_becomes_a_bundle(tmp_path, client, table):
     assert bundle.summary_["likes"] == there.n_likes
     assert bundle.model_.names_ == ("user", "item", "stars")
     assert bundle.recommend("user 5", 3, exclude_seen=False).columns.shape == (1, 3)
+
+
+@pytest.mark.slow
+def test_this_machine_never_holds_the_entries_of_a_folder(tmp_path, client):
+    draws = np.random.default_rng(0)
+    n_rows, n_columns, n_files, each = 2000, 500, 4, 100_000
+    for number in range(n_files):
+        cells = draws.choice(n_rows // n_files * n_columns, each, replace=False)
+        rows, columns = np.divmod(cells, n_columns)
+        rows += number * n_rows // n_files
+        labels = np.where(draws.random(each) < 0.6, 1, -1)
+        frame = pd.DataFrame({"row": rows, "column": columns, "label": labels})
+        frame.to_parquet(tmp_path / f"{number}.parquet")
+    names = {"row": "row", "column": "column", "value": "label"}
+    given = MODELS["PN"] | {"max_iter": 3, "tol": 0.0}
+
+    def fitted():
+        with pytest.warns(ConvergenceWarning):
+            return BinaryMatrixCompletion(**given).fit(from_parquet(tmp_path, client, **names))
+
+    fitted()  # what is imported for it stays
+    tracemalloc.start()
+    try:
+        model = fitted()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.shape_ == (n_rows, n_columns)
+    # One machine would hold 17 bytes for each entry, and sorts them: 6.8 MB and more.
+    assert peak < 5e6

@@ -97,6 +97,26 @@ def test_a_tree_of_tasks_has_the_bits_of_the_sum_that_is_made_here(monkeypatch, 
             np.testing.assert_array_equal(a, b)
 
 
+def test_factors_of_many_bytes_are_those_of_their_own_pass(client, seen):
+    # dask names an array above 100 kB after its keyword, so that a pass could be given that of the pass before.
+    cluster = calls.Cluster(client)
+    given = [np.full((160, 100), float(number)) for number in range(8)]
+    futures = [
+        cluster.map(lambda _, array: float(array[0, 0]), range(3), array=each) for each in given
+    ]
+    assert cluster.results(futures) == [[float(number)] * 3 for number in range(8)]
+    there = from_observations(seen, client, n_partitions=3)
+    draws = np.random.default_rng(5)
+    ours, theirs = both(seen, there, Logistic(), pn())
+    P = 0.1 * draws.normal(size=(160, 300))
+    for _ in range(3):
+        Q = 0.1 * draws.normal(size=(60, 300))
+        assert Q.nbytes > 1e5
+        assert theirs.value(P, Q) == pytest.approx(ours.value(P, Q), rel=1e-10)
+        for expected, found in zip(ours.gradient(P, Q), theirs.gradient(P, Q), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+
+
 def test_implicit_features_equal_those_of_one_machine(seen, there):
     spec = ModelSpec(implicit_features=True, l2=2.0, l2_implicit=5.0, activity_floor=(1.0, 0.5))
     ours, theirs = (features_of(spec, each, None) for each in (seen, there))

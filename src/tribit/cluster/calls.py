@@ -24,6 +24,9 @@ from tribit.quoting import quoted
 BRANCHES = 8
 #: Bytes that cost less to send, or to add on this machine, than one more round of tasks: a few milliseconds.
 FEW_BYTES = 2**20
+#: Bytes from which what all tasks of a call share is a task of its own. dask would make it one from 100,000 bytes on,
+#: but with the bare name of the keyword for a key: calls that are under way together would share the first one's.
+LARGE = 50_000
 #: Megabytes of arrays in one graph from which dask warns. Factors travel with the tasks that read them, so that a task
 #: can be done again: they are as large as they are.
 WARN_FROM = "distributed.admin.large-graph-warning-threshold"
@@ -84,13 +87,17 @@ class Cluster:
     def map(self, function: Callable[..., Any], *lists: Iterable[Any], **same: Any) -> list[Any]:
         """Return futures of a function of one item of each list, and of what is the same for all of them.
 
-        An array that is the same for all goes to one worker, and from there to the others. It is part of the graph:
-        unlike one that was scattered, it is there again after its worker was lost.
+        What is large and the same for all is a task of its own, which goes to one worker and from there to the others.
+        It is part of the graph: unlike data that were scattered, it is there again after its worker was lost.
         """
         import dask  # noqa: PLC0415 - an extra
 
         with dask.config.set({WARN_FROM: "1TB"}):
-            found: list[Any] = self.client.map(function, *lists, pure=False, **same)
+            given = {
+                name: self.client.submit(_same, value, pure=False) if _is_large(value) else value
+                for name, value in same.items()
+            }
+            found: list[Any] = self.client.map(function, *lists, pure=False, **given)
         return found
 
     def spread(self, pieces: list[Any]) -> list[Any]:
@@ -158,6 +165,12 @@ def _sum(items: list[Any]) -> Any:
     for item in items[1:]:
         total += item
     return total
+
+
+def _is_large(value: Any) -> bool:
+    from dask.sizeof import sizeof  # noqa: PLC0415 - an extra
+
+    return bool(sizeof(value) > LARGE)
 
 
 def _same(data: Any) -> Any:
