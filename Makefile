@@ -65,7 +65,7 @@ bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long o
 	@$(call measured,grid,search,ml-100k senate coat)
 
 bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
-	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.serve
+	@$(call measured,serve,serve,ml-100k)
 
 bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,unobserved,unobserved,ml-100k senate coat)

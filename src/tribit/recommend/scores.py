@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_chec
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_not_negative
@@ -152,7 +152,7 @@ def _judged_rates(
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
         x = judge(positions)
-        odds = log_likely(model, x) - log_likely(model, x, -1)
+        odds = log_odds(model, x)
         known = log_dislikes > -np.inf  # where it knows of no dislike the ranker has no opinion
         np.add(odds, log_likes - log_dislikes, out=odds, where=known)
         odds[known] /= 2
@@ -187,21 +187,25 @@ def _entries(model: FactorModel, columns: Positions | None = None) -> Callable[[
 
     def x(rows: Positions) -> Array:
         # Not a matrix product, whose last bits differ with the number of rows: a row's list would, too.
-        total = np.zeros((rows.size, by_factor.shape[1]))
-        term = np.empty_like(total)
-        for weights, values in zip(P[rows].T, by_factor, strict=True):
-            total += np.multiply(weights[:, None], values, out=term)
-        return total
+        found = np.empty((rows.size, by_factor.shape[1]))
+        for weights, out in zip(P[rows], found, strict=True):
+            np.einsum("f,fj->j", weights, by_factor, out=out)
+        return found
 
     return x
 
 
-def log_likely(model: Any, x: Array, label: int = 1) -> Array:
-    """Return ``log P(like)`` at the entries of a model, or for -1 ``log P(dislike)``: as ``predict_proba`` has it."""
+def log_likely(model: Any, x: Array) -> Array:
+    """Return ``log P(like)`` at the entries of a model, as ``predict_proba`` has it."""
     if getattr(model, "calibration_", None) is None:
-        return np.asarray(
-            -model._link().loss(x, label)
-        )  # exact far out, where the probability rounds to 0 or 1
-    p = model._probability(x)
+        # Exact far out, where the probability rounds to 0.
+        return np.asarray(-model._link().loss(x, 1))
     with np.errstate(divide="ignore"):  # a calibrator may be sure
-        return np.asarray(np.log(p) if label > 0 else np.log1p(-p))
+        return np.asarray(np.log(model._probability(x)))
+
+
+def log_odds(model: Any, x: Array) -> Array:
+    """Return ``log P(like) - log P(dislike)`` there."""
+    if getattr(model, "calibration_", None) is None:
+        return np.asarray(model._link().log_odds(x))
+    return np.asarray(logit(model._probability(x)))
