@@ -13,8 +13,8 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
 
-demo: .venv/.installed-plot  ## draw, fit, compare, picture
-	$(BIN)/tribit demo --picture demo.png
+demo: .venv/.installed-plot  ## draw, fit, compare, picture, and a page for a browser
+	$(BIN)/tribit demo --picture demo.png --report demo.html
 
 # One process a core, each with one BLAS thread: two threads of each would wait for one another.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
@@ -92,4 +92,4 @@ wheel:  ## sdist and wheel, installed into clean environments with and without e
 	PYTHON="$(PYTHON)" .ci/wheel
 
 clean:
-	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png
+	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png demo.html
