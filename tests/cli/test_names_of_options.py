@@ -75,7 +75,7 @@ QUOTED = {
     "--for",
     "--row",
     "--column",
-    "--picture",
+    "--picture", "--report",
     "--test",
     "--title",
     "--row-features",
