@@ -171,7 +171,8 @@ def examples(facts: list[dict[str, Any]], words: Wording) -> Raw:
         return section("examples", title, paragraphs([why]))
     cards = []
     for each in facts:
-        head = element("h3", "For ", name_of(each["row"]))
+        whose = f"For {words.row} " if each["row"].isdecimal() else "For "
+        head = element("h3", whose, name_of(each["row"]))
         counts = element(
             "p", f"{each['likes']:,} likes and {each['dislikes']:,} dislikes so far.", class_="note"
         )
