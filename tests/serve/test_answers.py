@@ -59,7 +59,7 @@ def test_lists(client, library, options, again):
 def test_lists_do_not_depend_on_rates_that_were_computed_before(library, monkeypatch, cells):
     monkeypatch.setattr(rates_table, "CELLS", cells)
     served = ServedModel(library)
-    assert isinstance(rates_table.ready(library.ranker_), rates_table.RatesTable) == bool(cells)
+    assert isinstance(served._score, rates_table.RatesTable) == bool(cells)
     expected = library.recommend(["r3", "r20"], 6, avoid_dislikes=0.3, level=None)
     answer = json.loads(served.lists(["r3", "r20"], Wanted(6, 0.3)))
     for place in (0, 1):

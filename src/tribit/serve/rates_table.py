@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from numpy.typing import NDArray
 
-from tribit.data.axis import AnyArray, Positions
+from tribit.data.axis import Positions
 from tribit.model.column_regression import row_blocks
-from tribit.recommend.candidate_ranker import CandidateRanker
+from tribit.recommend.scores import Parts, Rated, WeighedScore, rate_parts, weighed_score, worth
+from tribit.recommender import Recommender
 
-#: Most cells whose rates are kept, 16 bytes each: 64 MB. MovieLens-100k has 1.6 million, which take about a second.
-CELLS = 2**22
+#: Most cells whose rates are kept, 24 bytes each: 60 MB. MovieLens-100k has 1.6 million, which take about a second.
+CELLS = 2_500_000
 
 
 class RatesTable:
-    """A ranker that has computed the log-rates of all its rows, which depend on nothing that a request can ask for.
+    """Scores of lists for any weight, from parts that no weight is in, of all rows at once.
 
     Parameters
     ----------
-    ranker : CandidateRanker
-        The ranker, whose numbers these are to the last bit.
+    parts : callable
+        From positions of rows to their parts (:func:`tribit.recommend.scores.rate_parts`), whose numbers these are to
+        the last bit.
+    shape : (int, int)
+        Numbers of rows and columns.
     """
 
-    def __init__(self, ranker: CandidateRanker) -> None:
-        self.shape_ = ranker.shape_
-        self.row_ids_: AnyArray | None = ranker.row_ids_
-        self.column_ids_: AnyArray | None = ranker.column_ids_
-        self._table = np.empty((2, *self.shape_))
-        for block in row_blocks(np.arange(self.shape_[0]), self.shape_[1]):
-            self._table[:, block] = ranker.log_rates(block)
+    def __init__(self, parts: Callable[[Positions], Parts], shape: tuple[int, int]) -> None:
+        # Row after row, so that the parts of a row are near one another.
+        self._table = np.empty((shape[0], 3, shape[1]))
+        for block in row_blocks(np.arange(shape[0]), shape[1]):
+            self._table[block] = np.stack(parts(block), axis=1)
 
-    def log_rates(self, rows: Positions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the logarithms of the rates of likes and of dislikes, as the ranker does."""
-        return self._table[0, rows], self._table[1, rows]
+    def __call__(self, rows: Positions, weight: float) -> Rated:
+        """Return the scores of rows with their rates."""
+        if rows.size == 1:
+            return worth(Parts(*self._table[rows[0], :, None]), weight)
+        return worth(Parts(*self._table[rows].swapaxes(0, 1)), weight)
 
 
-def ready(ranker: CandidateRanker) -> CandidateRanker | RatesTable:
-    """Return a ranker with its rates computed, where the table is small enough to keep them."""
-    return RatesTable(ranker) if ranker.shape_[0] * ranker.shape_[1] <= CELLS else ranker
+def ready_score(bundle: Recommender) -> WeighedScore:
+    """Return the scores of a bundle's lists, computed before they are asked for where the table is small enough."""
+    model, ranker = bundle.model_, bundle.ranker_
+    n_rows, n_columns = bundle.shape_
+    parts = rate_parts(model, ranker)
+    if parts is None or n_rows * n_columns > CELLS:
+        return weighed_score(model, ranker)
+    return RatesTable(parts, bundle.shape_)

@@ -15,12 +15,12 @@ from tribit.folding.unknown import with_unknown
 from tribit.model.column_regression import TABLE_COLUMNS
 from tribit.quoting import quoted
 from tribit.recommend.lists import lists_at
-from tribit.recommend.scores import Ranker, WeighedScore, weighed_score
+from tribit.recommend.scores import WeighedScore, weighed_score
 from tribit.recommender import Recommender
 from tribit.serve.encoding import encoded, items_of, names_of, plain
 from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
-from tribit.serve.rates_table import ready
+from tribit.serve.rates_table import ready_score
 from tribit.uncertainty.of_lists import with_intervals
 from tribit.workflows.answers import LISTS_BASES
 from tribit.workflows.bundles import BASES
@@ -61,15 +61,13 @@ class ServedModel:
         self._names = [names_of(axis) for axis in axes]
         self._kept = KeptLists(KEPT)
         self.has_tables = True
-        ranker: Ranker | None = None
         if bundle.ranker_ is not None:
             bundle.ranker_.n_jobs = 1
             self.has_tables = axes.columns.size <= TABLE_COLUMNS
             if self.has_tables:
                 for regression in (bundle.ranker_._cells.likes, bundle.ranker_._cells.mask):
                     regression.inverse  # noqa: B018 - now, and not at the first request
-            ranker = ready(bundle.ranker_)
-        self._score = weighed_score(bundle.model_, ranker)
+        self._score = ready_score(bundle)
         self._seen = None if bundle.seen_ is None else axes.mask(bundle.seen_, "the bundle has")
         self._without_knowing()
 
