@@ -76,6 +76,7 @@ QUOTED = {
     "--row",
     "--column",
     "--picture",
+    "--report",
     "--test",
     "--title",
     "--row-features",
