@@ -110,7 +110,7 @@ def designs_of_mask(
     rows, columns = (
         Design(
             own.size,
-            (Block(each, activity.shift(own), activity.popularity, 0.0, {"transposed": each.T}),),
+            (Block(each, activity.shift(own), activity.popularity, 0.0),),
         )
         for activity, each, own in zip(activities(observations, floor), scaled, counts, strict=True)
     )

@@ -58,6 +58,10 @@ class PartMatrix:
         """Return the matrix itself: both products go by its rows."""
         return self
 
+    def astype(self, dtype: Any) -> PartMatrix:  # noqa: ARG002
+        """Return the matrix itself: its products are in float64."""
+        return self
+
     def __matmul__(self, V: Array) -> Array:
         return np.asarray(self.times(None, V)[1] if self.turned else self.times(V, None)[0])
 

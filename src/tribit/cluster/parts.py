@@ -245,7 +245,7 @@ def column_models(
             here = panel.rows
             model = panel.models(Q[here].astype(dtype), free, exact=exact, value=value)
             values[here], gradients[here] = model.values, model.gradients
-            curvatures[here] = model.curvatures[:, upper[0], upper[1]]
+            curvatures[here] = model.matrices()[:, upper[0], upper[1]]
             slack += (1.0 - model.tightness) * panel.height / n
     return values, gradients, curvatures, np.array((1.0 - slack) * P.shape[0])
 

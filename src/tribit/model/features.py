@@ -67,7 +67,7 @@ class Block:
         if name not in self.kept:
             matrix = self.matrix.astype(dtype)
             vectors = self.shift.astype(dtype), self.means.astype(dtype)
-            self.kept[name] = _Numbers(matrix, sp.csr_array(matrix.T), *vectors)
+            self.kept[name] = _Numbers(matrix, matrix.T.tocsr(), *vectors)
         found: _Numbers = self.kept[name]
         return found
 

@@ -54,9 +54,6 @@ MOST_HELD_OUT = 50_000
 #: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
 #: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
 MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000
-#: Most entries that a fold of a table on other machines holds out, about: the scores of each candidate and their losses
-#: stay on this one, 8 MB in all, and candidates of a search differ by more than the errors of means over so many.
-MOST_HELD_OUT = 500_000
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
@@ -120,9 +117,8 @@ def make_folds(
 def _remote_folds(
     observations: RemoteObservations, parts: int, used: int, draws: np.random.Generator
 ) -> list[Fold]:
-    """Return folds of entries on other machines; what is held out comes here, and is a smaller share of very many."""
+    """Return folds of entries on other machines; what is held out comes here."""
     n = observations.n_observed
-    parts = max(parts, -(-n // MOST_HELD_OUT))
     folds = [
         Fold(train, held_out, np.ones(len(held_out)), len(train) / n, int(draws.integers(2**32)))
         for train, held_out in observations.hashed_folds(parts, used, int(draws.integers(2**32)))
