@@ -1,27 +1,64 @@
-"""Backends: exact sums over all d1 x d2 entries of ``X = P Q'``, which are never stored.
+"""Backends: sums over all d1 x d2 entries of ``X = P Q'``, which are never stored.
 
 A backend knows one risk on one set of observations. ``P`` and ``Q`` are factors with any intercepts already
 appended as columns. :func:`make_backend` picks the first of ``BACKENDS`` on the device asked for that takes the risk:
-tiles where unobserved entries count and the observed entries alone where they do not. All give the same numbers as the
-plain dense formula, up to rounding.
+tiles where unobserved entries count and the observed entries alone where they do not. These give the same numbers as
+the plain dense formula, up to rounding; where every entry counts and there are too many to visit, the sampled backend
+estimates them.
 """
 
 from __future__ import annotations
 
 from tribit.backends.base import Backend, Panel
 from tribit.backends.forms import make_form
+from tribit.backends.sampled import SampledBackend
 from tribit.backends.sparse import SparseBackend
 from tribit.backends.tiles import TileBackend
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 
 #: Every backend, by name; the first one of a device that takes a risk is used.
-BACKENDS: dict[str, type[Backend]] = {"tiles": TileBackend, "sparse": SparseBackend}
+BACKENDS: dict[str, type[Backend]] = {
+    "tiles": TileBackend,
+    "sparse": SparseBackend,
+    "sampled": SampledBackend,
+}
+#: How sums over all entries may be done.
+SUMS = ("auto", "exact", "sampled")
+#: Number of cells above which "auto" estimates sums over all of them: an exact sweep of Newton's method over so many
+#: takes about a minute on two cores with ten columns of factors.
+MOST_CELLS = 2 * 10**9
 
-__all__ = ["BACKENDS", "Backend", "Panel", "SparseBackend", "TileBackend", "make_backend"]
+__all__ = [
+    "BACKENDS",
+    "SUMS",
+    "Backend",
+    "Panel",
+    "SampledBackend",
+    "SparseBackend",
+    "TileBackend",
+    "estimated",
+    "make_backend",
+]
+
+
+def estimated(backend: str, risk: Risk, shape: tuple[int, int]) -> bool:
+    """Return whether the sums of a risk are estimates from a sample: "auto" decides by the number of cells.
+
+    Where unobserved entries have no weight all sums are exact, whatever was asked for.
+    """
+    check_choice("backend", backend, SUMS)
+    if not risk.unobserved or backend == "exact":
+        return False
+    if backend == "sampled" and risk.imputed is not None:
+        raise InvalidInputError(
+            f"A sample cannot stand for all entries where a model imputes each of them: leave out imputed or pass "
+            f"{parameter('backend', 'exact')}."
+        )
+    return backend == "sampled" or (risk.imputed is None and shape[0] * shape[1] > MOST_CELLS)
 
 
 def make_backend(
@@ -32,10 +69,25 @@ def make_backend(
     dtype: str,
     n_jobs: int,
     device: str = "cpu",
+    backend: str = "exact",
+    seed: int = 0,
 ) -> Backend:
-    """Return the backend for a risk on a device."""
+    """Return the backend for a risk on a device.
+
+    Parameters
+    ----------
+    backend : {"exact", "sampled", "auto"}, default="exact"
+        Whether sums over all entries visit each or are estimated from a sample (:func:`estimated`).
+    seed : int, default=0
+        Draws the sample.
+    """
+    sampled = estimated(backend, risk, observations.shape)
     check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
-    here = (kind for kind in BACKENDS.values() if kind.device == device and kind.takes(risk))
+    here = (
+        kind
+        for kind in BACKENDS.values()
+        if kind.device == device and kind.takes(risk) and kind.estimates == sampled
+    )
     kind = next(here, None)
     if kind is None:
         raise InvalidInputError(
@@ -47,5 +99,5 @@ def make_backend(
         observations.labels, observations.rows, observations.columns
     )
     form = make_form(link, risk)
-    backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
-    return backend if risk.imputed is None else backend.impute(risk.imputed)
+    made = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(seed)
+    return made if risk.imputed is None else made.impute(risk.imputed)

@@ -185,6 +185,18 @@ class Backend(ABC):
         """Return Q with what panels derive from it once for a pass."""
         return FixedFactor(Q, self.dtype)
 
+    def drawn(self, seed: int) -> Self:  # noqa: ARG002
+        """Return the backend with a sample of its own: exact sums have none."""
+        return self
+
+    def redrawn(self) -> Self:
+        """Return the backend with another sample: exact sums have none."""
+        return self
+
+    def enlarged(self) -> Self | None:
+        """Return the backend with a larger sample from the next stage on; None where there is none."""
+        return None
+
     def staged(self, P: Array, Q: Array) -> Self:  # noqa: ARG002
         """Return the backend made ready for factors near these: exact sums need nothing."""
         return self

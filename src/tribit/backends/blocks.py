@@ -19,15 +19,15 @@ Places = NDArray[np.integer[Any]]
 #: Rows and columns of a tile: enough for matrix products, and few enough that a row meets many blocks, for what the
 #: entries of a tile have in common does not average out within it.
 BLOCK = 64
-#: Tiles that a block along the longer side meets on average, and those it meets in any case: a row meets 1,024 columns,
-#: and no fewer than 320 or so.
-TILES, LEAST = 16, 5
+#: Least number of tiles that a block along the longer side meets on average, and the share of them that each block
+#: meets in any case: a row meets 1,024 columns, and no fewer than 320 or so.
+TILES, LEAST = 16, 0.3
 #: Fractional part of the golden ratio: its multiples modulo 1 fill an interval evenly, however many there are.
 GOLDEN = 0.6180339887498949
 
 
 class Blocks:
-    """One axis of the matrix in blocks of ``block``.
+    """One axis of the matrix in blocks of ``BLOCK``.
 
     Attributes
     ----------
@@ -39,22 +39,22 @@ class Blocks:
         The class of each block; 0 is that of the largest numbers.
     """
 
-    def __init__(self, counts: Places, block: int) -> None:
-        self.size, self.block = counts.size, block
+    def __init__(self, counts: Places) -> None:
+        self.size, self.block = counts.size, BLOCK
         # Equal numbers in an order of no meaning: neighbours in a table may be alike in more than their number.
         scattered = (np.arange(counts.size, dtype=np.uint64) * np.uint64(2654435761)) % 2**32
         self.order = np.lexsort((scattered, -counts))
         self.places = np.empty_like(self.order)
         self.places[self.order] = np.arange(counts.size)
-        starts = np.arange(0, counts.size, block)
+        starts = np.arange(0, counts.size, self.block)
         sums = np.add.reduceat(counts[self.order].astype(np.float64), starts)
-        self.widths = np.minimum(counts.size - starts, block)
+        self.widths = np.minimum(counts.size - starts, self.block)
         size = np.floor(np.log2(sums / self.widths + 1.0)).astype(np.int64)
         self.classes = np.unique(-size, return_inverse=True)[1].reshape(-1)
         self.n_blocks, self.n_classes = starts.size, int(self.classes.max()) + 1
         #: Where each class begins, in blocks and in places; one more for the end.
         self.ends = np.searchsorted(self.classes, np.arange(self.n_classes + 1))
-        self.place_ends = np.minimum(self.ends * block, counts.size)
+        self.place_ends = np.minimum(self.ends * self.block, counts.size)
 
     def inside(self, number: int) -> slice:
         """Return the places of a block."""
@@ -87,25 +87,23 @@ class Tiles:
         return Tiles(ends, rows[order], self.weights[order])
 
 
-def probabilities(
-    rows: Blocks, columns: Blocks, spread: Array, tiles: float = TILES, least: float = LEAST
-) -> Array:
+def probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: int) -> Array:
     """Return the probability that a tile is drawn, for each class of rows and of columns.
 
     In proportion to ``spread``, the standard deviation of what is to be summed in a tile, which for a given number of
-    tiles makes the variance of the sum least (Neyman 1934); between a floor and 1.
+    tiles makes the variance of the sum least (Neyman 1934); between a floor, for which ``LEAST`` is the share, and 1.
 
     Parameters
     ----------
     spread : array of shape (n_row_classes, n_column_classes)
         At least 0.
-    tiles, least : float
-        Number of tiles, and the floor, in tiles of each block along the longer side.
+    tiles : int
+        Number of tiles that a block along the longer side meets on average.
     """
     longer = max(rows.n_blocks, columns.n_blocks)
     short = min(rows.n_blocks, columns.n_blocks)
     counts = np.outer(np.diff(rows.ends), np.diff(columns.ends)).astype(np.float64)
-    floor = min(least / short, 1.0)
+    floor = min(LEAST * tiles / short, 1.0)
     budget = min(tiles / short, 1.0) * longer * short
     if not np.any(spread > 0) or budget >= counts.sum():
         return np.full(counts.shape, budget / counts.sum())
@@ -123,9 +121,7 @@ def probabilities(
     return chances(high)
 
 
-def draw_tiles(
-    rows: Blocks, columns: Blocks, chances: Array, draws: np.random.Generator
-) -> Tiles:
+def draw_tiles(rows: Blocks, columns: Blocks, chances: Array, draws: np.random.Generator) -> Tiles:
     """Return a systematic sample of the tiles of each block of rows (Madow 1949), with the given probabilities.
 
     Along the columns in their order a tile is drawn where the sum of probabilities passes a whole number plus an

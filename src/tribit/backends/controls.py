@@ -5,13 +5,13 @@
 The sum of the quadratic over all entries is exact through Gram matrices, ``sum_j c2 (p' q_j)^2 = p' (sum_j c2 q_j q_j')
 p``; what it leaves is small, and a sample tells its sum. Far from where it was fitted ``h - c`` falls as fast as a
 quadratic, times the weight of the sample, and the estimate would fall for ever in some direction. So beyond an interval
-about the fitted ``z``, wider than any that the factors have, ``h`` is continued with the curvature ``c2``: there
+about all fitted ``z``, wider than any that the factors have, ``h`` is continued with the curvature ``c2``: there
 ``h - c`` is a line.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ Array = NDArray[np.floating[Any]]
 
 #: Variance of ``z`` below which the slope of ``h'`` is more and more the curvature at the mean: there is no other then.
 LITTLE = 1e-3
-#: Half-width of the interval in which ``h`` is the link's own, in largest distances from the mean among those that the
-#: quadratic was fitted on, and at least.
-WIDE, LEAST_WIDE = 2.0, 1.0
+#: Half-width of the interval in which ``h`` is the link's own: at least this, and so many times the half-width of the
+#: interval of all ``z`` that the quadratics were fitted on.
+LEAST_WIDE, WIDE = 2.0, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +36,34 @@ class Controls:
     ----------
     constant, linear, square : array
         ``c0``, ``c1`` and ``c2``.
-    low, high : array
-        Ends of the interval in which ``h`` is the link's own.
     bend : array
         Mean of ``h''``, at least a little above 0.
     spread : array
         Root mean square of ``h'(z) - c1 - c2 z``.
+    low, high : float
+        Ends of the interval in which ``h`` is the link's own, for all classes.
     """
 
     constant: Array
     linear: Array
     square: Array
-    low: Array
-    high: Array
     bend: Array
     spread: Array
+    low: float
+    high: float
 
     @property
     def transposed(self) -> Controls:
         """The same for the transpose of the matrix."""
-        return Controls(*(getattr(self, each.name).T for each in fields(self)))
+        return Controls(
+            self.constant.T,
+            self.linear.T,
+            self.square.T,
+            self.bend.T,
+            self.spread.T,
+            self.low,
+            self.high,
+        )
 
 
 def fit_controls(form: Form, z: Array) -> Controls:
@@ -77,6 +85,8 @@ def fit_controls(form: Form, z: Array) -> Controls:
     linear = first.mean(axis=2) - square * mean
     left = first - linear[:, :, None] - square[:, :, None] * z
     constant = np.mean(value - (linear[:, :, None] + 0.5 * square[:, :, None] * z) * z, axis=2)
-    reach = np.maximum(WIDE * np.max(np.abs(away), axis=2), LEAST_WIDE)
     spread = np.sqrt(np.mean(left**2, axis=2))
-    return Controls(constant, linear, square, mean - reach, mean + reach, bend, spread)
+    low, high = float(z.min()), float(z.max())
+    reach = max(LEAST_WIDE, WIDE * (high - low) / 2)
+    middle = (low + high) / 2
+    return Controls(constant, linear, square, bend, spread, middle - reach, middle + reach)

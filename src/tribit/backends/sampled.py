@@ -15,120 +15,25 @@ from __future__ import annotations
 
 import threading
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends import blocks
 from tribit.backends.base import Backend, FixedFactor, Panel, Places, RowModels
-from tribit.backends.blocks import BLOCK, LEAST, TILES, Blocks, Tiles, draw_tiles, probabilities
-from tribit.backends.controls import Controls, fit_controls
+from tribit.backends.blocks import draw_tiles, probabilities
+from tribit.backends.controls import fit_controls
 from tribit.backends.forms import Form
-from tribit.backends.layout import stable_order
-from tribit.backends.sparse import ENTRIES, Batch, SparseBackend, SparsePanel
+from tribit.backends.sampled_entries import Sample, SampledLayout, SampledSide, SortedFactor, gram
+from tribit.backends.sparse import SparseBackend, SparsePanel
 from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
 #: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
 PILOT = 256
-
-
-class SampledLayout:
-    """The observed entries of one orientation, by blocks of rows; each block in batches of rows of like length."""
-
-    block = BLOCK
-
-    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
-        self.shape, self.n_entries = shape, rows.size
-        counts = np.bincount(rows, minlength=shape[0])
-        self.rows = Blocks(counts, self.block)
-        self.columns = Blocks(np.bincount(columns, minlength=shape[1]), self.block)
-        place = np.int32 if max(*shape, rows.size + 1) < 2**31 else np.int64
-        order = stable_order(self.rows.places[rows]).astype(place)
-        lengths = counts[self.rows.order]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        at = self.columns.places[columns].astype(place)
-        self.batches: list[Batch] = []
-        #: Where the batches of each block begin; one more for the end.
-        self.batch_ends = [0]
-        for number in range(self.rows.n_blocks):
-            here = self.rows.inside(number)
-            for start, stop in _cut(lengths[here], here.start):
-                steps = np.arange(lengths[start])
-                inside = steps < lengths[start:stop, None]
-                entries = np.full(inside.shape, rows.size, dtype=place)
-                entries[inside] = order[offsets[start] : offsets[stop]]
-                own = np.zeros(inside.shape, dtype=place)
-                own[inside] = at[entries[inside]]
-                self.batches.append(Batch(np.arange(start, stop), own, entries))
-            self.batch_ends.append(len(self.batches))
-
-
-def _cut(lengths: Places, first: int) -> list[tuple[int, int]]:
-    """Cut the rows of a block, longest first, into runs of about ``ENTRIES`` entries; rows without any are left out."""
-    cuts, start = [], 0
-    filled = int(np.count_nonzero(lengths))
-    while start < filled:
-        stop = min(filled, start + max(1, ENTRIES // int(lengths[start])))
-        cuts.append((first + start, first + stop))
-        start = stop
-    return cuts
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The tiles that were drawn, in one orientation, and the quadratics that their sums correct."""
-
-    tiles: Tiles
-    controls: Controls
-
-
-class SampledSide:
-    """The observed entries of one orientation with their weights, and the sample."""
-
-    def __init__(self, layout: SampledLayout, weights: tuple[Array, Array]) -> None:
-        self.layout, self.shape = layout, layout.shape
-        self.rows, self.columns = layout.rows, layout.columns
-        # As the pass over observed entries wants them: one more entry, of weight 0, stands for the padding.
-        self.batches, self.n_entries = layout.batches, layout.n_entries
-        a, b = (np.append(each, each.dtype.type(0)) for each in weights)
-        self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
-        self.sample: Sample
-
-    def with_sample(self, sample: Sample) -> SampledSide:
-        """Return the same entries with another sample."""
-        again = copy(self)
-        again.sample = sample
-        return again
-
-    def astype(self, dtype: np.dtype[Any]) -> SampledSide:
-        """Return the same in another type."""
-        again = copy(self)
-        again.weights = [(a.astype(dtype), b.astype(dtype)) for a, b in self.weights]
-        return again
-
-
-class SortedFactor(FixedFactor):
-    """A fixed factor in the order of its blocks, with the sums and Gram matrices of each class."""
-
-    def __init__(self, Q: Array, dtype: np.dtype[Any], blocks: Blocks) -> None:
-        super().__init__(np.take(np.asarray(Q, dtype=dtype), blocks.order, axis=0), dtype)
-        ends = zip(blocks.place_ends, blocks.place_ends[1:], strict=False)
-        parts = [self.Q[start:stop] for start, stop in ends]
-        self.sums = np.stack([np.sum(part, axis=0, dtype=np.float64) for part in parts])
-        self.grams = np.stack([_gram(part) for part in parts])
-
-
-def _gram(Q: Array, weights: Array | None = None) -> Array:
-    """Return ``sum_j w_j q_j q_j'`` in float64, by runs of rows."""
-    total = np.zeros((Q.shape[1], Q.shape[1]))
-    for start in range(0, Q.shape[0], 4096):
-        q = Q[start : start + 4096].astype(np.float64)
-        total += q.T @ (q if weights is None else q * weights[start : start + 4096, None])
-    return total
 
 
 class SampledPanel:
@@ -157,12 +62,6 @@ class SampledPanel:
         self.weights: Array = np.repeat(weights, widths).astype(backend.dtype)
         self._class, self._classes = side.rows.classes[number], side.columns.classes[columns]
         self._widths = widths
-        controls = side.sample.controls
-        low, high, square = (
-            self._by_column(part[self._class]).astype(backend.dtype)
-            for part in (controls.low, controls.high, controls.square)
-        )
-        self._interval, self._square = (low, high), square
 
     @cached_property
     def _control(self) -> tuple[float, Array, Array]:
@@ -176,7 +75,7 @@ class SampledPanel:
             self.weights.astype(np.float64) * self._by_column(part) for part in (c0, c1, c2)
         )
         sizes = np.diff(self.backend.side.columns.place_ends)
-        square = np.einsum("c,cab->ab", c2, self.against.grams) - _gram(self.Q, w2)
+        square = np.einsum("c,cab->ab", c2, self.against.grams) - gram(self.Q, w2)
         return float(c0 @ sizes - np.sum(w0)), c1 @ self.against.sums - w1 @ self.Q, square
 
     def _by_column(self, of_classes: Array) -> Array:
@@ -200,7 +99,7 @@ class SampledPanel:
         values, gradients, ratios = self._sampled(P, value=value, bend=True)
         gradients = gradients[:, :free].copy()
         q = self.Q[:, :free]
-        shape = _gram(q, self._bend) * (form.unit * form.slope**2)
+        shape = gram(q, self._bend) * (form.unit * form.slope**2)
         curvatures = ratios[:, None, None] * shape
         for rows, panel in self.observed:
             model = panel.models(P[rows], free, exact=True, value=value)
@@ -231,7 +130,8 @@ class SampledPanel:
         out, second = first_buffer if value else None, second_buffer if bend else None
         form.apply(z, out, second, spare)
         if beyond is not None:
-            continued = self._square * beyond
+            square = self.backend.side.sample.controls.square[self._class]
+            continued = self._by_column(square).astype(z.dtype) * beyond
             if out is not None:
                 out += beyond * (z + 0.5 * continued)
             z += continued
@@ -255,17 +155,17 @@ class SampledPanel:
         return values, first, ratios
 
     def _cut(self, z: Array) -> Array | None:
-        """Cut ``z`` to the intervals of its columns, and return what was cut off; None where nothing was."""
-        low, high = self._interval
-        if z.max(initial=-np.inf) <= high.min(initial=np.inf) and z.min(initial=np.inf) >= low.max(
-            initial=-np.inf
-        ):
+        """Cut ``z`` to the interval in which the link is its own, and return what was cut off; None for nothing.
+
+        Tiles that are in every sample have nothing to correct, and are left as they are.
+        """
+        controls = self.backend.side.sample.controls
+        if z.max(initial=-np.inf) <= controls.high and z.min(initial=np.inf) >= controls.low:
             return None
-        beyond = z - np.clip(z, low, high)
-        if not beyond.any():
-            return None
+        beyond = z - np.clip(z, controls.low, controls.high)
+        beyond *= self.weights > 1
         z -= beyond
-        return beyond
+        return np.asarray(beyond)
 
     @property
     def _bend(self) -> Array:
@@ -288,12 +188,14 @@ class SampledBackend(Backend):
     ) -> None:
         super().__init__(side, other, form, dtype, n_jobs)
         #: The observed corrections alone.
-        self.observed = SparseBackend(side, other, form, dtype, n_jobs)  # type: ignore[arg-type]
-        self.seed, self.tiles, self.least = 0, float(TILES), float(LEAST)
+        self.observed = SparseBackend(side, other, form, dtype, n_jobs)
+        self.seed, self.tiles = 0, blocks.TILES
         self._local = threading.local()
-        if not hasattr(side, "sample"):
-            nothing = [np.zeros((size, 1)) for size in side.shape]
-            self._draw(*nothing)
+
+    @classmethod
+    def build(cls, *args: Any, **options: Any) -> Self:
+        """Return the backend with a sample for ``X = 0``."""
+        return super().build(*args, **options).drawn(0)
 
     @classmethod
     def takes(cls, risk: Risk) -> bool:
@@ -317,8 +219,21 @@ class SampledBackend(Backend):
         again._draw(*(np.zeros((size, 1)) for size in self.shape))
         return again
 
+    def redrawn(self) -> Self:
+        """Return the backend with another sample."""
+        return self.drawn(self.seed + 1)
+
+    def enlarged(self) -> Self | None:
+        """Return the backend with twice as many tiles from the next stage on; None where all were drawn."""
+        tiles = self.side.sample.tiles.columns.size
+        if tiles >= self.side.rows.n_blocks * self.side.columns.n_blocks:
+            return None
+        again = copy(self)
+        again.tiles = 2 * self.tiles
+        return again
+
     def staged(self, P: Array, Q: Array) -> Self:
-        """Return the backend with the quadratics fitted to the spread of ``P Q'``, and with the tiles drawn for them."""
+        """Return the backend with quadratics fitted to the spread of ``P Q'``, and with tiles drawn for them."""
         again = copy(self)
         again._draw(P, Q)
         return again
@@ -331,7 +246,9 @@ class SampledBackend(Backend):
         right = np.stack([columns.draw(PILOT, draws) for _ in range(pairs[0])])
         z = self.form.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
         controls = fit_controls(self.form, z)
-        chances = probabilities(rows, columns, controls.spread, self.tiles, self.least)
+        # A row needs as many more columns as it has unknowns.
+        wanted = max(self.tiles, P.shape[1])
+        chances = probabilities(rows, columns, controls.spread, wanted)
         tiles = draw_tiles(rows, columns, chances, draws)
         self.side = self.side.with_sample(Sample(tiles, controls))
         flipped = Sample(tiles.transposed(columns.n_blocks), controls.transposed)
@@ -343,7 +260,7 @@ class SampledBackend(Backend):
         again = type(self)(
             self.side.astype(kind), self.other.astype(kind), self.form, kind, self.n_jobs
         )
-        again.seed, again.tiles, again.least = self.seed, self.tiles, self.least
+        again.seed, again.tiles = self.seed, self.tiles
         return again
 
     @property
