@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.layout import shared
 from tribit.backends.objective import Objective
+from tribit.backends.preconditioner import Deflated
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
@@ -142,6 +144,26 @@ class FeaturedObjective:
         ones = Factors(*(np.ones_like(part) for part in dataclasses.astuple(parts)))
         return risk.plus(1.0, self._weighted(ones))
 
+    def preconditioner(self, parts: Factors) -> Deflated:
+        """Return a first guess of the inverse curvature of F in all unknowns together."""
+        seen, (d1, d2) = self.objective.observations, self.shape
+        risk = self.objective.curvatures(self.features.combine(parts))
+
+        def entry(factors: Array, intercepts: Array) -> tuple[float, float]:
+            columns = max(factors.shape[1], 1)
+            sums = float(np.sum(factors)) / columns, float(np.sum(intercepts))
+            return sums[0] / seen.n_observed, sums[1] / seen.n_observed
+
+        return Deflated(
+            self.scales(parts),
+            (self.features.rows, self.features.columns),
+            (np.bincount(seen.rows, minlength=d1), np.bincount(seen.columns, minlength=d2)),
+            (
+                entry(risk.row_factors, risk.row_intercepts),
+                entry(risk.column_factors, risk.column_intercepts),
+            ),
+        )
+
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
         pairs = zip(dataclasses.astuple(parts), dataclasses.astuple(self._ridge), strict=True)
@@ -185,25 +207,40 @@ def features_of(
     """Return the features of a model on some observations; None where it has none."""
     if not (spec.implicit_features or spec.side_features):
         return None
+    floor = spec.activity_floor if spec.implicit_features else None
+    known = side if spec.side_features else None
+    # The features are kept beside what is made of them: their id stands for them as long as they live.
+    _, designs = shared(
+        observations,
+        ("designs", floor, id(known)),
+        lambda: (known, _designs(observations, floor, known)),
+    )
+    implicit = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+    first = [] if floor is None else [implicit]
+    ridges = [[*first, *([side_ridge(spec)] * (len(each.blocks) - len(first)))] for each in designs]
+    rows, columns = (each.with_ridges(own) for each, own in zip(designs, ridges, strict=True))
+    return Features(rows, columns)
+
+
+def _designs(
+    observations: Observations, floor: tuple[float, float] | None, side: SideFeatures | None
+) -> tuple[Design, Design]:
+    """Return the features of rows and of columns, implicit ones first; without ridges."""
     blocks: tuple[list[Block], list[Block]] = ([], [])
-    if spec.implicit_features:
+    if floor is not None:
         mask = mask_of(observations)
-        l2 = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+        masks = mask, sp.csr_array(mask.T)
         for found, activity, seen in zip(
-            blocks,
-            activities(observations, spec.activity_floor),
-            (mask, sp.csr_array(mask.T)),
-            strict=True,
+            blocks, activities(observations, floor), masks, strict=True
         ):
-            found.append(activity.block(seen, l2))
-    if spec.side_features and side is not None:
-        l2 = side_ridge(spec)
+            found.append(activity.block(seen, 0.0))
+    if side is not None:
         for found, known in zip(blocks, side, strict=True):
-            found.extend(side_block(group, l2) for group in known or ())
-    designs = (
+            found.extend(side_block(group, 0.0) for group in known or ())
+    rows, columns = (
         Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)
     )
-    return Features(*designs)
+    return rows, columns
 
 
 def side_ridge(spec: ModelSpec) -> float:

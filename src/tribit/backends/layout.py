@@ -1,11 +1,13 @@
 """Layouts of the observed entries, apart from their weights: order and offsets, in one orientation.
 
 Sorting the entries takes as long as several passes over them, and every candidate of a search has the same: whoever
-fits the same observations many times shares their layouts (:func:`share_layouts`).
+fits the same observations many times shares their layouts (:func:`share_layouts`), and what else is derived from the
+observations alone (:func:`shared`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -26,28 +28,35 @@ class Layout(Protocol):
 
 
 Kind = TypeVar("Kind", bound=Layout)
+Made = TypeVar("Made")
 
-#: The layouts of observations that are fitted many times, by kind; they go with the observations.
-_shared: WeakKeyDictionary[Observations, dict[type[Layout], tuple[Layout, Layout]]] = (
-    WeakKeyDictionary()
-)
+#: What is derived from observations that are fitted many times; it goes with the observations.
+_shared: WeakKeyDictionary[Observations, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def share_layouts(observations: Observations) -> None:
-    """Keep the layouts of these observations as long as they live: they are going to be fitted many times."""
+    """Keep what is derived from these observations as long as they live: they are going to be fitted many times."""
     _shared.setdefault(observations, {})
+
+
+def shared(observations: Observations, key: Hashable, make: Callable[[], Made]) -> Made:
+    """Return what ``make`` derives from the observations, made once where these are shared."""
+    known = _shared.get(observations)
+    if known is None:
+        return make()
+    if key not in known:
+        known[key] = make()
+    return known[key]  # type: ignore[no-any-return]
 
 
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
-    known = _shared.get(observations)
-    if known is not None and kind in known:
-        return known[kind]  # type: ignore[return-value]
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-    made = kind(rows, columns, (d1, d2)), kind(columns, rows, (d2, d1))
-    if known is not None:
-        known[kind] = made
-    return made
+    return shared(
+        observations,
+        kind,
+        lambda: (kind(rows, columns, (d1, d2)), kind(columns, rows, (d2, d1))),
+    )
 
 
 def stable_order(values: Places) -> Places:

@@ -65,6 +65,25 @@ class Factors:
         )
         return P, Q
 
+    def flat(self) -> NDArray[np.float64]:
+        """Return all unknowns in one vector."""
+        return np.concatenate(
+            [
+                np.ravel(self.row_factors),
+                np.ravel(self.column_factors),
+                [self.intercept],
+                self.row_intercepts,
+                self.column_intercepts,
+            ]
+        ).astype(np.float64)
+
+    def shaped(self, x: NDArray[np.float64]) -> Factors:
+        """Return a vector as factors of the same shapes; their arrays are views of it."""
+        parts = (self.row_factors, self.column_factors, np.zeros(1), self.row_intercepts)
+        U, V, b, a, c = np.split(x, np.cumsum([part.size for part in parts]))
+        shapes = self.row_factors.shape, self.column_factors.shape
+        return Factors(U.reshape(shapes[0]), V.reshape(shapes[1]), float(b[0]), a, c)
+
     def plus(self, weight: float, other: Factors) -> Factors:
         """Return ``self + weight other``, part by part."""
         return Factors(

@@ -1,0 +1,120 @@
+"""The limited memory of a quasi-Newton method: the last steps, and what they did to the gradient.
+
+Every direction is a combination of what is remembered and the gradient. Its weights follow from inner products alone
+(Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"): a direction takes two passes over the memory, one for
+the products with what is new and one for the combination.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends.threads import ordered_map
+
+Vector = NDArray[np.float64]
+
+#: Unknowns in a block of a pass: a block of the memory stays in a core's cache, and sums over blocks are in float64.
+BLOCK = 8192
+#: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
+CURVED = 1e-10
+
+
+class LimitedMemory:
+    """Pairs ``(s, y)`` of steps and changes of the gradient, in coordinates where the first guess of curvature is 1.
+
+    Parameters
+    ----------
+    room : int
+        Number of pairs; a new one takes the place of the oldest.
+    size : int
+        Number of unknowns.
+    dtype : dtype
+        Of the numbers remembered: those of the objective's arithmetic are no more exact.
+    n_jobs : int
+        Threads of a pass; the numbers do not depend on it.
+    """
+
+    def __init__(self, room: int, size: int, dtype: Any, n_jobs: int) -> None:
+        self.room, self.n_jobs = room, n_jobs
+        # The step and the change of a pair stand together; pages that are never written take no memory.
+        self.vectors = np.empty((2 * room, size), dtype=dtype)
+        self.products = np.zeros((2 * room, 2 * room))
+        self.blocks = [slice(start, start + BLOCK) for start in range(0, size, BLOCK)]
+        #: places of the pairs, from the oldest to the newest; those whose products are not known yet
+        self.places: list[int] = []
+        self.new: list[int] = []
+
+    def clear(self) -> None:
+        """Forget all pairs."""
+        self.places, self.new = [], []
+
+    def add(self, step: Vector, change: Vector) -> None:
+        """Remember a pair, unless the gradient did not turn up along the step."""
+        product = float(step @ change)
+        if not product > CURVED * float(np.linalg.norm(step) * np.linalg.norm(change)):
+            return
+        full = len(self.places) == self.room
+        place = self.places.pop(0) if full else len(self.places)
+        self.places.append(place)
+        self.new = [*(each for each in self.new if each != place), place]
+        self.vectors[2 * place], self.vectors[2 * place + 1] = step, change
+
+    def direction(self, gradient: Vector) -> Vector:
+        """Return minus the remembered inverse curvature times the gradient."""
+        if not self.places:
+            return -gradient
+        n = len(self.places)
+        places = np.array(self.places)
+        used = np.concatenate([2 * places, 2 * places + 1])
+        with_gradient = self._update(gradient)[used]
+        # Inner products of the steps, the changes and the gradient; the weight of each in the direction.
+        inner = np.zeros((2 * n, 2 * n + 1))
+        inner[:, :-1] = self.products[np.ix_(used, used)]
+        inner[:, -1] = with_gradient
+        weights = np.zeros(2 * n + 1)
+        weights[-1] = 1.0
+        curvatures = np.diag(inner[:n, n:])
+        shares = np.zeros(n)
+        for i in reversed(range(n)):
+            shares[i] = inner[i] @ weights / curvatures[i]
+            weights[n + i] -= shares[i]
+        weights *= curvatures[-1] / inner[2 * n - 1, 2 * n - 1]
+        for i in range(n):
+            weights[i] += shares[i] - inner[n + i] @ weights / curvatures[i]
+        in_order = np.empty(2 * n)
+        in_order[used] = weights[:-1]
+        return self._combined(-in_order, -weights[-1], gradient)
+
+    def _update(self, gradient: Vector) -> Vector:
+        """Learn the products of the new pairs with all; return those of the gradient with all."""
+        fresh = np.array([2 * place + i for place in self.new for i in (0, 1)], dtype=np.intp)
+        kind = self.vectors.dtype
+        held = slice(0, 2 * len(self.places))
+
+        def run(block: slice) -> Vector:
+            against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
+            return (self.vectors[held, block] @ against.T).astype(np.float64)
+
+        total = np.zeros((held.stop, fresh.size + 1))
+        for part in ordered_map(run, self.blocks, self.n_jobs):
+            total += part
+        self.products[held, fresh] = total[:, :-1]
+        self.products[fresh, held] = total[:, :-1].T
+        self.new = []
+        return np.asarray(total[:, -1])
+
+    def _combined(self, weights: Vector, weight: float, gradient: Vector) -> Vector:
+        """Return the combination of what is remembered and the gradient."""
+        found = np.empty_like(gradient)
+        rounded = weights.astype(self.vectors.dtype)
+
+        def run(block: slice) -> None:
+            found[block] = rounded @ self.vectors[: weights.size, block]
+            found[block] += weight * gradient[block]
+
+        for _ in ordered_map(run, self.blocks, self.n_jobs):
+            pass
+        return found
