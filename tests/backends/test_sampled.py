@@ -17,7 +17,7 @@ from tribit.model.risks import Risk, pn, pu, tri
 from tribit.solvers import LBFGS, Newton, Stopping
 from tribit.solvers.stages import minimise_in_stages
 
-SHAPE = (90, 70)
+SHAPE = (60, 52)
 CASES = {
     "mixture": (tri(0.5, 0.3, 0.2, 0.8), Logistic(2.0)),
     "mask": (pu(0.0), Logistic()),
@@ -80,8 +80,8 @@ def test_gradients_are_those_of_the_estimated_value(risk, link):
     assert drawn_share(backend) < 0.4
     controls = backend.side.sample.controls
     z = backend.form.scale * (3 * P) @ Q.T
-    assert np.any(z < controls.low)
-    assert np.any(z > controls.high)
+    assert np.any(z < controls.low.min())
+    assert np.any(z > controls.high.max())
     for at in (P, 3 * P):
         _, in_P, in_Q = backend.gradient(at, Q)
         D, E = factors(seed=2)
@@ -117,11 +117,11 @@ def test_value_and_gradients_are_unbiased(risk, link):
     A, (P, Q) = matrix(), factors()
     exact = Reference(A, link, risk)
     backend = backend_of(A, link, risk)
-    found = [backend.drawn(seed).staged(P, Q).gradient(P, Q) for seed in range(150)]
+    found = [backend.drawn(seed).staged(P, Q).gradient(P, Q) for seed in range(60)]
     for k, expected in enumerate((exact.value(P, Q), *exact.gradients(P, Q))):
         draws = np.array([each[k] for each in found])
         error = draws.std(axis=0) / np.sqrt(len(found))
-        # Five standard errors in each of 480 numbers; and the sample is no mere copy of the sum.
+        # Five standard errors in each of 340 numbers; and the sample is no mere copy of the sum.
         assert np.all(np.abs(draws.mean(axis=0) - expected) <= 5 * error + 1e-9)
         assert np.all(error > 0) or k
 
@@ -134,7 +134,7 @@ def test_the_quadratics_take_most_of_the_variance_away(monkeypatch):
 
     def error():
         backend = backend_of(A, link, risk)
-        draws = [backend.drawn(seed).staged(P, Q).gradient(P, Q)[1] for seed in range(20)]
+        draws = [backend.drawn(seed).staged(P, Q).gradient(P, Q)[1] for seed in range(8)]
         return np.mean((np.array(draws) - expected) ** 2)
 
     with_quadratics = error()
@@ -156,20 +156,20 @@ def test_quadratics_are_least_squares_fits_of_the_derivative():
     slope, level = np.polyfit(z[0, 0], np.tanh(z[0, 0]), 1)
     assert controls.square[0, 0] == pytest.approx(slope, rel=2e-3)
     assert controls.linear[0, 0] == pytest.approx(level, rel=2e-3)
-    assert controls.low < z.min()
-    assert z.max() < controls.high
+    assert controls.low[0, 0] < z.min()
+    assert z.max() < controls.high[0, 0]
 
 
 def test_tiles_are_drawn_as_often_as_their_probabilities_say(small):
     draws = np.random.default_rng(0)
     rows, columns = (Blocks(draws.integers(0, 50, n)) for n in (120, 84))
     spread = draws.random((rows.n_classes, columns.n_classes))
-    spread[0, 0] = 50.0
+    spread[0, 0] = 3.0
     chances = probabilities(rows, columns, spread, 5)
     assert chances[0, 0] == 1.0
     assert chances.min() >= 2 / min(rows.n_blocks, columns.n_blocks)
     counts = np.zeros((rows.n_blocks, columns.n_blocks))
-    n = 2000
+    n = 1000
     for seed in range(n):
         tiles = draw_tiles(rows, columns, chances, np.random.default_rng(seed))
         where = np.repeat(np.arange(rows.n_blocks), np.diff(tiles.ends))
@@ -231,8 +231,8 @@ def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     monkeypatch, risk, solver, constraints, options
 ):
     monkeypatch.setattr(blocks, "BLOCK", 16)
-    monkeypatch.setattr(blocks, "TILES", 10)
-    shape = (400, 380)
+    monkeypatch.setattr(blocks, "TILES", 8)
+    shape = (256, 240)
     draws = np.random.default_rng(5)
     U, V = draws.normal(size=(shape[0], 2)), draws.normal(size=(shape[1], 2))
     seen = draws.random(shape) < 1 / (1 + np.exp(3 - U @ V.T - draws.normal(size=shape[1])))
@@ -242,13 +242,14 @@ def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     exact = Objective(observations, Logistic(), risk, **options)
     sampled = Objective(observations, Logistic(), risk, backend="sampled", seed=1, **options)
     start = Factors.of(*(0.3 * draws.normal(size=(n, 3)) for n in shape), -2.0 * (risk.pu == 1.0))
-    stopping = Stopping(solver.max_iter, 1e-5)
+    stopping = Stopping(solver.max_iter, 1e-4)
     at, lowest = (
         minimise_in_stages(solver, objective, constraints, start, stopping, draws)
         for objective in (sampled, exact)
     )
     last, result = at
-    assert drawn_share(last.backend) < 0.7
+    # A sample that proves too small is enlarged: what is promised is the minimum, not the sample.
+    assert drawn_share(sampled.backend) < 0.6
     assert result.converged
     assert [each.iteration for each in result.history] == list(range(1, result.n_iter + 1))
     found, least = exact.value(result.factors), lowest[1].objective

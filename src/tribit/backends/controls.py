@@ -5,13 +5,12 @@
 The sum of the quadratic over all entries is exact through Gram matrices, ``sum_j c2 (p' q_j)^2 = p' (sum_j c2 q_j q_j')
 p``; what it leaves is small, and a sample tells its sum. Far from where it was fitted ``h - c`` falls as fast as a
 quadratic, times the weight of the sample, and the estimate would fall for ever in some direction. So beyond an interval
-about all fitted ``z``, wider than any that the factors have, ``h`` is continued with the curvature ``c2``: there
-``h - c`` is a line.
+about the fitted ``z``, wider than theirs, ``h`` is continued with the curvature ``c2``: there ``h - c`` is a line.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,9 @@ Array = NDArray[np.floating[Any]]
 
 #: Variance of ``z`` below which the slope of ``h'`` is more and more the curvature at the mean: there is no other then.
 LITTLE = 1e-3
-#: Half-width of the interval in which ``h`` is the link's own: at least this, and so many times the half-width of the
-#: interval of all ``z`` that the quadratics were fitted on.
-LEAST_WIDE, WIDE = 2.0, 2.0
+#: Half-width of the interval in which ``h`` is the link's own: at least this, and so many times the largest distance
+#: from the mean among the ``z`` that the quadratic was fitted on.
+LEAST_WIDE, WIDE = 0.5, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,8 @@ class Controls:
         Mean of ``h''``, at least a little above 0.
     spread : array
         Root mean square of ``h'(z) - c1 - c2 z``.
-    low, high : float
-        Ends of the interval in which ``h`` is the link's own, for all classes.
+    low, high : array
+        Ends of the interval in which ``h`` is the link's own.
     """
 
     constant: Array
@@ -49,21 +48,13 @@ class Controls:
     square: Array
     bend: Array
     spread: Array
-    low: float
-    high: float
+    low: Array
+    high: Array
 
     @property
     def transposed(self) -> Controls:
         """The same for the transpose of the matrix."""
-        return Controls(
-            self.constant.T,
-            self.linear.T,
-            self.square.T,
-            self.bend.T,
-            self.spread.T,
-            self.low,
-            self.high,
-        )
+        return Controls(*(getattr(self, each.name).T for each in fields(self)))
 
 
 def fit_controls(form: Form, z: Array) -> Controls:
@@ -86,7 +77,5 @@ def fit_controls(form: Form, z: Array) -> Controls:
     left = first - linear[:, :, None] - square[:, :, None] * z
     constant = np.mean(value - (linear[:, :, None] + 0.5 * square[:, :, None] * z) * z, axis=2)
     spread = np.sqrt(np.mean(left**2, axis=2))
-    low, high = float(z.min()), float(z.max())
-    reach = max(LEAST_WIDE, WIDE * (high - low) / 2)
-    middle = (low + high) / 2
-    return Controls(constant, linear, square, bend, spread, middle - reach, middle + reach)
+    reach = np.maximum(WIDE * np.max(np.abs(away), axis=2), LEAST_WIDE)
+    return Controls(constant, linear, square, bend, spread, mean - reach, mean + reach)

@@ -159,13 +159,23 @@ class SampledPanel:
 
         Tiles that are in every sample have nothing to correct, and are left as they are.
         """
-        controls = self.backend.side.sample.controls
-        if z.max(initial=-np.inf) <= controls.high and z.min(initial=np.inf) >= controls.low:
+        low, high = self._interval
+        beyond = z - np.clip(z, low, high)
+        if not beyond.any():
             return None
-        beyond = z - np.clip(z, controls.low, controls.high)
-        beyond *= self.weights > 1
         z -= beyond
         return np.asarray(beyond)
+
+    @cached_property
+    def _interval(self) -> tuple[Array, Array]:
+        """Ends of the interval of each column of the sample; none for tiles that are in every sample."""
+        controls = self.backend.side.sample.controls
+        low, high = (self._by_column(ends[self._class]) for ends in (controls.low, controls.high))
+        rare = self.weights > 1
+        dtype = self.backend.dtype
+        return np.where(rare, low, -np.inf).astype(dtype), np.where(rare, high, np.inf).astype(
+            dtype
+        )
 
     @property
     def _bend(self) -> Array:

@@ -27,10 +27,9 @@ from tribit.solvers.loop import (
     Stopping,
 )
 
-#: Iterations of the first stages, as shares of the solver's own limit: 3, 3, 6 and 12 sweeps of Newton's method. The
-#: spread of X changes most at first. On MovieLens-100k (split 10) and drawn tables the quadratics of the fifth stage
-#: differ little from those of the fourth.
-FIRST = (0.03, 0.03, 0.06, 0.12)
+#: Iterations of the first stages, as shares of the solver's own limit: 2, 2, 2, 4 and 8 sweeps of Newton's method, 5 to
+#: 80 steps of L-BFGS. The spread of X changes most at first, and the estimate holds near where its stage began.
+FIRST = (0.005, 0.01, 0.02, 0.04, 0.08)
 #: Reasons after which a further stage is worth its while.
 GOES_ON = (CONVERGED, NO_DESCENT, OUT_OF_ITERATIONS)
 #: Share of the objective by which a fit may be better on its own sample than on another before the sample is too small.
