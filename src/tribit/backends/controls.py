@@ -5,7 +5,8 @@
 The sum of the quadratic over all entries is exact through Gram matrices, ``sum_j c2 (p' q_j)^2 = p' (sum_j c2 q_j q_j')
 p``; what it leaves is small, and a sample tells its sum. Far from where it was fitted ``h - c`` falls as fast as a
 quadratic, times the weight of the sample, and the estimate would fall for ever in some direction. So beyond an interval
-about the fitted ``z``, wider than theirs, ``h`` is continued with the curvature ``c2``: there ``h - c`` is a line.
+about the fitted ``z``, wider than theirs, ``h`` is continued with the curvature ``c2``, from where its own is smaller:
+there ``h - c`` is a line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ LITTLE = 1e-3
 #: Half-width of the interval in which ``h`` is the link's own: at least this, and so many times the largest distance
 #: from the mean among the ``z`` that the quadratic was fitted on.
 LEAST_WIDE, WIDE = 0.5, 2.0
+#: Multiples of that half-width at which the curvature of ``h`` is looked up for where it falls below ``c2``. Beyond the
+#: last of them the curvature of a link that has not fallen by then does not fall: the interval has no end.
+FARTHER = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,4 +82,15 @@ def fit_controls(form: Form, z: Array) -> Controls:
     constant = np.mean(value - (linear[:, :, None] + 0.5 * square[:, :, None] * z) * z, axis=2)
     spread = np.sqrt(np.mean(left**2, axis=2))
     reach = np.maximum(WIDE * np.max(np.abs(away), axis=2), LEAST_WIDE)
-    return Controls(constant, linear, square, bend, spread, mean - reach, mean + reach)
+    low, high = (_end(form, mean, side * reach, square) for side in (-1.0, 1.0))
+    return Controls(constant, linear, square, bend, spread, low, high)
+
+
+def _end(form: Form, mean: Array, reach: Array, square: Array) -> Array:
+    """Return the first of some places at ``mean + reach`` and farther where ``h''`` is below ``c2``; else infinity."""
+    places = mean[:, :, None] + reach[:, :, None] * FARTHER
+    first, second = places.copy(), np.empty_like(places)
+    form.apply(first, None, second, np.empty_like(places))
+    below = second < square[:, :, None]
+    nearest = np.take_along_axis(places, np.argmax(below, axis=2)[:, :, None], axis=2)[:, :, 0]
+    return np.where(np.any(below, axis=2), nearest, np.sign(reach) * np.inf)

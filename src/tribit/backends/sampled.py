@@ -14,6 +14,7 @@ pass costs the observed entries, a sample of fixed size for each row and column,
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -44,16 +45,8 @@ class SampledPanel:
         inside = side.rows.inside(number)
         self.rows: Places = side.rows.order[inside]
         self.height = self.rows.size
-        ends = side.layout.batch_ends
-        self.observed = [
-            (
-                slice(batch.rows[0] - inside.start, batch.rows[-1] + 1 - inside.start),
-                SparsePanel(backend.observed, place, against),
-            )
-            for place, batch in enumerate(
-                side.batches[ends[number] : ends[number + 1]], ends[number]
-            )
-        ]
+        self._start = inside.start
+        self._batches = range(*side.layout.batch_ends[number : number + 2])
         columns, weights = side.sample.tiles.of(number)
         widths = side.columns.widths[columns]
         starts = columns * side.columns.block
@@ -62,6 +55,13 @@ class SampledPanel:
         self.weights: Array = np.repeat(weights, widths).astype(backend.dtype)
         self._class, self._classes = side.rows.classes[number], side.columns.classes[columns]
         self._widths = widths
+
+    def _observed(self) -> Iterator[tuple[slice, SparsePanel]]:
+        """Yield the observed entries, some rows of the block at a time: each is done with before the next is made."""
+        for place in self._batches:
+            rows = self.backend.side.batches[place].rows
+            here = slice(rows[0] - self._start, rows[-1] + 1 - self._start)
+            yield here, SparsePanel(self.backend.observed, place, self.against)
 
     @cached_property
     def _control(self) -> tuple[float, Array, Array]:
@@ -85,7 +85,7 @@ class SampledPanel:
     def values(self, P: Array) -> Array:
         """Return the estimated risk of each row in float64."""
         values = self._sampled(P, value=True, bend=False)[0]
-        for rows, panel in self.observed:
+        for rows, panel in self._observed():
             values[rows] += panel.values(P[rows])
         return values
 
@@ -101,7 +101,7 @@ class SampledPanel:
         q = self.Q[:, :free]
         shape = gram(q, self._bend) * (form.unit * form.slope**2)
         curvatures = ratios[:, None, None] * shape
-        for rows, panel in self.observed:
+        for rows, panel in self._observed():
             model = panel.models(P[rows], free, exact=True, value=value)
             gradients[rows] += model.gradients
             curvatures[rows] += model.curvatures
@@ -114,7 +114,7 @@ class SampledPanel:
         form = self.backend.form
         values, gradients, _ = self._sampled(P, value=value, bend=False)
         total = float(np.sum(values)) if value else 0.0
-        for rows, panel in self.observed:
+        for rows, panel in self._observed():
             part, _, sums = panel.first(P[rows], value=value)
             total += part
             gradients[rows] += sums * (form.unit * form.slope)
