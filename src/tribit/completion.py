@@ -11,6 +11,7 @@ from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_n
 from tribit.backends import SUMS
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
+from tribit.cloning import clone_keeping
 from tribit.data import side_features
 from tribit.data.observations import as_observations
 from tribit.data.reading import Reading
@@ -304,6 +305,9 @@ class BinaryMatrixCompletion(FactorModel):
         """Set parameters by name, as scikit-learn's estimators do."""
         super().set_params(**with_new_names(params, PARAMETERS))
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        return clone_keeping(self, "imputed")  # the probabilities of a fitted model
 
     def fit(
         self,

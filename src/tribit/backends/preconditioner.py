@@ -1,7 +1,8 @@
 """First guesses of the inverse curvature of all unknowns, ``M^-1 = W' W``.
 
-They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these rows at once: along the leading singular vectors of
-the features the curvature is tens of times that of any single unknown. :class:`Deflated` knows these directions.
+They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these
+rows at once: along the leading singular vectors of the features the curvature is tens of times that of any single
+unknown. :class:`Deflated` knows these directions.
 """
 
 from __future__ import annotations
@@ -132,8 +133,8 @@ class _Directions:
 
     def __init__(self, vectors: Array, values: Array, curvatures: Array, entry: float) -> None:
         scaled = vectors / np.sqrt(np.maximum(curvatures, LEAST))[:, None]
-        basis, triangle = np.linalg.qr(scaled)
-        beyond, rotation = np.linalg.eigh((triangle * (entry * values)) @ triangle.T)
+        basis, root = _orthonormal(scaled)
+        beyond, rotation = np.linalg.eigh((root * (entry * values)) @ root.T)
         self.basis = basis @ rotation
         self.shares = 1.0 - 1.0 / np.sqrt(1.0 + np.maximum(beyond, 0.0))
 
@@ -143,6 +144,18 @@ class _Directions:
         parts -= self.basis @ (
             self.shares[:, None] * along if along.ndim > 1 else self.shares * along
         )
+
+
+def _orthonormal(columns: Array) -> tuple[Array, Array]:
+    """Return Q and R with ``Q R`` the columns, as far as these are independent, by their small matrix of products.
+
+    Many rows and few columns are slow in LAPACK's triangular factorisation.
+    """
+    values, vectors = np.linalg.eigh(columns.T @ columns)
+    kept = values > 1e-12 * values[-1] if values.size and values[-1] > 0 else np.zeros(0, dtype=int)
+    values, vectors = values[kept], vectors[:, kept]
+    roots = np.sqrt(values)
+    return columns @ (vectors / roots), roots[:, None] * vectors.T
 
 
 def leading_directions(design: Design, counts: Counts) -> tuple[Array, Array]:
@@ -155,13 +168,14 @@ def leading_directions(design: Design, counts: Counts) -> tuple[Array, Array]:
         width = design.n_parts - design.size
         vectors = min(VECTORS, width)
         drawn = min(VECTORS + SPARE, width)
-        subspace = np.random.Generator(np.random.PCG64(0)).standard_normal((width, drawn))
+        draws = np.random.Generator(np.random.PCG64(0))
+        subspace: Array = draws.standard_normal((width, drawn))
         weights = np.asarray(counts, dtype=np.float64)[:, None]
         for _ in range(POWER):
             pulled = design.pull_back(weights * design.shared(subspace))[design.size :]
-            subspace = np.linalg.qr(pulled)[0]
+            subspace = _orthonormal(pulled)[0]
         image = np.sqrt(weights) * design.shared(subspace)
         values, rotation = np.linalg.eigh(image.T @ image)
-        leading = slice(drawn - vectors, None)  # ascending
+        leading = slice(max(values.size - vectors, 0), None)  # ascending
         design.kept["directions"] = subspace @ rotation[:, leading], values[leading]
     return design.kept["directions"]  # type: ignore[no-any-return]

@@ -74,8 +74,9 @@ class Factors:
                 [self.intercept],
                 self.row_intercepts,
                 self.column_intercepts,
-            ]
-        ).astype(np.float64)
+            ],
+            dtype=np.float64,
+        )
 
     def shaped(self, x: NDArray[np.float64]) -> Factors:
         """Return a vector as factors of the same shapes; their arrays are views of it."""

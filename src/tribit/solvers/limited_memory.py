@@ -96,7 +96,7 @@ class LimitedMemory:
 
         def run(block: slice) -> Vector:
             against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
-            return (self.vectors[held, block] @ against.T).astype(np.float64)
+            return np.asarray(self.vectors[held, block] @ against.T, dtype=np.float64)
 
         total = np.zeros((held.stop, fresh.size + 1))
         for part in ordered_map(run, self.blocks, self.n_jobs):
