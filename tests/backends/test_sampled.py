@@ -105,7 +105,7 @@ def test_models_of_rows_have_value_and_gradient_of_the_estimate(risk, link):
         model = panel.models(P[panel.rows], free, exact=True, value=True)
         values[panel.rows], gradients[panel.rows] = model.values, model.gradients
         np.testing.assert_allclose(model.values, panel.values(P[panel.rows]), rtol=1e-12)
-        assert np.all(np.linalg.eigvalsh(model.curvatures) > -1e-9)
+        assert np.all(np.linalg.eigvalsh(model.matrices()) > -1e-9)
 
     list(backend.map_panels(keep, Q))
     value, in_P, _ = backend.gradient(P, Q)

@@ -104,7 +104,7 @@ class SampledPanel:
         for rows, panel in self._observed():
             model = panel.models(P[rows], free, exact=True, value=value)
             gradients[rows] += model.gradients
-            curvatures[rows] += model.curvatures
+            curvatures[rows] += model.matrices()
             if value:
                 values[rows] += model.values
         return RowModels(values, gradients, curvatures)
