@@ -28,8 +28,8 @@ BACKENDS: dict[str, type[Backend]] = {
 }
 #: How sums over all entries may be done.
 SUMS = ("auto", "exact", "sampled")
-#: Number of cells above which "auto" estimates sums over all of them: an exact sweep of Newton's method over so many
-#: takes about a minute on two cores with ten columns of factors.
+#: Number of cells above which "auto" estimates sums over all of them. With ten columns of factors on two cores an exact
+#: sweep of Newton's method over 4 x 10^8 drawn cells (20,000 x 20,000) took about four times a sampled one.
 MOST_CELLS = 2 * 10**9
 
 __all__ = [
