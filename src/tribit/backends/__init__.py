@@ -29,8 +29,8 @@ BACKENDS: dict[str, type[Backend]] = {
 #: How sums over all entries may be done.
 SUMS = ("auto", "exact", "sampled")
 #: Number of cells above which "auto" estimates sums over all of them: a round number, not a measured crossing. On drawn
-#: tables a sampled sweep cost as much as an exact one at 3.6 x 10^7 cells and less at 4 x 10^8; exact sums are kept well
-#: beyond that, as they need no stages and no judge.
+#: tables a sampled sweep cost as much as an exact one at 3.6 x 10^7 cells and less at 4 x 10^8; exact sums are kept
+#: well beyond that, as they need no stages and no judge.
 MOST_CELLS = 2 * 10**9
 
 __all__ = [
