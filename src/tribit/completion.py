@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
+from tribit.backends import SUMS
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.cloning import clone_keeping
@@ -144,8 +145,13 @@ class BinaryMatrixCompletion(FactorModel):
         Type of the arithmetic and of the factors. Sums are float64 either way.
     n_jobs : int or None, default=None
         Threads; None or -1 for every core. The result has the same bits for any number.
+    backend : {"auto", "exact", "sampled"}, default="auto"
+        How sums over all entries are done where g_PU + g_NU > 0. "exact" visits every cell in each pass. "sampled" has
+        a quadratic part of them exactly and estimates the rest from a sample, unbiased, at a cost that grows with the
+        observed entries, rows and columns (:mod:`tribit.backends.sampled`). "auto" is "exact" up to 2 x 10^9 cells;
+        ``backend_`` says which it was.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the first factors, and which entries are held out.
+        Draws the first factors, which entries are held out, and the sample where there is one.
     verbose : int, default=0
         1 shows a progress bar (on a terminal).
     callback : callable or None, default=None
@@ -160,9 +166,12 @@ class BinaryMatrixCompletion(FactorModel):
     row_intercepts_, column_intercepts_ : array
         One intercept for each row and column.
     objective_ : float
-        The objective above at the solution, in float64; of several fits that of the first, as are ``n_iter_`` and
+        The objective above at the solution, in float64; with a sampled backend an estimate, from a sample other than
+        that of the fit. Of several fits that of the first, as are ``n_iter_`` and
         ``history_``. The regression of a small side that a search of likes alone may add to the factors
         (``search_.regression``) is no part of it; its columns are counted in ``rank_``.
+    backend_ : {"exact", "sampled"}
+        How sums over all entries were done; not in a model read from a file.
     n_iter_ : int
         Iterations done by the last fit.
     converged_ : bool
@@ -254,6 +263,7 @@ class BinaryMatrixCompletion(FactorModel):
         like_at: float | None = None,
         dtype: str = "float32",
         n_jobs: int | None = None,
+        backend: str = AUTO,
         random_state: Any = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -287,6 +297,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.like_at = like_at
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.backend = backend
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -362,9 +373,10 @@ class BinaryMatrixCompletion(FactorModel):
             problem, result = fits.problems[0], fits.results[0]
             factors = fits.factors(self.dtype)
             self._set_fitted(factors, observations)
-            self.objective_ = problem.objective.in_float64().value(
+            self.objective_ = problem.objective.in_float64().elsewhere(
                 result.factors.astype(self.dtype).astype("float64")
             )
+            self.backend_ = "sampled" if problem.objective.estimates else "exact"
             self.search_, self.calibration_ = search, calibrated(self, search)
         self._set_members(fits.specs, fits.unknowns(self.dtype))
         self.member_factors_ = fits.member_factors(self.dtype)
@@ -549,7 +561,12 @@ class BinaryMatrixCompletion(FactorModel):
 def check_options(estimator: Any) -> None:
     """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
     calibrations = (*CALIBRATORS, AUTO)
-    words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
+    words = (
+        ("target", TARGETS),
+        ("scoring", tuple(SCORINGS)),
+        ("calibration", calibrations),
+        ("backend", SUMS),
+    )
     for name, known in words:
         value = getattr(estimator, name)
         if name != "calibration" or value is not None:

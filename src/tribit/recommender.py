@@ -426,5 +426,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             return model
         name = "low-rank" if is_auto(model.rho) else model.rho
         again = copy(model)
-        again.rho_ = propensity.fitted(name, self.seen_, n_jobs=model.n_jobs, random_state=0)
+        again.rho_ = propensity.fitted(
+            name, self.seen_, n_jobs=model.n_jobs, random_state=0, backend=model.backend
+        )
         return again

@@ -81,6 +81,8 @@ class Backend(ABC):
 
     #: Device of the arithmetic; see :func:`tribit.backends.make_backend`.
     device: ClassVar[str] = "cpu"
+    #: Whether sums over all entries are estimates from a sample.
+    estimates: ClassVar[bool] = False
     #: Layout of the entries: their order.
     layout: ClassVar[type[Layout]]
 
@@ -181,8 +183,32 @@ class Backend(ABC):
 
     def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
         """Apply a function to each panel against Q; a panel is made where it is worked on and then let go."""
-        against = FixedFactor(Q, self.dtype)
+        against = self.fixed(Q)
         return self.map(lambda number: function(self.panel(number, against)), range(self.n_panels))
+
+    def fixed(self, Q: Array) -> FixedFactor:
+        """Return Q with what panels derive from it once for a pass."""
+        return FixedFactor(Q, self.dtype)
+
+    def drawn(self, seed: int) -> Self:  # noqa: ARG002
+        """Return the backend with a sample of its own: exact sums have none."""
+        return self
+
+    def redrawn(self) -> Self:
+        """Return the backend with another sample: exact sums have none."""
+        return self
+
+    def enlarged(self) -> Self | None:
+        """Return the backend with a larger sample from the next stage on; None where there is none."""
+        return None
+
+    def staged(self, P: Array, Q: Array) -> Self:  # noqa: ARG002
+        """Return the backend made ready for factors near these: exact sums need nothing."""
+        return self
+
+    def astype(self, dtype: str) -> Self | None:  # noqa: ARG002
+        """Return the same sums in another type of arithmetic; None where they are made anew from the observations."""
+        return None
 
 
 class FixedFactor:

@@ -87,6 +87,28 @@ class FeaturedObjective:
         """Return the same objective in float64 arithmetic."""
         return FeaturedObjective(self.objective.in_float64(), self.features, self.bounds)
 
+    @property
+    def estimates(self) -> bool:
+        """Whether sums over all entries are estimates from a sample."""
+        return self.objective.estimates
+
+    def staged(self, parts: Factors) -> FeaturedObjective:
+        """Return the same objective made ready for unknowns near these; see :meth:`Objective.staged`."""
+        plain = self.objective.staged(self.features.combine(parts))
+        return FeaturedObjective(plain, self.features, self.bounds)
+
+    def enlarged(self) -> FeaturedObjective | None:
+        """Return the same objective with a larger sample; see :meth:`Objective.enlarged`."""
+        plain = self.objective.enlarged()
+        return None if plain is None else FeaturedObjective(plain, self.features, self.bounds)
+
+    def elsewhere(self, parts: Factors) -> float:
+        """Return F as another sample estimates it; see :meth:`Objective.elsewhere`."""
+        if not self.estimates:
+            return self.value(parts)
+        factors, plain = self.features.combine(parts), self.objective
+        return self.value(parts) + plain.elsewhere(factors) - plain.value(factors)
+
     def value(self, parts: Factors) -> float:
         """Return F."""
         factors = self.features.combine(parts.astype(self.objective.backend.dtype))
@@ -174,6 +196,8 @@ def objective_of(
     side: SideFeatures | None = None,
     dtype: str = "float64",
     n_jobs: int | None = 1,
+    backend: str = "exact",
+    seed: int = 0,
 ) -> Objective | FeaturedObjective:
     """Return what a model minimises on some observations, in its unknowns; ``risk`` is that of the model.
 
@@ -183,10 +207,12 @@ def objective_of(
         The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
     side : SideFeatures, optional
         What is known of rows and columns, for a model with side features.
-    observations, risk, dtype, n_jobs
+    observations, risk, dtype, n_jobs, backend, seed
         As in :class:`~tribit.Objective`.
     """
-    plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
+    plain = Objective.of(
+        spec, observations, risk, dtype=dtype, n_jobs=n_jobs, backend=backend, seed=seed
+    )
     features = features_of(spec, observations, side)
     if features is None:
         return plain

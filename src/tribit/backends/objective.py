@@ -61,6 +61,11 @@ class Objective:
         Type of the arithmetic within a tile; sums over tiles are always float64.
     n_jobs : int or None
         Threads; ``None`` or -1 for every core. The result has the same bits for any number.
+    backend : {"exact", "sampled", "auto"}, default="exact"
+        Whether sums over all entries visit each or are estimated (:mod:`tribit.backends.sampled`); "auto" estimates
+        them where there are too many.
+    seed : int, default=0
+        Draws the sample of an estimate.
     """
 
     #: Whether rows share unknowns.
@@ -78,13 +83,21 @@ class Objective:
         intercept_bound: float = np.inf,
         dtype: str = "float64",
         n_jobs: int | None = 1,
+        backend: str = "exact",
+        seed: int = 0,
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
         self.ridge, self.intercept = Ridge(l2), intercept
         self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
         self.intercept_bound = intercept_bound
         self.backend: Backend = make_backend(
-            observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
+            observations,
+            link,
+            risk,
+            dtype=dtype,
+            n_jobs=count_jobs(n_jobs),
+            backend=backend,
+            seed=seed,
         )
 
     @classmethod
@@ -96,6 +109,8 @@ class Objective:
         *,
         dtype: str = "float64",
         n_jobs: int | None = 1,
+        backend: str = "exact",
+        seed: int = 0,
     ) -> Self:
         """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
         return cls(
@@ -108,17 +123,43 @@ class Objective:
             intercept_bound=spec.intercept_bound,
             dtype=check_dtype(dtype),
             n_jobs=n_jobs,
+            backend=backend,
+            seed=seed,
         )
 
     def in_float64(self) -> Self:
         """Return the same objective in float64 arithmetic: the numbers that are reported."""
         if self.backend.dtype == np.float64:
             return self
-        exact = copy(self)
-        exact.backend = make_backend(
+        again = self.backend.astype("float64") or make_backend(
             self.observations, self.link, self.risk, dtype="float64", n_jobs=self.backend.n_jobs
         )
-        return exact
+        return self._with(again)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether sums over all entries are estimates from a sample."""
+        return self.backend.estimates
+
+    def staged(self, factors: Factors) -> Self:
+        """Return the same objective made ready for factors near these: where sums are estimates, with a new sample."""
+        return self._with(self.backend.staged(*self.product(factors)))
+
+    def enlarged(self) -> Self | None:
+        """Return the same objective with a larger sample from the next stage on; None where there is none."""
+        larger = self.backend.enlarged()
+        return None if larger is None else self._with(larger)
+
+    def elsewhere(self, factors: Factors) -> float:
+        """Return F as another sample of the same size estimates it, one that nothing was fitted to; F where exact."""
+        return self._with(self.backend.redrawn()).staged(factors).value(factors)
+
+    def _with(self, backend: Backend) -> Self:
+        if backend is self.backend:
+            return self
+        again = copy(self)
+        again.backend = backend
+        return again
 
     @property
     def plain(self) -> Objective:

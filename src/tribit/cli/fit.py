@@ -144,6 +144,9 @@ def fit(
     ] = 1e-4,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
+    backend: Annotated[
+        str, typer.Option(help="Sums over all cells: auto, exact or sampled.")
+    ] = "auto",
     random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
     ranker: Annotated[
         Any,
@@ -208,6 +211,7 @@ def fit(
             "entries": f"{seen['likes']} likes, {seen['dislikes']} dislikes",
             "rho": _named(model.rho_),
             **_chosen(model, context.command),
+            **({"sums": SAMPLED} if model.backend_ == "sampled" else {}),
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
@@ -215,6 +219,10 @@ def fit(
     )
     if not whole:
         raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
+
+
+#: What is said of a fit whose sums over all cells are estimates.
+SAMPLED = "over all cells: a quadratic exactly, the rest from a sample of them"
 
 
 def _named(rho: Any) -> str:

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
+from tribit.backends import estimated
 from tribit.backends.featured import FeaturedObjective, objective_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
@@ -86,13 +87,15 @@ def make_problem(
     n_jobs: Any,
     generator: np.random.Generator,
     side: SideFeatures | None = None,
+    backend: str = "exact",
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
     spec = spec.completed()
     # After the checks: a model of the mask may take seconds to fit.
     risk = spec.risk(
-        _rho(spec.rho, observations, n_jobs, generator), _imputation(spec.imputed, observations)
+        _rho(spec.rho, observations, n_jobs, generator, backend),
+        _imputation(spec.imputed, observations),
     )
     if spec.mixed:
         _check_learnable(observations, risk)
@@ -100,7 +103,18 @@ def make_problem(
     else:
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
-    objective = objective_of(spec, observations, risk, side=side, dtype=dtype, n_jobs=n_jobs)
+    # Where nothing is sampled nothing is drawn for it, and what else is drawn stays the same.
+    sampled = estimated(backend, risk, observations)
+    objective = objective_of(
+        spec,
+        observations,
+        risk,
+        side=side,
+        dtype=dtype,
+        n_jobs=n_jobs,
+        backend="sampled" if sampled else "exact",
+        seed=int(generator.integers(2**32)) if sampled else 0,
+    )
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:
@@ -110,12 +124,20 @@ def make_problem(
     return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
 
 
-def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
+def _rho(
+    rho: Any,
+    observations: Observations,
+    n_jobs: Any,
+    generator: np.random.Generator,
+    backend: str,
+) -> Any:
     """Return ``rho``, by default the share of entries that are unobserved; a name becomes a model of the mask."""
     if rho is None or (isinstance(rho, str) and rho == "constant"):
         return 1.0 - observations.density
     if isinstance(rho, str):
-        return propensity.fitted(rho, observations, n_jobs=n_jobs, random_state=generator)
+        return propensity.fitted(
+            rho, observations, n_jobs=n_jobs, random_state=generator, backend=backend
+        )
     if isinstance(rho, propensity.Propensity | propensity.CrossFittedPropensity):
         rho.check_shape(observations)
     return rho

@@ -44,6 +44,7 @@ from tribit.solvers import (
 )
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.refusals import refusal_of
+from tribit.solvers.stages import minimise_in_stages
 
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
@@ -65,6 +66,7 @@ class Options:
     dtype: str = "float32"
     n_jobs: int | None = None
     side: SideFeatures | None = None
+    backend: str = "auto"
 
 
 @dataclass
@@ -327,8 +329,8 @@ def fit_from(
     problem = problem_of(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
-    result = default_solver(settings).minimise(
-        problem.objective, problem.constraints, start, stopping, draws
+    _, result = minimise_in_stages(
+        default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
     )
     ends[settings.family] = result.factors
     return problem.factors(result.factors), result
@@ -345,6 +347,7 @@ def problem_of(
         n_jobs=options.n_jobs,
         generator=draws,
         side=options.side,
+        backend=options.backend,
     )
 
 
