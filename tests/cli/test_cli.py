@@ -180,6 +180,7 @@ def test_the_options_cover_the_constructor():
         "keep_partial",
         "keep_seen",
         "ranker",
+        "scheduler",
     }
     rules = {each.name for each in dataclasses.fields(Reading)} - {"like_at", "layout", "notes"}
     assert options - {"file", "out", "max_size", "wide"} - rules == expected

@@ -167,7 +167,8 @@ def test_from_the_minimum_there_is_little_to_do():
     end = minimise(objective).factors
     again = minimise(objective, start=end, tol=1e-6)
     assert again.converged
-    assert again.n_iter <= 6  # three tell of a rate, and one confirms it
+    # What a step promises decides, before the window of gains is full; down here rounding does the rest.
+    assert again.n_iter < lbfgs.WINDOW
 
 
 def test_a_first_guess_of_the_curvature_that_is_wrong_does_not_change_the_end():
