@@ -6,16 +6,23 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.arrays import is_numpy, like, namespace
+from tribit.backends.base import Backend
 from tribit.backends.objective import Objective
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
 from tribit.model.factors import Factors
-from tribit.model.features import Block, Design, Features, activities, mask_of, side_block
+from tribit.model.features import (
+    Design,
+    Features,
+    activities,
+    implicit_blocks,
+    side_block,
+)
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
@@ -42,7 +49,7 @@ class FeaturedObjective:
     objective : Objective
         The risk L; its own ridge weights are those of p, q and the intercepts.
     features : Features
-        How parts combine, and the ridge weights of the parts that features share.
+        How parts combine, where the backend of the risk works, and the ridge weights of the parts that features share.
     bounds : SoftBounds, optional
         The penalty B; 0 where it is left out.
     """
@@ -72,9 +79,14 @@ class FeaturedObjective:
         """The objective in the factors of the matrix, without what features add."""
         return self.objective
 
+    def placed(self, unknowns: Factors) -> Factors:
+        """Return the unknowns where the backend works; see :meth:`Objective.placed`."""
+        return self.objective.placed(unknowns)
+
     def factors(self, unknowns: Factors) -> Factors:
         """Return the factors of the matrix, which the parts combine to."""
-        return self.features.combine(unknowns)
+        found = self.features.combine(self.placed(unknowns))
+        return found.to_numpy() if is_numpy(unknowns.row_factors) else found
 
     def unknowns(self, factors: Factors) -> Factors:
         """Return parts that combine to these factors of the matrix, with the parts of the features at 0."""
@@ -86,6 +98,7 @@ class FeaturedObjective:
 
     def value(self, parts: Factors) -> float:
         """Return F."""
+        parts = self.placed(parts)
         factors = self.features.combine(parts)
         with single_threaded_blas():
             risk = self.objective.risk_value(factors)
@@ -95,6 +108,10 @@ class FeaturedObjective:
 
     def gradient(self, parts: Factors) -> tuple[float, Factors]:
         """Return F and its gradient in the parts."""
+        placed = self.placed(parts)
+        if placed is not parts:  # a solver that knows NumPy's arrays alone
+            value, found = self.gradient(placed)
+            return value, found.to_numpy()
         factors = self.features.combine(parts)
         risk, gradient = self.objective.risk_gradient(factors)
         if self.bounds is not None:
@@ -117,13 +134,43 @@ class FeaturedObjective:
         if self.bounds is not None:
             curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
         risk = self.features.pull_back_squares(curvatures)
-        ones = Factors(*(np.ones_like(part) for part in dataclasses.astuple(parts)))
-        return risk.plus(1.0, self._weighted(ones))
+        return risk.plus(1.0, self._weighted(_ones(parts)))
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
-        pairs = zip(dataclasses.astuple(parts), dataclasses.astuple(self._ridge), strict=True)
-        return Factors(*(part * ridge for part, ridge in pairs))
+        if not is_numpy(parts.row_factors):
+            self._ridge = _beside(self._ridge, parts)
+        ridge = self._ridge
+        return Factors(
+            parts.row_factors * ridge.row_factors,
+            parts.column_factors * ridge.column_factors,
+            parts.intercept * ridge.intercept,
+            parts.row_intercepts * ridge.row_intercepts,
+            parts.column_intercepts * ridge.column_intercepts,
+        )
+
+
+def _ones(parts: Factors) -> Factors:
+    """Return ones in the place of all parts."""
+    of = namespace(parts.row_factors).ones_like
+    return Factors(
+        of(parts.row_factors),
+        of(parts.column_factors),
+        1.0,
+        of(parts.row_intercepts),
+        of(parts.column_intercepts),
+    )
+
+
+def _beside(ridge: Factors, parts: Factors) -> Factors:
+    """Return weights on the device of the parts; those that are there already stay."""
+    return Factors(
+        like(ridge.row_factors, parts.row_factors),
+        like(ridge.column_factors, parts.column_factors),
+        ridge.intercept,
+        like(ridge.row_intercepts, parts.row_intercepts),
+        like(ridge.column_intercepts, parts.column_intercepts),
+    )
 
 
 def objective_of(
@@ -134,6 +181,7 @@ def objective_of(
     side: SideFeatures | None = None,
     dtype: str = "float64",
     n_jobs: int | None = 1,
+    device: str = "cpu",
 ) -> Objective | FeaturedObjective:
     """Return what a model minimises on some observations, in its unknowns; ``risk`` is that of the model.
 
@@ -143,37 +191,38 @@ def objective_of(
         The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
     side : SideFeatures, optional
         What is known of rows and columns, for a model with side features.
-    observations, risk, dtype, n_jobs
+    observations, risk, dtype, n_jobs, device
         As in :class:`~tribit.Objective`.
     """
-    plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs)
-    features = features_of(spec, observations, side)
+    plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs, device=device)
+    features = features_of(spec, observations, side, plain.backend)
     if features is None:
         return plain
     return FeaturedObjective(plain, features, SoftBounds.of(spec, observations, risk))
 
 
 def features_of(
-    spec: ModelSpec, observations: Observations, side: SideFeatures | None
+    spec: ModelSpec,
+    observations: Observations,
+    side: SideFeatures | None,
+    backend: Backend | None = None,
 ) -> Features | None:
-    """Return the features of a model on some observations; None where it has none."""
+    """Return the features of a model on some observations, where a backend works; None where it has none."""
     if not (spec.implicit_features or spec.side_features):
         return None
-    blocks: tuple[list[Block], list[Block]] = ([], [])
+    blocks: tuple[list[Any], list[Any]] = ([], [])
     if spec.implicit_features:
-        mask = mask_of(observations)
         l2 = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
-        for found, activity, seen in zip(
-            blocks,
-            activities(observations, spec.activity_floor),
-            (mask, sp.csr_array(mask.T)),
-            strict=True,
-        ):
-            found.append(activity.block(seen, l2))
+        known = activities(observations, spec.activity_floor)
+        make = implicit_blocks if backend is None else backend.implicit_blocks
+        made = make(observations, known, l2)
+        for found, block in zip(blocks, made, strict=True):
+            found.append(block)
     if spec.side_features and side is not None:
         l2 = side_ridge(spec)
-        for found, known in zip(blocks, side, strict=True):
-            found.extend(side_block(group, l2) for group in known or ())
+        for found, groups in zip(blocks, side, strict=True):
+            own = [side_block(group, l2) for group in groups or ()]
+            found.extend(own if backend is None else map(backend.placed_block, own))
     designs = (
         Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)
     )

@@ -6,6 +6,7 @@ fits the same observations many times shares their layouts (:func:`share_layouts
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -26,11 +27,10 @@ class Layout(Protocol):
 
 
 Kind = TypeVar("Kind", bound=Layout)
+Made = TypeVar("Made")
 
-#: The layouts of observations that are fitted many times, by kind; they go with the observations.
-_shared: WeakKeyDictionary[Observations, dict[type[Layout], tuple[Layout, Layout]]] = (
-    WeakKeyDictionary()
-)
+#: What was derived from observations that are fitted many times, by what it is; it goes with the observations.
+_shared: WeakKeyDictionary[Observations, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def share_layouts(observations: Observations) -> None:
@@ -38,16 +38,36 @@ def share_layouts(observations: Observations) -> None:
     _shared.setdefault(observations, {})
 
 
+def kept(observations: Observations, what: Hashable, make: Callable[[], Made]) -> Made:
+    """Return what is derived from observations: made anew unless they are shared, and once if they are."""
+    known = _shared.get(observations)
+    if known is None:
+        return make()
+    if what not in known:
+        known[what] = make()
+    found: Made = known[what]
+    return found
+
+
+def entry_counts(observations: Observations) -> tuple[Places, Places]:
+    """Return how many entries each row and each column has."""
+
+    def count() -> tuple[Places, Places]:
+        d1, d2 = observations.shape
+        rows, columns = observations.rows, observations.columns
+        return np.bincount(rows, minlength=d1), np.bincount(columns, minlength=d2)
+
+    return kept(observations, "counts", count)
+
+
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
-    known = _shared.get(observations)
-    if known is not None and kind in known:
-        return known[kind]  # type: ignore[return-value]
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-    made = kind(rows, columns, (d1, d2)), kind(columns, rows, (d2, d1))
-    if known is not None:
-        known[kind] = made
-    return made
+    return kept(
+        observations,
+        kind,
+        lambda: (kind(rows, columns, (d1, d2)), kind(columns, rows, (d2, d1))),
+    )
 
 
 def stable_order(values: Places) -> Places:

@@ -16,7 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import filled, like, namespace
 from tribit.backends import Backend, make_backend
+from tribit.backends.layout import entry_counts
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
@@ -60,6 +62,8 @@ class Objective:
         Type of the arithmetic within a tile; sums over tiles are always float64.
     n_jobs : int or None
         Threads; ``None`` or -1 for every core. The result has the same bits for any number.
+    device : str
+        Device of the arithmetic, one of those that ``BACKENDS`` has.
     """
 
     #: Whether rows share unknowns.
@@ -77,13 +81,14 @@ class Objective:
         intercept_bound: float = np.inf,
         dtype: str = "float64",
         n_jobs: int | None = 1,
+        device: str = "cpu",
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
         self.ridge, self.intercept = Ridge(l2), intercept
         self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
         self.intercept_bound = intercept_bound
         self.backend: Backend = make_backend(
-            observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs)
+            observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs), device=device
         )
 
     @classmethod
@@ -95,6 +100,7 @@ class Objective:
         *,
         dtype: str = "float64",
         n_jobs: int | None = 1,
+        device: str = "cpu",
     ) -> Self:
         """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
         return cls(
@@ -107,6 +113,7 @@ class Objective:
             intercept_bound=spec.intercept_bound,
             dtype=check_dtype(dtype),
             n_jobs=n_jobs,
+            device=device,
         )
 
     def in_float64(self) -> Self:
@@ -115,9 +122,18 @@ class Objective:
             return self
         exact = copy(self)
         exact.backend = make_backend(
-            self.observations, self.link, self.risk, dtype="float64", n_jobs=self.backend.n_jobs
+            self.observations,
+            self.link,
+            self.risk,
+            dtype="float64",
+            n_jobs=self.backend.n_jobs,
+            device=self.backend.device,
         )
         return exact
+
+    def placed(self, unknowns: Factors) -> Factors:
+        """Return the unknowns where the backend works: on a device its own arrays, in the type of the arithmetic."""
+        return self.backend.placed_factors(unknowns)
 
     @property
     def plain(self) -> Objective:
@@ -212,19 +228,22 @@ class Objective:
         Where ``rho = 0`` most entries are the same label and far from even odds: they have those of its share.
         """
         d1, d2 = self.shape
-        seen, zero = self.observations, np.zeros(1)
-        bend = float(self.link.second(zero, 1)[0])
+        bend = float(self.link.second(np.zeros(1), 1)[0])
         dense = self.risk.unobserved * self._dense_curvature()
-        rows, columns = np.full(d1, dense * d2), np.full(d2, dense * d1)
-        rows += bend * self.risk.pn * np.bincount(seen.rows, minlength=d1)
-        columns += bend * self.risk.pn * np.bincount(seen.columns, minlength=d2)
+        of_rows, of_columns = np.full(d1, dense * d2), np.full(d2, dense * d1)
+        for total, counts in zip(
+            (of_rows, of_columns), entry_counts(self.observations), strict=True
+        ):
+            total += bend * self.risk.pn * counts
         U, V = factors.row_factors, factors.column_factors
-        squares = (max(float(np.mean(F**2)) if F.size else 0.0, LEAST_SQUARE) for F in (V, U))
+        xp, empty = namespace(U), not factors.rank
+        rows, columns = like(of_rows, U), like(of_columns, U)
+        squares = (max(0.0 if empty else float(xp.mean(F**2)), LEAST_SQUARE) for F in (V, U))
         in_U, in_V = (
-            np.broadcast_to(square * curvature[:, None], F.shape)
+            xp.broadcast_to(square * curvature[:, None], F.shape)
             for F, curvature, square in zip((U, V), (rows, columns), squares, strict=True)
         )
-        return Factors(in_U, in_V, float(np.sum(rows)), rows, columns)
+        return Factors(in_U, in_V, float(np.sum(of_rows)), rows, columns)
 
     def _dense_curvature(self) -> float:
         """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""
@@ -250,5 +269,6 @@ class Objective:
             # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
             rows, columns = in_P[:, k], in_Q[:, k + 1]
         else:  # they are no unknowns, and stay
-            rows, columns = np.zeros(self.shape[0]), np.zeros(self.shape[1])
-        return total, Factors(in_P[:, :k], in_Q[:, :k], float(np.sum(rows)), rows, columns)
+            rows, columns = (filled(F.shape[:1], 0.0, F) for F in (in_P, in_Q))
+        sum_of = namespace(rows).sum
+        return total, Factors(in_P[:, :k], in_Q[:, :k], float(sum_of(rows)), rows, columns)

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit._moved import renamed_classes
+from tribit.arrays import filled, namespace
 from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.side_features import FeatureEncoder, Group
@@ -103,7 +104,7 @@ class Design:
 
     def shared(self, parts: Array) -> Array:
         """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
-        total = np.zeros((self.size, *parts.shape[1:]))
+        total = filled((self.size, *parts.shape[1:]), 0.0, parts)
         at = 0
         for block in self.blocks:
             total += block.times(parts[at : at + block.width])
@@ -112,24 +113,20 @@ class Design:
 
     def combine(self, parts: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
-        return np.asarray(parts[: self.size] + self.shared(parts[self.size :]))
+        return parts[: self.size] + self.shared(parts[self.size :])
 
     def pull_back(self, gradient: Array) -> Array:
         """Return the gradient in the parts, given that in the factors."""
-        return np.concatenate(
-            [gradient, *(each.transposed_times(gradient) for each in self.blocks)]
-        )
+        return _joined(gradient, *(each.transposed_times(gradient) for each in self.blocks))
 
     def pull_back_squares(self, curvatures: Array) -> Array:
         """Return the curvature in each part, given that in the factors."""
-        return np.concatenate(
-            [curvatures, *(each.squares_times(curvatures) for each in self.blocks)]
-        )
+        return _joined(curvatures, *(each.squares_times(curvatures) for each in self.blocks))
 
     def begin(self, own: Array) -> Array:
         """Return parts that combine to the given factors, with the parts of the features at 0."""
-        zeros = (np.zeros((each.width, *own.shape[1:])) for each in self.blocks)
-        return np.concatenate([own, *zeros])
+        zeros = (filled((each.width, *own.shape[1:]), 0.0, own) for each in self.blocks)
+        return _joined(own, *zeros)
 
     def ridge(self, l2: float) -> Array:
         """Return the weight of the ridge on each part; ``l2`` is that of the own parts."""
@@ -205,18 +202,29 @@ class Activity:
     @classmethod
     def of(cls, mask: sp.csr_array, share: float) -> Activity:
         """Return the features of a mask; ``share`` times the mean length is the floor."""
-        counts = np.diff(mask.indptr)
-        popularity = np.asarray(mask.sum(axis=0), dtype=np.float64) / max(mask.nnz, 1)
-        typical = mask.nnz / max(np.count_nonzero(counts), 1)
-        return cls(popularity, typical, share * typical)
+        popular = np.asarray(mask.sum(axis=0), dtype=np.float64)
+        return cls.of_counts(np.diff(mask.indptr), popular, share)
+
+    @classmethod
+    def of_counts(
+        cls, counts: NDArray[np.integer[Any]], popular: NDArray[Any], share: float
+    ) -> Activity:
+        """Return the same from the numbers of entries of the rows and of the columns."""
+        n = int(counts.sum())
+        typical = n / max(np.count_nonzero(counts), 1)
+        return cls(np.asarray(popular, dtype=np.float64) / max(n, 1), typical, share * typical)
+
+    def shift(self, counts: NDArray[np.integer[Any]]) -> Array:
+        """Return ``max(|O_i|, floor)^1/2 - |O_i|^1/2`` of rows with so many entries, with ``typical`` for none."""
+        active = np.where(counts, np.maximum(counts, self.floor), self.typical)
+        return np.asarray(np.sqrt(active) - np.sqrt(counts))
 
     def block(self, mask: sp.csr_array, l2: float) -> Block:
         """Return the features of the rows of a mask, those it was made of or new ones."""
         counts = np.diff(mask.indptr)
-        active = np.where(counts, np.maximum(counts, self.floor), self.typical)
         scaled = mask.copy()
         scaled.data = mask.data / np.sqrt(np.repeat(counts, counts))
-        return Block(scaled, np.sqrt(active) - np.sqrt(counts), self.popularity, l2)
+        return Block(scaled, self.shift(counts), self.popularity, l2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +290,30 @@ def activities(
     observations: Observations, shares: tuple[float, float]
 ) -> tuple[Activity, Activity]:
     """Return the implicit features of the rows and of the columns."""
+    rows, columns = (
+        np.bincount(places, minlength=size)
+        for places, size in zip(
+            (observations.rows, observations.columns), observations.shape, strict=True
+        )
+    )
+    return Activity.of_counts(rows, columns, shares[0]), Activity.of_counts(
+        columns, rows, shares[1]
+    )
+
+
+def implicit_blocks(
+    observations: Observations, known: tuple[Activity, Activity], l2: float
+) -> tuple[Block, Block]:
+    """Return the blocks of the implicit features of the rows and of the columns."""
     mask = mask_of(observations)
-    return Activity.of(mask, shares[0]), Activity.of(sp.csr_array(mask.T), shares[1])
+    rows, columns = known
+    return rows.block(mask, l2), columns.block(sp.csr_array(mask.T), l2)
+
+
+def _joined(*parts: Array) -> Array:
+    """Return parts one below the other."""
+    joined: Array = namespace(parts[0]).concat(parts)
+    return joined
 
 
 def _outer(left: Array, right: Any) -> Array:

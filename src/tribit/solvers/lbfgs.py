@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy
 
+from tribit.arrays import add_scaled, dot, filled, is_numpy, namespace
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
 from tribit.errors import parameter
@@ -63,6 +64,7 @@ class LBFGS:
 
     memory: int = 20
     max_iter = 1000  #: where the user names no number
+    any_arrays = True  #: whether unknowns may be arrays of a device
 
     def __post_init__(self) -> None:
         check_field(self, "memory", check_count)
@@ -103,7 +105,8 @@ class _Memory:
 
     def __init__(self, objective: Preconditioned, start: Factors, room: int) -> None:
         self.objective = objective
-        self.inverse = 1.0 / np.maximum(_flat(objective.scales(start)), 1e-12)
+        scales = _flat(objective.scales(start))
+        self.inverse = 1.0 / namespace(scales).clip(scales, 1e-12, None)
         self.pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=room)
         self.values: deque[float] = deque(maxlen=WINDOW)
         self.known: tuple[float, Vector] | None = None
@@ -131,7 +134,7 @@ class _Memory:
     ) -> tuple[tuple[Factors, tuple[float, Vector]] | None, float]:
         """Return where the step leads (None where none is low enough), and the first-order decrease."""
         direction = -self._times_inverse_curvature(gradient)
-        slope = float(gradient @ direction)
+        slope = dot(gradient, direction)
         return self._search(factors, x, direction, value, slope), max(-slope, 0.0)
 
     def _at(self, factors: Factors) -> tuple[float, Vector]:
@@ -154,47 +157,47 @@ class _Memory:
         return None
 
     def _learn(self, moved: Vector, turned: Vector) -> None:
-        product = float(moved @ turned)
-        if product > CURVED * float(np.linalg.norm(moved) * np.linalg.norm(turned)):
+        product = dot(moved, turned)
+        if product > CURVED * float(np.sqrt(dot(moved, moved)) * np.sqrt(dot(turned, turned))):
             self.pairs.append((moved, turned, product))
 
     def _times_inverse_curvature(self, gradient: Vector) -> Vector:
         """Return the two-loop product of the remembered inverse curvature with the gradient."""
-        # daxpy adds in place: no vector of the size of all unknowns is made and thrown away for each pair.
-        d = gradient.copy()
+        d = namespace(gradient).asarray(gradient, copy=True)
         shares = []
         for moved, turned, product in reversed(self.pairs):
-            share = float(moved @ d) / product
-            daxpy(turned, d, a=-share)
+            share = dot(moved, d) / product
+            add_scaled(d, -share, turned)
             shares.append(share)
         if self.pairs:
             _, turned, product = self.pairs[-1]
-            d *= self.inverse * (product / float(turned @ (self.inverse * turned)))
+            d *= self.inverse * (product / dot(turned, self.inverse * turned))
         else:
             d *= self.inverse
         for (moved, turned, product), share in zip(self.pairs, reversed(shares), strict=True):
-            daxpy(moved, d, a=share - float(turned @ d) / product)
+            add_scaled(d, share - dot(turned, d) / product, moved)
         return d
 
 
 def _flat(factors: Factors) -> Vector:
     """Return all unknowns in one vector."""
-    return np.concatenate(
+    U, V = factors.row_factors, factors.column_factors
+    xp = namespace(U)
+    flat = xp.concat(
         [
-            np.ravel(factors.row_factors),
-            np.ravel(factors.column_factors),
-            [factors.intercept],
+            xp.reshape(U, (-1,)),
+            xp.reshape(V, (-1,)),
+            filled((1,), factors.intercept, U),
             factors.row_intercepts,
             factors.column_intercepts,
         ]
-    ).astype(np.float64)
+    )
+    return flat.astype(np.float64) if is_numpy(flat) else flat
 
 
 def _shaped(x: Vector, like: Factors) -> Factors:
     """Return the vector as factors of the same shapes."""
-    parts = (like.row_factors, like.column_factors, np.zeros(1), like.row_intercepts)
-    ends = np.cumsum([part.size for part in parts])
-    U, V, b, a, c = np.split(x, ends)
-    return Factors(
-        U.reshape(like.row_factors.shape), V.reshape(like.column_factors.shape), float(b[0]), a, c
-    )
+    (d1, k), d2 = like.row_factors.shape, like.column_factors.shape[0]
+    ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()
+    U, V, b, a, c = (x[start:stop] for start, stop in pairwise(ends))
+    return Factors(U.reshape((d1, k)), V.reshape((d2, k)), float(b[0]), a, c)
