@@ -3,12 +3,13 @@
 A backend knows one risk on one set of observations. ``P`` and ``Q`` are factors with any intercepts already
 appended as columns. :func:`make_backend` picks the first of ``BACKENDS`` on the device asked for that takes the risk:
 tiles where unobserved entries count and the observed entries alone where they do not. All give the same numbers as the
-plain dense formula, up to rounding.
+plain dense formula, up to rounding. Those of a GPU are in :mod:`tribit.backends.cuda`.
 """
 
 from __future__ import annotations
 
 from tribit.backends.base import Backend, Panel
+from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
 from tribit.backends.sparse import SparseBackend
 from tribit.backends.tiles import TileBackend
@@ -19,7 +20,12 @@ from tribit.model.links import Link
 from tribit.model.risks import Risk
 
 #: Every backend, by name; the first one of a device that takes a risk is used.
-BACKENDS: dict[str, type[Backend]] = {"tiles": TileBackend, "sparse": SparseBackend}
+BACKENDS: dict[str, type[Backend]] = {
+    "tiles": TileBackend,
+    "sparse": SparseBackend,
+    "cuda-tiles": CudaTiles,
+    "cuda-sparse": CudaSparse,
+}
 
 __all__ = ["BACKENDS", "Backend", "Panel", "SparseBackend", "TileBackend", "make_backend"]
 

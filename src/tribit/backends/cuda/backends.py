@@ -1,0 +1,343 @@
+"""The backends of a GPU: sums over the observed entries alone, and over all entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tribit.arrays import is_numpy, to_numpy
+from tribit.backends.base import Backend, FixedFactor, RowModels
+from tribit.backends.cuda import dense, observed
+from tribit.backends.cuda.designs import DeviceBlock
+from tribit.backends.cuda.device import place
+from tribit.backends.cuda.forms import DeviceForm, device_form, expected_labels
+from tribit.backends.cuda.layout import DeviceLayout
+from tribit.backends.cuda.observed import DeviceSide
+from tribit.backends.cuda.sweeps import half_sweep
+from tribit.backends.forms import Form
+from tribit.backends.layout import entry_counts, layouts
+from tribit.backends.rows import HalfSweep, RowProblem, RowState
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, parameter
+from tribit.model.factors import Factors
+from tribit.model.features import Activity, Block
+from tribit.model.imputation import Imputation
+from tribit.model.links import Logistic, Probit
+from tribit.model.risks import Risk
+
+Tensor = torch.Tensor
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Models of all rows: values in float64 or None, gradients, a function of a run of rows for their curvatures."""
+
+    values: Tensor | None
+    gradients: Tensor
+    curvatures: Callable[[int, int], Tensor]
+    tightness: float = 1.0
+
+
+class DevicePanel:
+    """All rows of P against all of Q, with NumPy's arrays at the border."""
+
+    def __init__(self, backend: DeviceBackend, Q: Any) -> None:
+        self.backend, self.Q = backend, backend.placed(Q)
+        self.height = backend.shape[0]
+        self.rows = slice(0, self.height)
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each row in float64."""
+        return _fetched(self.backend.row_values(self.backend.placed(P), self.Q))
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
+        """Return a model of each row in its first ``free`` columns."""
+        found = self.backend.rows(
+            self.backend.placed(P), self.Q, free, exact=exact, value=value
+        )
+        return RowModels(
+            np.full(self.height, np.nan) if found.values is None else _fetched(found.values),
+            _fetched(found.gradients),
+            _fetched(found.curvatures(0, self.height)),
+            found.tightness,
+        )
+
+
+class DeviceBackend(Backend):
+    """Sums on a GPU. Factors that are tensors stay there, and so do gradients; NumPy's arrays are copied both ways."""
+
+    device = "cuda"
+    layout: ClassVar = DeviceLayout
+    side: DeviceSide
+    other: DeviceSide
+    n_panels = 1
+    #: Relative error of a row's value and of its curvature, in float32.
+    error: ClassVar[float] = float(np.finfo(np.float32).eps)
+
+    def __init__(
+        self, side: DeviceSide, other: DeviceSide, form: Any, dtype: np.dtype[Any], n_jobs: int
+    ) -> None:
+        tensors = form if isinstance(form, DeviceForm) else device_form(form)
+        super().__init__(side, other, tensors, dtype, n_jobs)  # type: ignore[arg-type]
+        self.tensors: DeviceForm = tensors
+        self.kind = torch.float32 if dtype == np.float32 else torch.float64
+        single = self.kind == torch.float32
+        self.rounding = self.error if single else float(np.finfo(np.float64).eps)
+
+    @classmethod
+    def build(
+        cls,
+        observations: Observations,
+        form: Form,
+        plus: Array,
+        minus: Array,
+        *,
+        dtype: str,
+        n_jobs: int,
+    ) -> Self:
+        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+        device_form(form)  # a link that it cannot compute is refused before anything is copied
+        kind = np.dtype(dtype)
+        numbers = [*form.weights(plus, minus)]
+        if form.bounded and cls.takes_all:
+            numbers.append(form.correct_bound(plus, minus))
+        weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
+        side, other = (
+            DeviceSide(layout, *(each[layout.order] for each in weights))
+            for layout in layouts(cls.layout, observations)
+        )
+        return cls(side, other, form, kind, n_jobs)
+
+    #: Whether unobserved entries count.
+    takes_all: ClassVar[bool]
+
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether unobserved entries count, or do not."""
+        return bool(risk.unobserved) == cls.takes_all
+
+    @classmethod
+    def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
+        """Return the observed entries of one orientation: :meth:`build` does it for both at once."""
+        raise NotImplementedError
+
+    def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:
+        """Return models of all rows in their first ``free`` columns; bounds for curvature unless ``exact``."""
+        raise NotImplementedError
+
+    def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
+        """Return the risk of each row in float64 (None unless asked for) and the gradient in P."""
+        raise NotImplementedError
+
+    def row_values(self, P: Tensor, Q: Tensor) -> Tensor:
+        """Return the risk of each row in float64."""
+        values = self.half_gradient(P, Q, value=True)[0]
+        assert values is not None
+        return values
+
+    def panel(self, number: int, against: FixedFactor) -> DevicePanel:  # noqa: ARG002
+        """Return all rows against a fixed Q."""
+        return DevicePanel(self, against.Q)
+
+    def placed(self, array: Any) -> Any:
+        """Return an array on the device, in the type of the arithmetic."""
+        if is_numpy(array):
+            array = torch.from_numpy(np.ascontiguousarray(array, dtype=self.dtype))
+        return array.to(place(), self.kind).contiguous()
+
+    def placed_factors(self, factors: Factors) -> Factors:
+        """Return factors whose arrays are on the device; those that are stay."""
+        if not is_numpy(factors.row_factors):
+            return factors
+        U, V, a, c = (
+            self.placed(part)
+            for part in (
+                factors.row_factors,
+                factors.column_factors,
+                factors.row_intercepts,
+                factors.column_intercepts,
+            )
+        )
+        return Factors(U, V, factors.intercept, a, c)
+
+    def implicit_blocks(
+        self, observations: Observations, activities: tuple[Activity, Activity], l2: float
+    ) -> tuple[Any, Any]:
+        """Return the blocks of implicit features: the mask has the layout of the entries."""
+        own, other = self.side.layout, self.other.layout
+        counts, popular = entry_counts(observations)
+        return (
+            DeviceBlock.of_mask(own, other, activities[0], counts, l2),
+            DeviceBlock.of_mask(other, own, activities[1], popular, l2),
+        )
+
+    def placed_block(self, block: Block) -> Any:
+        """Return a block of features on the device."""
+        return DeviceBlock.of_block(block)
+
+    def matrix(self, observations: Observations, values: Array) -> tuple[Any, Any]:  # noqa: ARG002
+        """Return the sparse matrix of numbers at the observed entries and its transpose, to multiply by."""
+        numbers = self.placed(values)
+        own, other = (
+            DeviceMatrix(side.layout, numbers[side.layout.order])
+            for side in (self.side, self.other)
+        )
+        return own, other
+
+    def value(self, P: Any, Q: Any) -> float:
+        """Return the risk in float64."""
+        return float(self.row_values(self.placed(P), self.placed(Q)).sum())
+
+    def gradient(self, P: Any, Q: Any, *, value: bool = True) -> tuple[float, Any, Any]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, as arrays of the kind that came."""
+        p, q = self.placed(P), self.placed(Q)
+        values, in_P = self.half_gradient(p, q, value=value)
+        _, in_Q = self.transposed.half_gradient(q, p, value=False)
+        total = float("nan") if values is None else float(values.sum())
+        if is_numpy(P):
+            return total, _fetched(in_P), _fetched(in_Q)
+        return total, in_P, in_Q
+
+    def half_sweep(
+        self, P: Any, Q: Any, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every row of P to the minimiser of its own model, Q fixed."""
+        found = half_sweep(self, self.placed(P), self.placed(Q), problem, state, value=value)
+        return found._replace(P=_fetched(found.P)) if is_numpy(P) else found
+
+    def largest(self, P: Any, Q: Any) -> float:
+        """Return ``max |P Q'|`` over all entries."""
+        return dense.largest(self.placed(P), self.placed(Q))
+
+
+class CudaSparseBackend(DeviceBackend):
+    """Sums over the observed entries on a GPU, for risks that give the unobserved ones no weight."""
+
+    bounded = False
+    takes_all = False
+
+    def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
+        """Return the risk of each row in float64 (None unless asked for) and the gradient in P."""
+        form = self.tensors
+        values, sums = observed.corrected(self.side, form, P, Q, value=value)
+        return values, sums * (form.unit * form.slope)
+
+    def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:  # noqa: ARG002
+        """Return models of all rows with exact curvatures: bounds would cost as much."""
+        form, layout = self.tensors, self.side.layout
+        values, gradients = self.half_gradient(P, Q, value=value)
+        weights = observed.curvature_weights(self.side, form, P, Q, dense=False)
+        q = Q[:, :free].contiguous()
+
+        def curvatures(start: int, stop: int) -> Tensor:
+            found = observed.blocks(layout, weights, q, start, stop)
+            return found * (form.unit * form.slope**2)
+
+        return DeviceRows(values, gradients[:, :free], curvatures)
+
+
+class CudaTileBackend(DeviceBackend):
+    """Sums over all entries on a GPU: the dense term, and the corrections of the observed entries."""
+
+    takes_all = True
+    imputed: tuple[dense.Imputed, dense.Imputed] | None = None
+    #: That of three products of half-precision numbers, summed in float32.
+    error: ClassVar[float] = 1e-6
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the form knows upper bounds of the curvature."""
+        return bool(self.tensors.bounded)
+
+    @property
+    def transposed(self) -> Self:
+        """The same risk with the roles of P and Q exchanged."""
+        turned = super().transposed
+        turned.imputed = None if self.imputed is None else self.imputed[::-1]
+        return turned
+
+    def impute(self, imputation: Imputation) -> Self:
+        """Return the backend with a model's probabilities in the dense term."""
+        if not isinstance(imputation.link, Logistic | Probit):
+            raise InvalidInputError(
+                f"{parameter('device', 'cuda')} imputes by the logistic and the probit link, and the imputed model has "
+                f"a link of your own: use {parameter('device', 'cpu')}."
+            )
+        P, Q = (self.placed(part) for part in imputation.factors.augmented())
+        link = imputation.link
+        self.imputed = dense.Imputed(P, Q, link), dense.Imputed(Q, P, link)
+        sides = []
+        for side, (left, right) in zip((self.side, self.other), ((P, Q), (Q, P)), strict=True):
+            x = observed.predictors(side.layout, left, right)
+            one = torch.ones((1, 1), dtype=x.dtype, device=x.device)
+            sides.append(replace(side, expected=expected_labels(x[:, None], one, link)[:, 0]))
+        self.side, self.other = sides
+        return self
+
+    def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
+        """Return the risk of each row in float64 (None unless asked for) and the gradient in P."""
+        return self._pass(P, Q, value=value, squares=False)[:2]
+
+    def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:
+        """Return models of all rows; the bound of the dense term is the same for every row."""
+        form, layout = self.tensors, self.side.layout
+        values, gradients, slack = self._pass(P, Q, value=value, squares=True)
+        q = Q[:, :free].contiguous()
+        if exact or not self.bounded:
+            weights = observed.curvature_weights(self.side, form, P, Q, dense=True)
+            everywhere = dense.DenseCurvatures(form, P, Q, free, self._own)
+
+            def curvatures(start: int, stop: int) -> Tensor:
+                found = everywhere.of(start, stop)
+                found += observed.blocks(layout, weights, q, start, stop)
+                return found * (form.unit * form.slope**2)
+        else:
+            bounds = self.side.bounds
+            assert bounds is not None
+            whole = ((q.double().T @ q.double()) * form.dense_bound).to(q.dtype)
+
+            def curvatures(start: int, stop: int) -> Tensor:
+                return observed.blocks(layout, bounds, q, start, stop) + whole
+
+        return DeviceRows(values, gradients[:, :free], curvatures, form.tightness(slack))
+
+    @property
+    def _own(self) -> dense.Imputed | None:
+        return None if self.imputed is None else self.imputed[0]
+
+    def _pass(
+        self, P: Tensor, Q: Tensor, *, value: bool, squares: bool
+    ) -> tuple[Tensor | None, Tensor, float]:
+        """Return values, gradients and the mean of ``t^2``: dense term, corrections and closed sums."""
+        form = self.tensors
+        found = dense.dense_pass(form, P, Q, self._own, value=value, squares=squares)
+        corrections, sums = observed.corrected(self.side, form, P, Q, value=value)
+        total = Q.sum(0, dtype=torch.float64)
+        gradients = (found.sums + sums) * (form.unit * form.slope)
+        gradients += (form.first_constant * total).to(P.dtype)
+        values = None
+        if found.values is not None and corrections is not None:
+            linear = (P.double() @ total) * (form.scale * form.value_linear)
+            values = form.unit * found.values + corrections + linear
+        return values, gradients, found.slack
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceMatrix:
+    """A sparse matrix by rows, to multiply dense ones by."""
+
+    layout: DeviceLayout
+    values: Tensor
+
+    def __matmul__(self, Q: Tensor) -> Tensor:
+        return observed.row_sums(self.layout, self.values, Q.contiguous())
+
+
+def _fetched(tensor: Tensor) -> Array:
+    return np.asarray(to_numpy(tensor), dtype=np.float64)

@@ -1,0 +1,68 @@
+"""The GPU: whether there is one that can be used, when it is worth using, and what is said where it is not there.
+
+Nothing here imports PyTorch before a GPU is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from tribit.errors import InvalidInputError, OutOfMemoryError, parameter
+
+#: What the extra ``gpu`` installs.
+NEEDED = ("torch", "triton", "array_api_compat")
+#: Where tensors are made. Tests put "cpu" here, to try the same arithmetic where there is no GPU.
+PLACE = "cuda"
+
+
+def missing() -> str | None:
+    """Return why no GPU can be used here; None where one can."""
+    absent = [name for name in NEEDED if find_spec(name) is None]
+    if absent:
+        return f'{" and ".join(absent)} cannot be imported (pip install "tribit[gpu]")'
+    import torch  # noqa: PLC0415 - half a second, and a gigabyte of libraries
+
+    if PLACE == "cuda" and not torch.cuda.is_available():
+        return "PyTorch sees none"
+    return None
+
+
+def require() -> None:
+    """Refuse a GPU that is not there."""
+    if (reason := missing()) is not None:
+        raise InvalidInputError(
+            f"{parameter('device', 'cuda')} needs a GPU: {reason}; use {parameter('device', 'cpu')}."
+        )
+
+
+def place() -> Any:
+    """Return the device of PyTorch on which tensors are made."""
+    import torch  # noqa: PLC0415
+
+    return torch.device(PLACE)
+
+
+@contextmanager
+def memory_named() -> Iterator[None]:
+    """Say in one sentence what to do where the memory of the GPU is used up."""
+    try:
+        yield
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # no import of PyTorch for a fit on the CPU
+            raise
+        raise OutOfMemoryError(_used_up()) from None
+
+
+def _used_up() -> str:
+    import torch  # noqa: PLC0415
+
+    torch.cuda.empty_cache()
+    free, whole = (each / 2**30 for each in torch.cuda.mem_get_info())
+    return (
+        f"The memory of the GPU is used up ({whole:.0f} GiB, of which {free:.0f} are free now): end other programs on "
+        f"it, pass a smaller {parameter('rank')} or {parameter('dtype', 'float32')}, or use "
+        f"{parameter('device', 'cpu')}."
+    )
