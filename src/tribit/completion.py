@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
+from tribit.backends.cuda.device import memory_named, usable_device
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data import side_features
@@ -19,6 +20,7 @@ from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
 from tribit.model.features import feature_maps
+from tribit.model.links import as_link
 from tribit.model.slopes import BothSlopes, with_slopes
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
@@ -142,6 +144,10 @@ class BinaryMatrixCompletion(FactorModel):
         Type of the arithmetic and of the factors. Sums are float64 either way.
     n_jobs : int or None, default=None
         Threads; None or -1 for every core. The result has the same bits for any number.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where search and fit are computed, and lists and other large answers. "cuda" is a GPU, by PyTorch and Triton
+        (``pip install "tribit[gpu]"``); its answers agree with the CPU's as float32 allows. "auto" is a GPU where there
+        is one and the table has 300,000 entries or more.
     random_state : int, Generator, RandomState or None, default=None
         Draws the first factors, and which entries are held out.
     verbose : int, default=0
@@ -252,6 +258,7 @@ class BinaryMatrixCompletion(FactorModel):
         like_at: float | None = None,
         dtype: str = "float32",
         n_jobs: int | None = None,
+        device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -285,6 +292,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.like_at = like_at
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -331,10 +339,11 @@ class BinaryMatrixCompletion(FactorModel):
         check_options(self)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
+        device = usable_device(self.device, observations.n_observed, as_link(self.link))
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
-        with single_threaded_blas():
+        with single_threaded_blas(), memory_named():
             encoders, side = side_features.learned(observations.axes, row_features, column_features)
-            spec, search = resolve(self, observations, asked, draws, side)
+            spec, search = resolve(self, observations, asked, draws, side, device)
             solver = default_solver(spec) if asked is None else asked
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
             interrupted = search is not None and search.interrupted
@@ -344,9 +353,8 @@ class BinaryMatrixCompletion(FactorModel):
                 stopping = Stopping(
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
-                fits = fit_members(
-                    specs, observations, search, asked, stopping, options_of(self, side), draws
-                )
+                options = options_of(self, side, device)
+                fits = fit_members(specs, observations, search, asked, stopping, options, draws)
             problem, result = fits.problems[0], fits.results[0]
             factors = fits.factors(self.dtype)
             self._set_fitted(factors, observations)

@@ -144,6 +144,9 @@ def fit(
     ] = 1e-4,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
+    device: Annotated[
+        str, typer.Option(help="Where to compute: cpu, cuda (a GPU) or auto.")
+    ] = "cpu",
     random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
     ranker: Annotated[
         Any,

@@ -88,9 +88,8 @@ def fit_members(
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)
         start = problem.start if known else warm_start(problem, spec, search)
-        result = (default_solver(spec) if solver is None else solver).minimise(
-            problem.objective,
-            problem.constraints,
+        result = problem.minimised(
+            default_solver(spec) if solver is None else solver,
             start,
             replace(stopping, max_time=left),
             draws,

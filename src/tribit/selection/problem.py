@@ -14,7 +14,7 @@ solver no constraint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +41,7 @@ from tribit.model.imputation import Imputation
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
+from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.start import spectral_start
 
 #: A fitted probability nearer to 0 or 1 than this means that labels were separated, not estimated.
@@ -76,6 +77,19 @@ class Problem:
         """Return the factors of the matrix, which implicit features add to the unknowns."""
         return self.objective.factors(unknowns)
 
+    def minimised(
+        self, solver: Solver, start: Factors, stopping: Stopping, generator: np.random.Generator
+    ) -> SolverResult:
+        """Return what a solver finds from ``start``, in arrays of NumPy.
+
+        On a device a solver that declares ``any_arrays`` has its unknowns there. For any other one each value and each
+        gradient is copied.
+        """
+        if getattr(solver, "any_arrays", False):
+            start = self.objective.placed(start)
+        result = solver.minimise(self.objective, self.constraints, start, stopping, generator)
+        return replace(result, factors=result.factors.to_numpy())
+
 
 def make_problem(
     observations: Observations,
@@ -85,6 +99,7 @@ def make_problem(
     n_jobs: Any,
     generator: np.random.Generator,
     side: SideFeatures | None = None,
+    device: str = "cpu",
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
@@ -99,7 +114,9 @@ def make_problem(
     else:
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
-    objective = objective_of(spec, observations, risk, side=side, dtype=dtype, n_jobs=n_jobs)
+    objective = objective_of(
+        spec, observations, risk, side=side, dtype=dtype, n_jobs=n_jobs, device=device
+    )
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:

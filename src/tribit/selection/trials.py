@@ -61,6 +61,7 @@ class Options:
     dtype: str = "float32"
     n_jobs: int | None = None
     side: SideFeatures | None = None
+    device: str = "cpu"
 
 
 @dataclass
@@ -307,9 +308,7 @@ def fit_from(
     problem = problem_of(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
-    result = default_solver(settings).minimise(
-        problem.objective, problem.constraints, start, stopping, draws
-    )
+    result = problem.minimised(default_solver(settings), start, stopping, draws)
     ends[settings.family] = result.factors
     return problem.factors(result.factors), result
 
@@ -325,6 +324,7 @@ def problem_of(
         n_jobs=options.n_jobs,
         generator=draws,
         side=options.side,
+        device=options.device,
     )
 
 

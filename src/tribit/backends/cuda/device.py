@@ -10,10 +10,16 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from tribit.checks import check_choice
 from tribit.errors import InvalidInputError, OutOfMemoryError, parameter
+from tribit.model.links import Logistic, Probit
 
 #: What the extra ``gpu`` installs.
 NEEDED = ("torch", "triton", "array_api_compat")
+#: Words for the parameter ``device``.
+DEVICES = ("cpu", "cuda", "auto")
+#: Observed entries from which "auto" takes a GPU.
+ENOUGH = 300_000
 #: Where tensors are made. Tests put "cpu" here, to try the same arithmetic where there is no GPU.
 PLACE = "cuda"
 
@@ -36,6 +42,25 @@ def require() -> None:
         raise InvalidInputError(
             f"{parameter('device', 'cuda')} needs a GPU: {reason}; use {parameter('device', 'cpu')}."
         )
+
+
+def check_device(device: Any) -> str:
+    """Return a word for a device."""
+    return check_choice("device", device, DEVICES)
+
+
+def usable_device(device: Any, n_entries: int, link: Any) -> str:
+    """Return "cpu" or "cuda" for a word of the user's, or refuse a GPU that is not there.
+
+    "auto" is a GPU where there is one, the table has ``ENOUGH`` entries and the link is one that a GPU computes.
+    """
+    asked = check_device(device)
+    if asked == "cuda":
+        require()
+    if asked != "auto":
+        return asked
+    worth = n_entries >= ENOUGH and type(link) in (Logistic, Probit)
+    return "cuda" if worth and missing() is None else "cpu"
 
 
 def place() -> Any:

@@ -170,8 +170,10 @@ def _reduced_kernel(
     k = block * BLOCK + tl.arange(0, BLOCK)
     inside = k < WIDTH
     total = tl.zeros([BLOCK], dtype=parts.dtype.element_ty)
-    for s in range(start - first_part, stop - first_part):
-        total += tl.load(parts + s.to(tl.int64) * WIDTH + k, mask=inside, other=0.0)
+    here = parts + (start - first_part) * WIDTH + k
+    for _ in range(start, stop):
+        total += tl.load(here, mask=inside, other=0.0)
+        here += WIDTH
     tl.store(out + i.to(tl.int64) * WIDTH + k, total, mask=inside)
 
 
