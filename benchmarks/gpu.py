@@ -1,0 +1,180 @@
+"""A GPU: the passes, fits, the search, lists and the ranker on a table of the shape of MovieLens-20M.
+
+``python -m benchmarks.gpu`` prints the tables of the manual (docs/measured/gpu.md); names of sections as arguments run
+those alone. Times are of a clock on the wall, medians where a line says so, kernels compiled before.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from benchmarks.measure import machine, print_table
+from tribit import BinaryMatrixCompletion, Logistic, Observations, pn, tri
+from tribit.backends import make_backend
+
+SHAPE, ENTRIES = (138_493, 26_744), 20_000_000
+#: Settings of single fits: near those that the search chooses on drawn tables.
+FIXED = {"rank": 32, "l2": 8.0, "l2_intercept": 3.0, "calibration": None, "random_state": 0}
+FEATURES = {"implicit_features": True, "l2_implicit": 14.0, "activity_floor": (1.0, 1.0)}
+
+
+def drawn(shape: tuple[int, int], count: int, seed: int = 0) -> Observations:
+    """Draw entries with log-normal margins and a low-rank taste, as ``benchmarks.data.skewed`` does, on the GPU."""
+    draws = torch.Generator("cuda").manual_seed(seed)
+
+    def normal(*size: int) -> torch.Tensor:
+        return torch.randn(size, generator=draws, device="cuda")
+
+    margins = [torch.exp(s * normal(n)).double() for n, s in zip(shape, (1.0, 1.3), strict=True)]
+    ends = [torch.cumsum(m / m.sum(), 0) for m in margins]
+    keys = torch.empty(0, dtype=torch.int64, device="cuda")
+    while keys.numel() < count:
+        i, j = (
+            torch.searchsorted(
+                end, torch.rand(count // 2, generator=draws, device="cuda", dtype=torch.float64)
+            ).clamp(max=n - 1)
+            for end, n in zip(ends, shape, strict=True)
+        )
+        keys = torch.unique(torch.cat([keys, i * shape[1] + j]))
+    kept = torch.randperm(keys.numel(), generator=draws, device="cuda")[:count]
+    keys = keys[kept.sort().values]
+    i, j = keys // shape[1], keys % shape[1]
+    U, V = normal(shape[0], 8), normal(shape[1], 8)
+    x = 0.4 * (U[i] * V[j]).sum(1) + 0.3 + 0.7 * normal(shape[0])[i] + 0.5 * normal(shape[1])[j]
+    like = torch.rand(count, generator=draws, device="cuda") < torch.sigmoid(x)
+    labels = torch.where(like, 1, -1).to(torch.int8)
+    i, j, labels = (each.cpu().numpy() for each in (i, j, labels))
+    return Observations.from_pairs(i, j, labels, shape=shape)
+
+
+def milliseconds(run: Callable[[], object], repeats: int = 20) -> float:
+    """Return the median time of a call, by events of the device."""
+    run()
+    taken = []
+    for _ in range(repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        taken.append(begin.elapsed_time(end))
+    return statistics.median(taken)
+
+
+def seconds(run: Callable[[], object]) -> tuple[float, object]:
+    """Return how long a call takes, and what it returns."""
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    found = run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - began, found
+
+
+def passes(seen: Observations) -> None:
+    """Print the times of the passes over the entries, and how far they are from float64."""
+    rows = []
+    for k in (16, 32, 64):
+        draws = torch.Generator("cuda").manual_seed(1)
+        P, Q = (
+            0.3 * torch.randn(n, k + 2, generator=draws, device="cuda") for n in seen.shape
+        )
+        for name, risk in (("observed", pn()), ("all", tri(0.6, 0.2, 0.2, 0.99))):
+            backend = make_backend(
+                seen, Logistic(), risk, dtype="float32", n_jobs=1, device="cuda"
+            )
+            exact = make_backend(seen, Logistic(), risk, dtype="float64", n_jobs=1, device="cuda")
+            value, in_P, in_Q = backend.gradient(P, Q)
+            true, by_P, by_Q = exact.gradient(P.double(), Q.double())
+            off = max(
+                float((got - want).norm() / want.norm())
+                for got, want in ((in_P, by_P), (in_Q, by_Q))
+            )
+            turned = backend.transposed
+            rows.append(
+                (
+                    name,
+                    k,
+                    f"{milliseconds(lambda: backend.half_gradient(P, Q, value=False)):.2f}",
+                    f"{milliseconds(lambda: turned.half_gradient(Q, P, value=False)):.2f}",
+                    f"{milliseconds(lambda: backend.gradient(P, Q)):.2f}",
+                    f"{off:.1e}",
+                    f"{abs(value / true - 1):.1e}",
+                )
+            )
+            del exact, backend, turned
+    print_table(
+        f"One pass, {seen.shape[0]:,} x {seen.shape[1]:,}, {seen.n_observed:,} seen, milliseconds",
+        ("entries", "k", "rows", "columns", "value and gradient", "error", "error of the value"),
+        rows,
+    )
+
+
+def fits(seen: Observations) -> None:
+    """Print the times of single fits."""
+    rows = []
+    mixture = {"gammas": (0.8, 0.1, 0.1), "radius": 4.0, "implicit_features": False, "tol": 1e-3}
+    for name, options in (
+        ("observed, implicit features", {"gammas": (1, 0, 0), **FEATURES}),
+        ("observed, plain factors", {"gammas": (1, 0, 0), "implicit_features": False}),
+        ("mixture in a ball", mixture),
+    ):
+        model = BinaryMatrixCompletion(**(FIXED | options), device="cuda")
+        taken, _ = seconds(lambda model=model: model.fit(seen))
+        history = model.history_
+        rows.append(
+            (
+                name,
+                f"{taken:.1f}",
+                f"{history[-1].seconds:.2f}",
+                model.n_iter_,
+                f"{model.objective_:.6g}",
+                model.stop_reason_,
+                f"{torch.cuda.max_memory_allocated() / 1e9:.1f}",
+            )
+        )
+        torch.cuda.reset_peak_memory_stats()
+    print_table(
+        "One fit, k = 32",
+        ("model", "fit, s", "of it the solver", "iterations", "objective", "end", "GB"),
+        rows,
+    )
+
+
+def defaults(seen: Observations) -> None:
+    """Print the time of search and fit with nothing set."""
+    train, held_out = seen.split(0.02, random_state=0)
+    model = BinaryMatrixCompletion(random_state=0, device="cuda")
+    taken, _ = seconds(lambda: model.fit(train))
+    p = model.predict_proba(held_out.rows, held_out.columns)
+    loss = -np.mean(np.log(np.where(held_out.labels > 0, p, 1 - p)))
+    found = model.search_
+    rows = [
+        (each.settings.family, each.settings.rank, f"{each.score:.4f}", f"{each.seconds:.1f}",
+         each.n_iter) for each in found.candidates
+    ]  # fmt: skip
+    print_table("The search", ("family", "k", "score", "s", "iterations"), rows)
+    print(
+        f"\nSearch and fit: {taken:.0f} s, of it the search {found.seconds:.0f} s; {model.spec_}; held-out log-loss "
+        f"{loss:.4f}"
+    )
+
+
+SECTIONS = {"passes": passes, "fits": fits, "defaults": defaults}
+
+
+def main() -> None:
+    """Print the sections that are asked for."""
+    print(
+        f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}; {machine()}"
+    )
+    seen = drawn(SHAPE, ENTRIES)
+    for name in sys.argv[1:] or SECTIONS:
+        SECTIONS[name](seen)
+
+
+if __name__ == "__main__":
+    main()
