@@ -26,7 +26,8 @@ from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import pn, tri
 from tribit.model.spec import ModelSpec
-from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, loop
+from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, limited_memory, loop
+from tribit.solvers.limited_memory import LimitedMemory
 
 A = random_matrix((12, 9), observed=0.6)
 RANK = 2
@@ -325,29 +326,68 @@ def test_a_step_to_where_the_risk_is_not_a_number_is_halved():
 # What it remembers
 
 
+def memory_of(room=5, size=40, n_jobs=1, dtype="float64"):
+    return LimitedMemory(room, size, np.dtype(dtype), n_jobs)
+
+
 def test_steps_along_which_the_gradient_did_not_turn_up_are_not_remembered():
-    memory = lbfgs._Memory(objective_of(), start_of(), 5)
-    moved = np.zeros(12 * RANK + 9 * RANK + 1 + 12 + 9)
+    memory = memory_of()
+    moved = np.zeros(40)
     moved[:2] = 1.0, 2.0
     for turned in (-moved, np.roll(moved, 5), 0 * moved):
-        memory._learn(moved, turned)
-    assert not memory.pairs
-    memory._learn(moved, 3.0 * moved)
-    assert [product for _, _, product in memory.pairs] == [15.0]
+        memory.add(moved, turned)
+    assert not memory.places
+    memory.add(moved, 3.0 * moved)
+    assert memory.places == [0]
 
 
-def test_a_memory_that_points_uphill_is_forgotten():
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [0, 1, 3, 5, 12])
+def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkeypatch):
+    monkeypatch.setattr(limited_memory, "BLOCK", 7)
+    rng = np.random.default_rng(count)
+    size, room = 40, 5
+    factor = rng.standard_normal((size, size))
+    curvature = factor @ factor.T / size + np.eye(size)
+    memory, pairs = memory_of(room, size, n_jobs, dtype), []
+    for _ in range(count):
+        step = rng.standard_normal(size)
+        memory.add(step, curvature @ step)
+        pairs.append((step, curvature @ step))
+        memory.direction(rng.standard_normal(size))  # products become known by and by
+    gradient = rng.standard_normal(size)
+    # The update of the inverse curvature, pair by pair (Nocedal and Wright, "Numerical Optimization", 6.17).
+    kept = pairs[-room:]
+    inverse = np.eye(size) * (
+        kept[-1][0] @ kept[-1][1] / (kept[-1][1] @ kept[-1][1]) if kept else 1
+    )
+    for step, change in kept:
+        left = np.eye(size) - np.outer(step, change) / (step @ change)
+        inverse = left @ inverse @ left.T + np.outer(step, step) / (step @ change)
+    tolerance = 1e-3 if dtype == "float32" else 1e-9
+    np.testing.assert_allclose(
+        memory.direction(gradient), -inverse @ gradient, rtol=tolerance, atol=tolerance
+    )
+
+
+def test_a_memory_that_points_uphill_is_forgotten(monkeypatch):
     objective = objective_of()
-    memory = lbfgs._Memory(objective, start_of(), 5)
-    there = memory.advance(start_of()).factors
-    _, gradient = memory.known
-    memory.pairs.clear()
-    memory.pairs.append((gradient, gradient, -1e-6 * float(gradient @ gradient)))
-    step = memory.advance(there)
+    iterations = lbfgs._Iterations(objective, start_of(), 5)
+    there = iterations.advance(start_of()).factors
+    assert iterations.memory.places
+    asked = []
+
+    def uphill(memory, gradient):
+        asked.append(len(memory.places))
+        return gradient if memory.places else -gradient
+
+    monkeypatch.setattr(LimitedMemory, "direction", uphill)
+    step = iterations.advance(there)
+    assert asked == [1, 0]
     assert not step.stuck
     assert objective.value(step.factors) < objective.value(there)
-    assert len(memory.pairs) == 1  # what this step taught, and nothing older
-    assert memory.pairs[0][2] > 0
+    assert len(iterations.memory.places) == 1  # what this step taught, and nothing older
 
 
 # Reproducibility

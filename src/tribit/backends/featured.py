@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, like, namespace
 from tribit.backends.base import Backend
+from tribit.backends.layout import entry_counts, shared
 from tribit.backends.objective import Objective
+from tribit.backends.preconditioner import Deflated
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
@@ -136,6 +138,27 @@ class FeaturedObjective:
         risk = self.features.pull_back_squares(curvatures)
         return risk.plus(1.0, self._weighted(_ones(parts)))
 
+    def preconditioner(self, parts: Factors) -> Deflated:
+        """Return a first guess of the inverse curvature of F in all unknowns together."""
+        seen = self.objective.observations
+        risk = self.objective.curvatures(self.features.combine(parts))
+        sum_of = namespace(parts.row_factors).sum
+
+        def entry(factors: Array, intercepts: Array) -> tuple[float, float]:
+            columns = max(factors.shape[1], 1)
+            sums = float(sum_of(factors)) / columns, float(sum_of(intercepts))
+            return sums[0] / seen.n_observed, sums[1] / seen.n_observed
+
+        return Deflated(
+            self.scales(parts),
+            (self.features.rows, self.features.columns),
+            entry_counts(seen),
+            (
+                entry(risk.row_factors, risk.row_intercepts),
+                entry(risk.column_factors, risk.column_intercepts),
+            ),
+        )
+
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
         if not is_numpy(parts.row_factors):
@@ -210,23 +233,43 @@ def features_of(
     """Return the features of a model on some observations, where a backend works; None where it has none."""
     if not (spec.implicit_features or spec.side_features):
         return None
+    floor = spec.activity_floor if spec.implicit_features else None
+    known = side if spec.side_features else None
+    place = "cpu" if backend is None else backend.device
+    # The features are kept beside what is made of them: their id stands for them as long as they live.
+    _, designs = shared(
+        observations,
+        ("designs", place, floor, id(known)),
+        lambda: (known, _designs(observations, floor, known, backend)),
+    )
+    implicit = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+    first = [] if floor is None else [implicit]
+    ridges = [[*first, *([side_ridge(spec)] * (len(each.blocks) - len(first)))] for each in designs]
+    rows, columns = (each.with_ridges(own) for each, own in zip(designs, ridges, strict=True))
+    return Features(rows, columns)
+
+
+def _designs(
+    observations: Observations,
+    floor: tuple[float, float] | None,
+    side: SideFeatures | None,
+    backend: Backend | None,
+) -> tuple[Design, Design]:
+    """Return the features of rows and of columns, implicit ones first; without ridges."""
     blocks: tuple[list[Any], list[Any]] = ([], [])
-    if spec.implicit_features:
-        l2 = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
-        known = activities(observations, spec.activity_floor)
+    if floor is not None:
         make = implicit_blocks if backend is None else backend.implicit_blocks
-        made = make(observations, known, l2)
+        made = make(observations, activities(observations, floor), 0.0)
         for found, block in zip(blocks, made, strict=True):
             found.append(block)
-    if spec.side_features and side is not None:
-        l2 = side_ridge(spec)
-        for found, groups in zip(blocks, side, strict=True):
-            own = [side_block(group, l2) for group in groups or ()]
+    if side is not None:
+        for found, known in zip(blocks, side, strict=True):
+            own = [side_block(group, 0.0) for group in known or ()]
             found.extend(own if backend is None else map(backend.placed_block, own))
-    designs = (
+    rows, columns = (
         Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)
     )
-    return Features(*designs)
+    return rows, columns
 
 
 def side_ridge(spec: ModelSpec) -> float:

@@ -1,7 +1,8 @@
 """Layouts of the observed entries, apart from their weights: order and offsets, in one orientation.
 
 Sorting the entries takes as long as several passes over them, and every candidate of a search has the same: whoever
-fits the same observations many times shares their layouts (:func:`share_layouts`).
+fits the same observations many times shares their layouts (:func:`share_layouts`), and what else is derived from the
+observations alone (:func:`shared`).
 """
 
 from __future__ import annotations
@@ -29,24 +30,23 @@ class Layout(Protocol):
 Kind = TypeVar("Kind", bound=Layout)
 Made = TypeVar("Made")
 
-#: What was derived from observations that are fitted many times, by what it is; it goes with the observations.
+#: What is derived from observations that are fitted many times; it goes with the observations.
 _shared: WeakKeyDictionary[Observations, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def share_layouts(observations: Observations) -> None:
-    """Keep the layouts of these observations as long as they live: they are going to be fitted many times."""
+    """Keep what is derived from these observations as long as they live: they are going to be fitted many times."""
     _shared.setdefault(observations, {})
 
 
-def kept(observations: Observations, what: Hashable, make: Callable[[], Made]) -> Made:
-    """Return what is derived from observations: made anew unless they are shared, and once if they are."""
+def shared(observations: Observations, key: Hashable, make: Callable[[], Made]) -> Made:
+    """Return what ``make`` derives from the observations, made once where these are shared."""
     known = _shared.get(observations)
     if known is None:
         return make()
-    if what not in known:
-        known[what] = make()
-    found: Made = known[what]
-    return found
+    if key not in known:
+        known[key] = make()
+    return known[key]  # type: ignore[no-any-return]
 
 
 def entry_counts(observations: Observations) -> tuple[Places, Places]:
@@ -57,13 +57,13 @@ def entry_counts(observations: Observations) -> tuple[Places, Places]:
         rows, columns = observations.rows, observations.columns
         return np.bincount(rows, minlength=d1), np.bincount(columns, minlength=d2)
 
-    return kept(observations, "counts", count)
+    return shared(observations, "counts", count)
 
 
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
-    return kept(
+    return shared(
         observations,
         kind,
         lambda: (kind(rows, columns, (d1, d2)), kind(columns, rows, (d2, d1))),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tribit.arrays import filled, like, namespace
 from tribit.backends import Backend, make_backend
 from tribit.backends.layout import entry_counts
+from tribit.backends.preconditioner import Diagonal, Preconditioner
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
@@ -221,6 +222,10 @@ class Objective:
             risk.row_intercepts + l2_intercept,
             risk.column_intercepts + l2_intercept,
         )
+
+    def preconditioner(self, factors: Factors) -> Preconditioner:
+        """Return a first guess of the inverse curvature of F in all unknowns together."""
+        return Diagonal(self.scales(factors))
 
     def curvatures(self, factors: Factors) -> Factors:
         """Return the curvature of the risk in each unknown, as if every entry that counts had even odds.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dot, filled, namespace, to_numpy
+from tribit.arrays import dot, filled, is_numpy, namespace, to_numpy
 
 Array = NDArray[np.floating[Any]]
 
@@ -62,6 +63,20 @@ class Factors:
         P = xp.concat([U, self.row_intercepts[:, None], ones[0]], axis=1)
         level = ones[1] * self.intercept + self.column_intercepts[:, None]
         return P, xp.concat([V, ones[1], level], axis=1)
+
+    def flat(self) -> NDArray[np.float64]:
+        """Return all unknowns in one vector."""
+        U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
+        parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), filled((1,), self.intercept, U)]
+        flat = xp.concat([*parts, self.row_intercepts, self.column_intercepts])
+        return flat.astype(np.float64) if is_numpy(flat) else flat  # type: ignore[no-any-return]
+
+    def shaped(self, x: NDArray[np.float64]) -> Factors:
+        """Return a vector as factors of the same shapes; their arrays are views of it."""
+        (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
+        ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()
+        U, V, b, a, c = (x[start:stop] for start, stop in pairwise(ends))
+        return Factors(U.reshape((d1, k)), V.reshape((d2, k)), float(b[0]), a, c)
 
     def plus(self, weight: float, other: Factors) -> Factors:
         """Return ``self + weight other``, part by part."""
@@ -147,7 +162,7 @@ class Factors:
 
     def to_numpy(self) -> Factors:
         """Return the factors as arrays of NumPy in float64; those that are such arrays stay as they are."""
-        if isinstance(self.row_factors, np.ndarray):
+        if is_numpy(self.row_factors):
             return self
         U, V, a, c = (
             to_numpy(part).astype(np.float64)

@@ -14,9 +14,8 @@ singular value decomposition for collaborative filtering".
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,15 +54,19 @@ class Block:
     shift: Array
     means: Array
     l2: float
+    #: What is derived from the features; the same for every ridge.
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def width(self) -> int:
         """Number of features."""
         return int(self.matrix.shape[1])
 
-    @cached_property
+    @property
     def _transposed(self) -> sp.csr_array:
-        return sp.csr_array(self.matrix.T)
+        if "transposed" not in self.kept:
+            self.kept["transposed"] = sp.csr_array(self.matrix.T)
+        return self.kept["transposed"]
 
     def times(self, parts: Array) -> Array:
         """Return ``S z`` for parts of shape (n_features,) or (n_features, k)."""
@@ -96,6 +99,13 @@ class Design:
 
     size: int
     blocks: tuple[Block, ...] = ()
+    #: What is derived from the features of all blocks; the same for every ridge.
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def with_ridges(self, weights: Sequence[float]) -> Design:
+        """Return the design with other ridge weights of its blocks."""
+        pairs = zip(self.blocks, weights, strict=True)
+        return replace(self, blocks=tuple(replace(block, l2=l2) for block, l2 in pairs))
 
     @property
     def n_parts(self) -> int:

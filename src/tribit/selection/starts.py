@@ -31,7 +31,7 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
         end = _unknowns(problem, family, end)
         if end is None:
             continue
-        end = _awake(end, unit)
+        end = _awake(problem, end, unit)
         wide = end if end.rank == settings.rank else _widened(end, problem.start)
         return _inside(problem, wide)
     return problem.start
@@ -63,13 +63,19 @@ def _padded(part: Array, size: int) -> Array:
     return np.concatenate([part, np.zeros((size - part.shape[0], *part.shape[1:]))])
 
 
-def _awake(end: Factors, unit: float) -> Factors:
-    """Return the end without its factors where a large ridge made them vanish: near 0 hardly anything moves."""
-    U, V = end.row_factors, end.column_factors
+def _awake(problem: Problem, end: Factors, unit: float) -> Factors:
+    """Return the end without its factors where a large ridge made them vanish: near 0 hardly anything moves.
+
+    The factors of the matrix decide: under implicit features the own part of each row may be small beside the shared.
+    """
+    whole = problem.factors(end)
+    U, V = whole.row_factors, whole.column_factors
     square = float(np.sum((U.T @ U) * (V.T @ V))) / (U.shape[0] * V.shape[0])
     if square >= (ASLEEP * unit) ** 2:
         return end
-    return replace(end, row_factors=U[:, :0], column_factors=V[:, :0])
+    return replace(
+        end, row_factors=end.row_factors[:, :0], column_factors=end.column_factors[:, :0]
+    )
 
 
 def _inside(problem: Problem, factors: Factors) -> Factors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,39 +17,33 @@ from tribit.model.features import Activity, Block
 Tensor = torch.Tensor
 
 
+@dataclass(frozen=True, eq=False)
 class DeviceBlock:
     """Features of rows, ``S = diag(scale) M + h m'``, with M a sparse matrix of values or of ones.
 
-    Parameters
+    Attributes
     ----------
     own, other : DeviceLayout
         The entries of M by rows and by columns.
-    scale : array or None
-        A number for each row, 1 for all where there is none.
-    shift, means : array
-        h and m.
+    numbers : dict of arrays
+        ``scale``, a number for each row; ``shift`` and ``means``, h and m; ``by_rows`` and ``by_columns``, the entries
+        of M in both orders, each of which is 1 where there are none.
     l2 : float
         Weight of the ridge on the parts.
-    values : (array, array) or None
-        The entries of M by rows and by columns; each is 1 where there are none.
+    kept : dict
+        The numbers on the device, by their type.
     """
 
-    def __init__(
-        self,
-        own: DeviceLayout,
-        other: DeviceLayout,
-        scale: Any,
-        shift: Any,
-        means: Any,
-        l2: float,
-        values: tuple[Any, Any] | None = None,
-    ) -> None:
-        self.own, self.other, self.l2 = own, other, l2
-        self.width = own.shape[1]
-        self._given = {"scale": scale, "shift": shift, "means": means}
-        if values is not None:
-            self._given |= {"by_rows": values[0], "by_columns": values[1]}
-        self._cast: dict[torch.dtype, dict[str, Tensor]] = {}
+    own: DeviceLayout
+    other: DeviceLayout
+    numbers: dict[str, Any]
+    l2: float
+    kept: dict[torch.dtype, dict[str, Tensor]] = field(default_factory=dict, repr=False)
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.own.shape[1]
 
     @classmethod
     def of_mask(
@@ -56,16 +51,17 @@ class DeviceBlock:
     ) -> DeviceBlock:
         """Return implicit features: each row of the mask over the root of its length."""
         scale = 1.0 / np.sqrt(np.maximum(counts, 1))
-        return cls(own, other, scale, activity.shift(counts), activity.popularity, l2)
+        numbers = {"scale": scale, "shift": activity.shift(counts), "means": activity.popularity}
+        return cls(own, other, numbers, l2)
 
     @classmethod
     def of_block(cls, block: Block) -> DeviceBlock:
         """Return the same block on the device."""
         back = sp.csr_array(block.matrix.T)
         own, other = DeviceLayout.of_matrix(block.matrix), DeviceLayout.of_matrix(back)
-        values = block.matrix.data, back.data
-        ones = np.ones(block.matrix.shape[0])
-        return cls(own, other, ones, block.shift, block.means, block.l2, values)
+        numbers = {"scale": np.ones(own.shape[0]), "shift": block.shift, "means": block.means}
+        numbers |= {"by_rows": block.matrix.data, "by_columns": back.data}
+        return cls(own, other, numbers, block.l2)
 
     def times(self, parts: Tensor) -> Tensor:
         """Return ``S z`` for parts of shape (n_features,) or (n_features, k)."""
@@ -94,12 +90,12 @@ class DeviceBlock:
 
     def _numbers(self, dtype: torch.dtype) -> dict[str, Tensor]:
         """Return the numbers of the block on the device, in the type of the parts."""
-        if dtype not in self._cast:
-            self._cast[dtype] = {
+        if dtype not in self.kept:
+            self.kept[dtype] = {
                 name: torch.as_tensor(given).to(place(), dtype)
-                for name, given in self._given.items()
+                for name, given in self.numbers.items()
             }
-        return self._cast[dtype]
+        return self.kept[dtype]
 
 
 def _wide(array: Tensor) -> Tensor:

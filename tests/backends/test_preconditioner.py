@@ -1,0 +1,99 @@
+"""First guesses of the inverse curvature, against dense matrices."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from reference import observations_of, random_matrix
+from tribit.backends.featured import FeaturedObjective, features_of
+from tribit.backends.objective import Objective
+from tribit.backends.preconditioner import VECTORS, leading_directions
+from tribit.model.factors import Factors
+from tribit.model.links import Logistic
+from tribit.model.risks import pn
+from tribit.model.spec import ModelSpec
+
+A = random_matrix((30, 21), gaps=True)
+
+
+def featured(rank=2, l2_implicit=1.0):
+    spec = ModelSpec(implicit_features=True, l2_implicit=l2_implicit, l2=1.0)
+    seen = observations_of(A)
+    plain = Objective(seen, Logistic(), pn(), l2=1.0, intercept=True)
+    objective = FeaturedObjective(plain, features_of(spec, seen, None))
+    rng = np.random.default_rng(0)
+    start = Factors.of(rng.standard_normal((30, rank)), rng.standard_normal((21, rank)), 0.2)
+    return objective, objective.unknowns(start)
+
+
+def matrix_of(function, size):
+    return np.column_stack([function(each) for each in np.eye(size)])
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("kind", ["plain", "featured"])
+def test_transposed_times_is_the_transpose(kind, rank):
+    objective, unknowns = featured(rank)
+    if kind == "plain":
+        objective, unknowns = objective.plain, objective.factors(unknowns)
+    made = objective.preconditioner(unknowns)
+    size = unknowns.flat().size
+    W, transposed = matrix_of(made.times, size), matrix_of(made.transposed_times, size)
+    np.testing.assert_allclose(transposed, W.T, atol=1e-12)
+    assert np.linalg.eigvalsh(W.T @ W).min() > 0
+
+
+def test_arguments_are_left_as_they_are():
+    objective, unknowns = featured()
+    made = objective.preconditioner(unknowns)
+    x = np.random.default_rng(1).standard_normal(unknowns.flat().size)
+    kept = x.copy()
+    made.times(x)
+    made.transposed_times(x)
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_leading_directions_are_those_of_the_dense_matrix():
+    objective, _ = featured()
+    design = objective.features.rows
+    counts = np.bincount(observations_of(A).rows, minlength=30)
+    S = design.shared(np.eye(design.n_parts - design.size))
+    expected = np.linalg.eigvalsh(S.T @ (counts[:, None] * S))[::-1]
+    vectors, values = leading_directions(design, counts)
+    assert values.size == min(VECTORS, 21)
+    # All 21 directions are in the subspace that is drawn: nothing is rough here.
+    np.testing.assert_allclose(np.sort(values)[::-1], expected[: values.size], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(values.size), atol=1e-8)
+
+
+def test_it_lowers_the_condition_number_of_the_curvature():
+    objective, unknowns = featured(rank=1, l2_implicit=0.2)
+    # At the start the parts of features are 0 and hardly any direction is known to be bent: a point nearer the end.
+    rng = np.random.default_rng(3)
+    unknowns = unknowns.shaped(unknowns.flat() + 0.1 * rng.standard_normal(unknowns.flat().size))
+
+    def gradient(x):
+        return objective.gradient(unknowns.shaped(x))[1].flat()
+
+    H = approx_fprime(unknowns.flat(), gradient, 1e-6)
+    H = (H + H.T) / 2
+
+    def spread(made):
+        W = matrix_of(made.times, unknowns.flat().size)
+        values = np.linalg.eigvalsh(W @ H @ W.T)
+        return values[-1] / np.median(values)
+
+    deflated = objective.preconditioner(unknowns)
+    assert spread(deflated) < 0.6 * spread(deflated.diagonal)
+
+
+def test_designs_of_other_ridges_share_what_was_derived():
+    objective, _ = featured()
+    design = objective.features.rows
+    other = design.with_ridges([7.0])
+    assert other.kept is design.kept
+    assert other.blocks[0].kept is design.blocks[0].kept
+    assert [block.l2 for block in other.blocks] == [7.0]
+    assert dataclasses.replace(other, blocks=design.blocks).ridge(1.0)[-1] == 1.0
