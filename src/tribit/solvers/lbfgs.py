@@ -114,7 +114,8 @@ class _Iterations:
         self.objective, self.like = objective, start
         self.preconditioner = objective.preconditioner(start)
         backend = objective.plain.backend
-        self.memory = LimitedMemory(room, start.flat(), backend.dtype, backend.n_jobs)
+        x = start.flat()
+        self.memory = LimitedMemory(room, x.shape[0], backend.dtype, backend.n_jobs, beside=x)
         self.values: deque[float] = deque(maxlen=WINDOW)
         self.known: tuple[float, Vector] | None = None
 

@@ -32,19 +32,22 @@ class LimitedMemory:
     ----------
     room : int
         Number of pairs; a new one takes the place of the oldest.
-    beside : array
-        A vector of all unknowns; what is remembered is kept where it is.
+    size : int
+        Number of unknowns.
     dtype : dtype
         Of the numbers remembered, in arrays of NumPy: those of the objective's arithmetic are no more exact.
     n_jobs : int
         Threads of a pass; the numbers do not depend on it.
+    beside : array, optional
+        A vector of unknowns of a device: what is remembered is kept there too, in its type.
     """
 
-    def __init__(self, room: int, beside: Any, dtype: Any, n_jobs: int) -> None:
+    def __init__(
+        self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None
+    ) -> None:
         self.room, self.n_jobs = room, n_jobs
         # The step and the change of a pair stand together; pages that are never written take no memory.
-        size = int(beside.shape[0])
-        if is_numpy(beside):
+        if beside is None or is_numpy(beside):
             self.vectors = np.empty((2 * room, size), dtype=dtype)
         else:
             whole = -(-size // DEVICE_BLOCK) * DEVICE_BLOCK
