@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.backends.cuda.device import memory_named, usable_device
+from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data import side_features
@@ -341,7 +342,7 @@ class BinaryMatrixCompletion(FactorModel):
         asked = None if is_auto(self.solver) else as_solver(self.solver)
         device = usable_device(self.device, observations.n_observed, as_link(self.link))
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
-        with single_threaded_blas(), memory_named():
+        with single_threaded_blas(), memory_named(), sharing_layouts(observations):
             encoders, side = side_features.learned(observations.axes, row_features, column_features)
             spec, search = resolve(self, observations, asked, draws, side, device)
             solver = default_solver(spec) if asked is None else asked

@@ -7,7 +7,8 @@ observations alone (:func:`shared`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -37,6 +38,18 @@ _shared: WeakKeyDictionary[Observations, dict[Hashable, Any]] = WeakKeyDictionar
 def share_layouts(observations: Observations) -> None:
     """Keep what is derived from these observations as long as they live: they are going to be fitted many times."""
     _shared.setdefault(observations, {})
+
+
+@contextmanager
+def sharing_layouts(observations: Observations) -> Iterator[None]:
+    """Keep what is derived from these observations inside: some fits, and then it goes."""
+    before = observations in _shared
+    share_layouts(observations)
+    try:
+        yield
+    finally:
+        if not before:
+            _shared.pop(observations, None)
 
 
 def shared(observations: Observations, key: Hashable, make: Callable[[], Made]) -> Made:

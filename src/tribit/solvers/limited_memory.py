@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 #: Unknowns in a block of a pass: a block of the memory stays in a core's cache, and sums over blocks are in float64.
 BLOCK = 8192
 #: The same on a device, where sums within a block are in the type of the unknowns.
-DEVICE_BLOCK = 2**15
+DEVICE_BLOCK = 2**12
 #: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
 CURVED = 1e-10
 

@@ -20,6 +20,8 @@ NEEDED = ("torch", "triton", "array_api_compat")
 DEVICES = ("cpu", "cuda", "auto")
 #: Observed entries from which "auto" takes a GPU.
 ENOUGH = 300_000
+#: Cells of lists from which "auto" takes a GPU: fewer are done before the factors are there.
+ENOUGH_CELLS = 10**8
 #: Where tensors are made. Tests put "cpu" here, to try the same arithmetic where there is no GPU.
 PLACE = "cuda"
 
@@ -61,6 +63,14 @@ def usable_device(device: Any, n_entries: int, link: Any) -> str:
         return asked
     worth = n_entries >= ENOUGH and type(link) in (Logistic, Probit)
     return "cuda" if worth and missing() is None else "cpu"
+
+
+def lists_on_device(model: Any, n_cells: int) -> bool:
+    """Return whether the lists of a model, which weigh so many cells, are made on a GPU, by its ``device``."""
+    asked = check_device(getattr(model, "device", "cpu"))
+    if asked == "cuda":
+        require()
+    return asked == "cuda" or (asked == "auto" and n_cells >= ENOUGH_CELLS and missing() is None)
 
 
 def place() -> Any:
