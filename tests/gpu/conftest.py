@@ -1,7 +1,7 @@
 """Tests of the GPU: skipped where there is none, with the reason.
 
-With ``TRIBIT_DEVICE=cpu`` they try the same arithmetic with PyTorch on the CPU, and with ``TRITON_INTERPRET=1`` beside it
-the kernels in Triton's interpreter.
+With ``TRIBIT_DEVICE=cpu`` they try the same arithmetic with PyTorch on the CPU, and with ``TRITON_INTERPRET=1`` beside
+it the kernels in Triton's interpreter.
 """
 
 import os

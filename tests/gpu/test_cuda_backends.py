@@ -51,9 +51,7 @@ def assert_near(got, expected, atol):
 
 
 def models(backend, P, Q, free, *, exact):
-    (found,) = backend.map_panels(
-        lambda panel: panel.models(P, free, exact=exact, value=True), Q
-    )
+    (found,) = backend.map_panels(lambda panel: panel.models(P, free, exact=exact, value=True), Q)
     return found
 
 

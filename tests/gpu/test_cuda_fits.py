@@ -75,9 +75,7 @@ def test_value_gradient_and_scales_with_features_are_those_of_the_cpu(dtype):
         for device in ("cpu", "cuda")
     )
     draws = np.random.default_rng(1)
-    start = make_problem(
-        seen, spec, dtype=dtype, n_jobs=1, generator=draws, device="cpu"
-    ).start
+    start = make_problem(seen, spec, dtype=dtype, n_jobs=1, generator=draws, device="cpu").start
     parts = start.plus(1.0, start)
     near = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 5e-3, "atol": 5e-2}
     assert there.value(parts) == pytest.approx(here.value(parts), rel=near["rtol"] / 10)

@@ -23,8 +23,9 @@ from tribit.model.risks import Risk
 BACKENDS: dict[str, type[Backend]] = {
     "tiles": TileBackend,
     "sparse": SparseBackend,
-    "cuda-tiles": CudaTiles,
-    "cuda-sparse": CudaSparse,
+    # What these build is another class: they are here to be named.
+    "cuda-tiles": CudaTiles,  # type: ignore[type-abstract]
+    "cuda-sparse": CudaSparse,  # type: ignore[type-abstract]
 }
 
 __all__ = ["BACKENDS", "Backend", "Panel", "SparseBackend", "TileBackend", "make_backend"]

@@ -1,7 +1,8 @@
 """First guesses of the inverse curvature of all unknowns, ``M^-1 = W' W``.
 
-They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these rows at once: along the leading singular vectors of
-the features the curvature is tens of times that of any single unknown. :class:`Deflated` knows these directions.
+They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these rows
+at once: along the leading singular vectors of the features the curvature is tens of times that of any single unknown.
+:class:`Deflated` knows these directions.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Diagonal:
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
-        return x * self.roots
+        return x * self.roots  # type: ignore[no-any-return]
 
     transposed_times = times
 

@@ -307,8 +307,9 @@ NORMS: dict[str, Callable[[float], Constraint]] = {"max": MaxNorm, "trace": Trac
 def clip_rows(F: Array, norm: float) -> Array:
     """Return ``argmin |F - F'|`` over matrices whose rows have Euclidean norm at most ``norm``."""
     if not is_numpy(F):
-        squares = namespace(F).sum(F * F, axis=1)
-        return F * (norm / squares.clip(min=norm**2).sqrt())[:, None]
+        xp = namespace(F)
+        long = xp.clip(xp.sum(F * F, axis=1), norm**2, None)
+        return F * (norm / xp.sqrt(long))[:, None]  # type: ignore[no-any-return]
     squares = np.einsum("ij,ij->i", F, F)
     # Free of branches and of 0 / 0: rows inside the ball, the zero row too, are multiplied by exactly 1.
     return np.asarray(F * (norm / np.sqrt(np.maximum(squares, norm**2)))[:, None], dtype=F.dtype)

@@ -119,7 +119,7 @@ class Design:
         for block in self.blocks:
             total += block.times(parts[at : at + block.width])
             at += block.width
-        return total
+        return total  # type: ignore[no-any-return]
 
     def combine(self, parts: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
@@ -221,7 +221,7 @@ class Activity:
     ) -> Activity:
         """Return the same from the numbers of entries of the rows and of the columns."""
         n = int(counts.sum())
-        typical = n / max(np.count_nonzero(counts), 1)
+        typical = n / max(int(np.count_nonzero(counts)), 1)
         return cls(np.asarray(popular, dtype=np.float64) / max(n, 1), typical, share * typical)
 
     def shift(self, counts: NDArray[np.integer[Any]]) -> Array:

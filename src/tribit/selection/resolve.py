@@ -154,9 +154,7 @@ def _bounded(estimator: Any) -> bool:
     return mixed or any(value is not None for value in bounds)
 
 
-def options_of(
-    estimator: Any, side: SideFeatures | None = None, device: str = "cpu"
-) -> Options:
+def options_of(estimator: Any, side: SideFeatures | None = None, device: str = "cpu") -> Options:
     """Return how the arithmetic of every candidate is done, and what is known of rows and columns."""
     return Options(estimator.dtype, estimator.n_jobs, side, device)
 

@@ -42,9 +42,7 @@ class LimitedMemory:
         A vector of unknowns of a device: what is remembered is kept there too, in its type.
     """
 
-    def __init__(
-        self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None
-    ) -> None:
+    def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:
         self.room, self.n_jobs = room, n_jobs
         # The step and the change of a pair stand together; pages that are never written take no memory.
         if beside is None or is_numpy(beside):
@@ -105,11 +103,12 @@ class LimitedMemory:
         """Learn the products of the new pairs with all; return those of the gradient with all."""
         fresh = np.array([2 * place + i for place in self.new for i in (0, 1)], dtype=np.intp)
         held = slice(0, 2 * len(self.places))
-        total = self._products(held, fresh, gradient)
+        total: Vector = self._products(held, fresh, gradient)
         self.products[held, fresh] = total[:, :-1]
         self.products[fresh, held] = total[:, :-1].T
         self.new = []
-        return np.asarray(total[:, -1])
+        last: Vector = total[:, -1]
+        return last
 
     def _products(self, held: slice, fresh: NDArray[np.intp], gradient: Vector) -> Vector:
         """Return the inner products of what is held with some of it and with the gradient."""
@@ -119,9 +118,10 @@ class LimitedMemory:
 
         def run(block: slice) -> Vector:
             against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
-            return (self.vectors[held, block] @ against.T).astype(np.float64)
+            found: Vector = (self.vectors[held, block] @ against.T).astype(np.float64)
+            return found
 
-        total = np.zeros((held.stop, fresh.size + 1))
+        total: Vector = np.zeros((held.stop, fresh.size + 1))
         for part in ordered_map(run, self.blocks, self.n_jobs):
             total += part
         return total

@@ -1,7 +1,7 @@
 """Backends of a GPU, through PyTorch and Triton (``pip install "tribit[gpu]"``).
 
 The classes here are what the registry names: nothing of PyTorch is imported before one of them is built. The arithmetic
-is in :mod:`tribit.backends.cuda.backends`.
+is in :mod:`tribit.backends.cuda.sums`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["CudaSparse", "CudaTiles"]
 
 
 class CudaSparse(Backend):
-    """Sums over the observed entries alone, on a GPU; see :class:`~tribit.backends.cuda.backends.CudaSparseBackend`."""
+    """Sums over the observed entries alone, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaSparseBackend`."""
 
     device = "cuda"
 
@@ -29,13 +29,13 @@ class CudaSparse(Backend):
     def build(cls, *arguments: Any, **options: Any) -> Any:
         """Return the backend on the GPU, or say why there is none."""
         require()
-        from tribit.backends.cuda.backends import CudaSparseBackend  # noqa: PLC0415
+        from tribit.backends.cuda.sums import CudaSparseBackend  # noqa: PLC0415
 
         return CudaSparseBackend.build(*arguments, **options)
 
 
 class CudaTiles(Backend):
-    """Sums over all entries, on a GPU; see :class:`~tribit.backends.cuda.backends.CudaTileBackend`."""
+    """Sums over all entries, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaTileBackend`."""
 
     device = "cuda"
 
@@ -48,6 +48,6 @@ class CudaTiles(Backend):
     def build(cls, *arguments: Any, **options: Any) -> Any:
         """Return the backend on the GPU, or say why there is none."""
         require()
-        from tribit.backends.cuda.backends import CudaTileBackend  # noqa: PLC0415
+        from tribit.backends.cuda.sums import CudaTileBackend  # noqa: PLC0415
 
         return CudaTileBackend.build(*arguments, **options)

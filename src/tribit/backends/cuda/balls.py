@@ -1,18 +1,18 @@
 """Minimisers of many small quadratic problems at once on a device: :mod:`tribit.backends.balls` for tensors.
 
-    p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
+p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 
 from tribit.backends.balls import CLOSE, MOST, MULTIPLIER_STEPS
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: The least number that is divided by.
 TINY = 1e-30
 

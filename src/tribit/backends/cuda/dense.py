@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -10,7 +11,7 @@ from tribit.backends.cuda.forms import DeviceForm, expected_labels
 from tribit.backends.cuda.kernels import launches
 from tribit.model.links import Link
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Numbers of a tile of plain PyTorch: large enough to fill a GPU, small beside its memory.
 TILE = 2**26
 
@@ -26,7 +27,7 @@ class Imputed:
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """What a pass sums, without units: values of rows in float64, first derivatives times q, and the mean of ``t^2``."""
+    """What a pass sums, without units: values of rows in float64, first derivatives times q, the mean of ``t^2``."""
 
     values: Tensor | None
     sums: Tensor
@@ -87,9 +88,7 @@ class DenseCurvatures:
             return self.kernel.of(start, stop)
         found = torch.empty((stop - start, self.free**2), dtype=self.P.dtype, device=self.P.device)
         for first, last in tiles(stop - start, self.Q.shape[0]):
-            z, expected = tile(
-                self.form, self.P, self.Q, self.imputed, start + first, start + last
-            )
+            z, expected = tile(self.form, self.P, self.Q, self.imputed, start + first, start + last)
             second = self.form.dense(z, expected, value=False, second=True).second
             assert second is not None
             found[first:last] = second @ self.products

@@ -8,12 +8,13 @@ float32), and ``tanh(z) Q`` from rounded ``t`` and Q, whose errors are as often 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 import triton
 import triton.language as tl
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Rows of P and of Q in a tile; measured on an H200 with 138,493 x 26,744 entries and 34 columns.
 HEIGHT, WIDTH = 128, 64
 #: Largest number of a factor after scaling. Half precision ends at 65504 and loses digits below 6e-5: in between, what
@@ -53,7 +54,7 @@ def _first_kernel(
     total = tl.zeros([HEIGHT, K], dtype=tl.float32)
     lost = tl.zeros([HEIGHT], dtype=tl.float64)
     square = tl.zeros([HEIGHT], dtype=tl.float32)
-    for block in range(0, n_blocks):
+    for block in range(n_blocks):
         j = block * WIDTH + tl.arange(0, WIDTH)
         place = j[:, None] * K + k[None, :]
         q, q_low = tl.load(Q + place), tl.load(Q_low + place)
@@ -88,7 +89,7 @@ def _second_kernel(
     at = i.to(tl.int64)[:, None] * K + k[None, :]
     p, p_low = tl.load(P + at), tl.load(P_low + at)
     total = tl.zeros([HEIGHT, CHUNK], dtype=tl.float32)
-    for block in range(0, n_blocks):
+    for block in range(n_blocks):
         j = block * WIDTH + tl.arange(0, WIDTH)
         place = j[:, None] * K + k[None, :]
         q, q_low = tl.load(Q + place), tl.load(Q_low + place)
@@ -127,9 +128,9 @@ class Split:
 def first(
     P: Tensor, Q: Tensor, scale: float, *, value: bool, squares: bool
 ) -> tuple[Tensor | None, Tensor, float]:
-    """Return sums over the columns of ``log(2 cosh z)`` (None unless asked for) and of ``tanh(z) q``, ``z = scale p q``.
+    """Return sums over the columns of ``log(2 cosh z)`` (None unless asked for) and of ``tanh(z) q``.
 
-    The third is the mean of ``tanh(z)^2`` over all entries, NaN unless ``squares``.
+    Here ``z = scale p . q``. The third is the mean of ``tanh(z)^2`` over all entries, NaN unless ``squares``.
     """
     left, right = Split.of(P, HEIGHT), Split.of(Q, WIDTH)
     rows, K = left.high.shape
@@ -171,7 +172,9 @@ class Curvatures:
         """Return the matrices of the rows from ``start``, a multiple of ``HEIGHT``, to ``stop``."""
         blocks = -(-(stop - start) // HEIGHT)
         width = self.products.shape[1]
-        packed = torch.empty((blocks * HEIGHT, width), dtype=torch.float32, device=self.pairs.device)
+        packed = torch.empty(
+            (blocks * HEIGHT, width), dtype=torch.float32, device=self.pairs.device
+        )
         _second_kernel[(blocks, width // CHUNK)](
             self.left.high, self.left.low, self.right.high, self.right.low, self.products, packed,
             self.right.high.shape[0] // WIDTH, self.scale, start, width,

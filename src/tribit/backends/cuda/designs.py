@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import row_sums
 from tribit.model.features import Activity, Block
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)

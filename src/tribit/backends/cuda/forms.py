@@ -7,7 +7,7 @@ A form keeps the numbers of NumPy's form (``scale``, ``unit``, ``slope`` and the
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -15,7 +15,7 @@ from tribit.backends.forms import Form, LogisticForm, ProbitForm
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link, Logistic, Probit
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Curvature of the probit's loss far out, where the formula cancels: a series from this ``-z`` on (as in model/links).
 FAR = {torch.float32: 15.0, torch.float64: 100.0}
 
@@ -62,7 +62,7 @@ class DeviceForm:
 
 
 class LogisticTensors(DeviceForm):
-    """``t = tanh z``; ``log(2 cosh z) - y z`` and its derivatives, as in :class:`tribit.backends.forms.LogisticForm`."""
+    """``t = tanh z``; ``log(2 cosh z) - y z`` and its derivatives, as :class:`tribit.backends.forms.LogisticForm`."""
 
     fused = True
 
@@ -75,9 +75,7 @@ class LogisticTensors(DeviceForm):
             found = size + torch.log1p(torch.exp(-2 * size)) - math.log(2.0)
             if expected is not None:
                 found -= expected * z
-        return Terms(
-            found, t if expected is None else t - expected, 1 - t * t if second else None
-        )
+        return Terms(found, t if expected is None else t - expected, 1 - t * t if second else None)
 
     def observed(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
         """Return ``unit (a log(2 cosh z) - b z)``, ``a t - b`` and ``a (1 - t^2)``."""

@@ -8,13 +8,15 @@ adds to what another one wrote: the bits are the same in every run.
 from __future__ import annotations
 
 import os
+from typing import TypeAlias
+
 import torch
 import triton
 import triton.language as tl
 
 from tribit.backends.cuda.layout import DeviceLayout
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Entries that a program reads at once; measured on an H200 with 20M entries and 34 columns.
 ENTRIES = 32
 #: Most columns of the factors for which a program keeps a whole block of curvature in registers.
@@ -180,7 +182,7 @@ def _reduced_kernel(
 def _cut(K: int) -> dict[str, int]:
     """Return the widths in which K columns are read: the largest power of two, and one that holds the rest."""
     main = 1 << (K.bit_length() - 1)
-    return {"K": K, "MAIN": main, "REST": triton.next_power_of_2(K - main) if K > main else 0}
+    return {"K": K, "MAIN": main, "REST": triton.next_power_of_2(K - main) if main < K else 0}
 
 
 def predictors(layout: DeviceLayout, P: Tensor, Q: Tensor) -> Tensor:
@@ -210,7 +212,10 @@ def row_sums(layout: DeviceLayout, values: Tensor | None, Q: Tensor) -> Tensor:
 def logistic(
     layout: DeviceLayout, a: Tensor, b: Tensor, P: Tensor, Q: Tensor, *, value: bool
 ) -> tuple[Tensor | None, Tensor]:
-    """Return ``sum_j a log(2 cosh z) - b z`` in float64 (None unless asked for) and ``sum_j (a tanh z - b) q_j``, z = p . q."""
+    """Return ``sum_j a log(2 cosh z) - b z`` in float64 (None unless asked for) and ``sum_j (a tanh z - b) q_j``.
+
+    Here ``z = p . q``.
+    """
     n, K = layout.owners.numel(), Q.shape[1]
     parts = torch.empty((n, K), dtype=Q.dtype, device=Q.device)
     lost = torch.empty((n if value else 1, 1), dtype=torch.float64, device=Q.device)
@@ -254,4 +259,3 @@ def _reduced(parts: Tensor, layout: DeviceLayout, start: int, stop: int) -> Tens
 
 def _warps(width: int) -> int:
     return 1 if width <= 64 else 4
-

@@ -1,4 +1,4 @@
-"""The observed entries of one orientation on a device: sorted by row and column, rows cut into segments of like cost."""
+"""The observed entries of one orientation on a device: sorted by row and column, rows cut into segments."""
 
 from __future__ import annotations
 

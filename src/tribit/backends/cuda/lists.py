@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.cuda.device import place
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Scores in memory at once: a gigabyte in float64.
 BLOCK = 2**27
 
@@ -24,7 +24,8 @@ def best_columns(
     Largest first, equal ones in the order of their columns; -1 and ``-inf`` where columns ran out.
     """
     left, right = (
-        torch.from_numpy(np.ascontiguousarray(each, dtype=np.float64)).to(place()) for each in (P, Q)
+        torch.from_numpy(np.ascontiguousarray(each, dtype=np.float64)).to(place())
+        for each in (P, Q)
     )
     out = None if seen is None else _Cells(seen)
     positions = np.empty((P.shape[0], n), dtype=np.int64)

@@ -7,14 +7,16 @@ and what runs on a CPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
+from tribit.backends.cuda import kernels
 from tribit.backends.cuda.forms import DeviceForm
-from tribit.backends.cuda.kernels import launches
+from tribit.backends.cuda.kernels import MOST_COLUMNS, launches
 from tribit.backends.cuda.layout import DeviceLayout
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Numbers of a temporary array of the plain formulae.
 CHUNK = 2**24
 
@@ -50,9 +52,7 @@ class DeviceSide:
 def predictors(layout: DeviceLayout, P: Tensor, Q: Tensor) -> Tensor:
     """Return ``p_i . q_j`` at every entry."""
     if launches(P):
-        from tribit.backends.cuda.kernels import predictors as kernel  # noqa: PLC0415
-
-        return kernel(layout, P, Q)
+        return kernels.predictors(layout, P, Q)
     found = torch.empty(layout.n_entries, dtype=P.dtype, device=P.device)
     step = max(1, CHUNK // P.shape[1])
     for start in range(0, layout.n_entries, step):
@@ -64,9 +64,7 @@ def predictors(layout: DeviceLayout, P: Tensor, Q: Tensor) -> Tensor:
 def row_sums(layout: DeviceLayout, values: Tensor | None, Q: Tensor) -> Tensor:
     """Return ``sum_j values_ij q_j`` of every row; each entry counts 1 where there are no values."""
     if launches(Q):
-        from tribit.backends.cuda.kernels import row_sums as kernel  # noqa: PLC0415
-
-        return kernel(layout, values, Q)
+        return kernels.row_sums(layout, values, Q)
     if values is None:
         values = torch.ones(layout.n_entries, dtype=Q.dtype, device=Q.device)
     total = torch.zeros((layout.shape[0], Q.shape[1]), dtype=Q.dtype, device=Q.device)
@@ -85,11 +83,8 @@ def totals(layout: DeviceLayout, values: Tensor) -> Tensor:
 
 def blocks(layout: DeviceLayout, weights: Tensor, Q: Tensor, start: int, stop: int) -> Tensor:
     """Return ``sum_j w_ij q_j q_j'`` of the rows from ``start`` to ``stop``, in the order of rows."""
-    if launches(Q):
-        from tribit.backends.cuda.kernels import MOST_COLUMNS, blocks as kernel  # noqa: PLC0415
-
-        if Q.shape[1] <= MOST_COLUMNS and Q.dtype == torch.float32:
-            return kernel(layout, weights, Q, start, stop)
+    if launches(Q) and Q.shape[1] <= MOST_COLUMNS and Q.dtype == torch.float32:
+        return kernels.blocks(layout, weights, Q, start, stop)
     free = Q.shape[1]
     total = torch.zeros((stop - start, free, free), dtype=Q.dtype, device=Q.device)
     entries, _ = layout.part(start, stop)
@@ -107,9 +102,7 @@ def corrected(
 ) -> tuple[Tensor | None, Tensor]:
     """Return the value of each row in float64 (None unless asked for) and ``sum_j first_ij q_j``, without units."""
     if form.fused and launches(P):
-        from tribit.backends.cuda.kernels import logistic  # noqa: PLC0415
-
-        values, sums = logistic(side.layout, side.a, side.b, P * form.scale, Q, value=value)
+        values, sums = kernels.logistic(side.layout, side.a, side.b, P * form.scale, Q, value=value)
         return (None if values is None else values * form.unit), sums
     z = predictors(side.layout, P, Q) * form.scale
     found = form.observed(z, side.a, side.b, value=value, second=False)

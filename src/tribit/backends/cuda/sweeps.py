@@ -7,7 +7,7 @@ for runs of rows that fit the memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -17,7 +17,7 @@ from tribit.backends.rows import ENOUGH, HALVINGS, TIGHT, HalfSweep, RowProblem,
 if TYPE_CHECKING:
     from tribit.backends.cuda.backends import DeviceBackend
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 #: Numbers of the curvatures of a run of rows, and the multiple of rows that kernels work on.
 NUMBERS, MULTIPLE = 2**27, 128
 
@@ -83,14 +83,14 @@ def half_sweep(
         )
         moved[here, :free], multipliers[here] = minima.minimisers, minima.multipliers
         gains += float(minima.gains.sum(dtype=torch.float64))
-    state.multipliers, state.tightness = multipliers, rows.tightness  # type: ignore[assignment]
+    state.multipliers, state.tightness = multipliers, rows.tightness
     if exact:
         assert values is not None
         # Differences below the rounding error of a row's sum decide nothing.
         noise = backend.rounding * (values.abs() + backend.shape[1])
         moved = _searched(backend, own, P, moved, Q, values, gradients, noise)
     total = float("nan") if values is None else float(values.sum())
-    return HalfSweep(moved, gains, total)  # type: ignore[arg-type]
+    return HalfSweep(moved, gains, total)
 
 
 def _searched(
