@@ -10,16 +10,21 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
+from sklearn.base import clone
 
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, pn, tri
 from tribit.backends import make_backend
+from tribit.backends.cuda.dense import dense_pass
+from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import lists_at
 from tribit.recommend.scores import model_score
 
+Found = TypeVar("Found")
 SHAPE, ENTRIES = (138_493, 26_744), 20_000_000
 #: Settings of single fits: the ridges that were good on MovieLens-100k.
 FIXED = {"rank": 32, "l2": 12.0, "l2_intercept": 1.5, "calibration": None, "random_state": 0}
@@ -101,46 +106,102 @@ def passes(seen: Observations) -> None:
                     f"{milliseconds(partial(backend.half_gradient, P, Q, value=False)):.2f}",
                     f"{milliseconds(partial(turned.half_gradient, Q, P, value=False)):.2f}",
                     f"{milliseconds(partial(backend.gradient, P, Q)):.2f}",
+                    f"{milliseconds(partial(dense_pass, backend.tensors, P, Q, None, value=False)):.2f}"
+                    if risk.unobserved
+                    else "",
                     f"{off:.1e}",
                     f"{abs(value / true - 1):.1e}",
                 )
             )
     print_table(
         f"One pass, {seen.shape[0]:,} x {seen.shape[1]:,}, {seen.n_observed:,} seen, milliseconds",
-        ("entries", "k", "rows", "columns", "value and gradient", "error", "error of the value"),
+        (
+            "entries",
+            "k",
+            "rows",
+            "columns",
+            "value and gradient",
+            "rows, the dense term alone",
+            "error",
+            "error of the value",
+        ),
         rows,
     )
 
 
 def fits(seen: Observations) -> None:
-    """Print the times of single fits."""
+    """Print the times of single fits, kernels compiled before."""
     rows = []
-    mixture = {"gammas": (0.8, 0.1, 0.1), "radius": 4.0, "implicit_features": False, "tol": 1e-3}
+    features = {"gammas": (1, 0, 0), **FEATURES}
+    mixture = {"gammas": (0.8, 0.1, 0.1), "radius": 4.0, "implicit_features": False}
     for name, options in (
-        ("observed, implicit features", {"gammas": (1, 0, 0), **FEATURES}),
+        ("observed, implicit features", features),
+        ("the same, tol=1e-3", features | {"tol": 1e-3}),
         ("observed, plain factors", {"gammas": (1, 0, 0), "implicit_features": False}),
-        ("mixture in a ball", mixture),
+        ("mixture in a ball, tol=1e-3", mixture | {"tol": 1e-3}),
+        ("the same, tol=1e-5", mixture | {"tol": 1e-5}),
     ):
         model = BinaryMatrixCompletion(**(FIXED | options), device="cuda")
-        taken, _ = seconds(lambda model=model: model.fit(seen))
-        history = model.history_
+        quietly(lambda model=model: clone(model).set_params(max_iter=2).fit(seen))
+        torch.cuda.reset_peak_memory_stats()
+        taken, _ = quietly(lambda model=model: seconds(lambda: model.fit(seen)))
         rows.append(
             (
                 name,
                 f"{taken:.1f}",
-                f"{history[-1].seconds:.2f}",
+                f"{model.history_[-1].seconds:.2f}",
                 model.n_iter_,
                 f"{model.objective_:.6g}",
                 model.stop_reason_,
                 f"{torch.cuda.max_memory_allocated() / 1e9:.1f}",
             )
         )
-        torch.cuda.reset_peak_memory_stats()
     print_table(
         "One fit, k = 32",
-        ("model", "fit, s", "of it the solver", "iterations", "objective", "end", "GB"),
+        ("model", "fit, s", "of it iterations, s", "iterations", "objective", "end", "GB"),
         rows,
     )
+
+
+def sizes(_: Observations) -> None:
+    """Print where a GPU begins to pay: one fit with implicit features on both devices."""
+    rows = []
+    for shape, count in (
+        ((943, 1682), 100_000),
+        ((2000, 2500), 300_000),
+        ((6040, 3706), 1_000_000),
+        ((20_000, 8000), 4_000_000),
+    ):
+        seen = drawn(shape, count)
+        cells = []
+        for device in ("cpu", "cuda"):
+            options = FIXED | {"gammas": (1, 0, 0), **FEATURES, "rank": 16}
+            model = BinaryMatrixCompletion(**options, device=device)
+            quietly(lambda model=model, seen=seen: clone(model).set_params(max_iter=2).fit(seen))
+            taken, _ = quietly(lambda model=model, seen=seen: seconds(lambda: model.fit(seen)))
+            cells += [f"{taken:.2f}", f"{model.objective_:.6g}"]
+        rows.append((f"{shape[0]:,} x {shape[1]:,}, {count:,}", *cells))
+    print_table(
+        "One fit with implicit features, k = 16, on all cores and on the GPU",
+        ("rows x columns, entries", "CPU, s", "objective", "GPU, s", "objective"),
+        rows,
+    )
+
+
+def ranker(seen: Observations) -> None:
+    """Print the time of the fit of a ranker: both inverses of all columns."""
+    made = CandidateRanker(device="cuda", random_state=0)
+    taken, _ = seconds(lambda: made.fit(seen))
+    print_table(
+        "A CandidateRanker", ("columns", "fit, s"), [(f"{seen.shape[1]:,}", f"{taken:.1f}")]
+    )
+
+
+def quietly(run: Callable[[], Found]) -> Found:
+    """Return what a call returns, without its warnings: some fits are cut short on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run()
 
 
 def defaults(seen: Observations) -> None:
@@ -165,9 +226,7 @@ def defaults(seen: Observations) -> None:
 def lists(seen: Observations) -> None:
     """Print the time of the lists of all rows."""
     options = FIXED | {"gammas": (1, 0, 0), "implicit_features": False, "max_iter": 5}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = BinaryMatrixCompletion(**options, device="cuda").fit(seen)
+    model = quietly(lambda: BinaryMatrixCompletion(**options, device="cuda").fit(seen))
     places = np.arange(seen.shape[0])
     mask = seen.to_sparse()
     score = model_score(model, None, 1.0)
@@ -185,7 +244,14 @@ def lists(seen: Observations) -> None:
     )
 
 
-SECTIONS = {"passes": passes, "fits": fits, "lists": lists, "defaults": defaults}
+SECTIONS = {
+    "passes": passes,
+    "fits": fits,
+    "lists": lists,
+    "ranker": ranker,
+    "sizes": sizes,
+    "defaults": defaults,
+}
 
 
 def main() -> None:

@@ -8,9 +8,13 @@ plain dense formula, up to rounding. Those of a GPU are in :mod:`tribit.backends
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from tribit.backends.base import Backend, Panel
 from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
+from tribit.backends.layout import shared
 from tribit.backends.sparse import SparseBackend
 from tribit.backends.tiles import TileBackend
 from tribit.checks import check_choice
@@ -50,9 +54,27 @@ def make_backend(
         )
     if risk.imputed is not None:
         risk.imputed.check_shape(observations.shape)
-    plus, minus = risk.observed_weights(
-        observations.labels, observations.rows, observations.columns
-    )
+    plus, minus = _observed_weights(observations, risk)
     form = make_form(link, risk)
     backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
     return backend if risk.imputed is None else backend.impute(risk.imputed)
+
+
+def _observed_weights(observations: Observations, risk: Risk) -> tuple[Any, Any]:
+    """Return the weights of the observed entries; those of the last risk are kept where observations are shared.
+
+    Along a path of penalties every candidate has the same.
+    """
+    last: dict[str, Any] = shared(observations, "weights", dict)
+    parts = tuple(getattr(risk, each.name) for each in fields(risk))
+    known = last.get("parts")
+    # A model of the mask is the same if it is the same object: others may be large to compare.
+    if known is None or not all(
+        old is new or (isinstance(old, float) and old == new)
+        for old, new in zip(known, parts, strict=True)
+    ):
+        last["parts"] = parts
+        last["weights"] = risk.observed_weights(
+            observations.labels, observations.rows, observations.columns
+        )
+    return last["weights"]  # type: ignore[no-any-return]

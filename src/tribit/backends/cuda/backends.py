@@ -20,7 +20,7 @@ from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
 from tribit.backends.forms import Form
-from tribit.backends.layout import entry_counts, layouts
+from tribit.backends.layout import entry_counts, layouts, shared
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
@@ -99,6 +99,11 @@ class DeviceBackend(Backend):
         """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
         device_form(form)  # a link that it cannot compute is refused before anything is copied
         kind = np.dtype(dtype)
+        key = dtype, type(form), form.scale, form.unit, getattr(form, "sigma", None)
+        last: dict[str, Any] = shared(observations, cls, dict)
+        if last.get("plus") is plus and last.get("minus") is minus and last["key"] == key:
+            side, other = last["sides"]
+            return cls(side, other, form, kind, n_jobs)
         numbers = [*form.weights(plus, minus)]
         if form.bounded and cls.takes_all:
             numbers.append(form.correct_bound(plus, minus))
@@ -107,6 +112,7 @@ class DeviceBackend(Backend):
             DeviceSide(layout, *(each[layout.order] for each in weights))
             for layout in layouts(cls.layout, observations)
         )
+        last |= {"plus": plus, "minus": minus, "key": key, "sides": (side, other)}
         return cls(side, other, form, kind, n_jobs)
 
     #: Whether unobserved entries count.

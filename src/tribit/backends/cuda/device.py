@@ -65,6 +65,15 @@ def usable_device(device: Any, n_entries: int, link: Any) -> str:
     return "cuda" if worth and missing() is None else "cpu"
 
 
+def algebra_on(device: Any, n_entries: int) -> Any:
+    """Return what computes the inverses of a ranker: that of a GPU, or None for NumPy's."""
+    if usable_device(device, n_entries, Logistic()) == "cpu":
+        return None
+    from tribit.backends.cuda.regression import DeviceAlgebra  # noqa: PLC0415 - PyTorch
+
+    return DeviceAlgebra()
+
+
 def lists_on_device(model: Any, n_cells: int) -> bool:
     """Return whether the lists of a model, which weigh so many cells, are made on a GPU, by its ``device``."""
     asked = check_device(getattr(model, "device", "cpu"))
