@@ -65,7 +65,8 @@ def test_value_and_gradients_are_those_of_the_dense_formula(risk, link, A, dtype
     near = tolerance(dtype, risk)
     value, in_P, in_Q = backend.gradient(P, Q)
     size = exact.size(P @ Q.T)
-    rounding = 1e-12 if dtype == "float64" else 3e-6
+    # A single entry has the error of tanh in half precision; over many they cancel.
+    rounding = 1e-12 if dtype == "float64" else (1e-4 if risk.unobserved else 3e-6)
     assert value == pytest.approx(exact.value(P, Q), abs=rounding * size, rel=1e-10)
     assert backend.value(P, Q) == pytest.approx(value, rel=1e-9, abs=1e-12 * size)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):

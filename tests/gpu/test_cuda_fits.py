@@ -30,7 +30,7 @@ MODELS = {
         "tol": 1e-5,
     },
     "likes alone": {"gammas": (0, 1, 0), "rho": 0.0, "implicit_features": False},
-    "probit": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0, "link": "probit"},
+    "probit": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0, "link": "probit", "l2": 8.0},
     "descent": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0, "solver": "projected_gradient"},
     "trace": {"gammas": (0.6, 0.2, 0.2), "norm": "trace", "radius": 90.0},
 }

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit._moved import renamed_classes
-from tribit.arrays import filled, is_numpy, namespace
+from tribit.arrays import filled, namespace
 from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.side_features import FeatureEncoder, Group
@@ -175,12 +175,6 @@ class Features:
         return self._mapped(factors, Design.begin)
 
     def _mapped(self, factors: Factors, of: Callable[[Design, Array], Array]) -> Factors:
-        if not is_numpy(factors.row_factors):
-            U, a = _with_intercepts(self.rows, factors.row_factors, factors.row_intercepts, of)
-            V, c = _with_intercepts(
-                self.columns, factors.column_factors, factors.column_intercepts, of
-            )
-            return Factors(U, V, factors.intercept, a, c)
         return replace(
             factors,
             row_factors=of(self.rows, factors.row_factors),
@@ -324,19 +318,6 @@ def implicit_blocks(
     mask = mask_of(observations)
     rows, columns = known
     return rows.block(mask, l2), columns.block(sp.csr_array(mask.T), l2)
-
-
-def _with_intercepts(
-    design: Design, F: Array, a: Array, of: Callable[[Design, Array], Array]
-) -> tuple[Array, Array]:
-    """Return a map of factors and intercepts in one pass, as a device has it sooner than in two.
-
-    An even number of columns keeps the rows aligned that its kernels gather.
-    """
-    k = F.shape[1]
-    spare = [] if k % 2 else [filled((F.shape[0], 1), 0.0, F)]
-    both = of(design, namespace(F).concat([F, a[:, None], *spare], axis=1))
-    return both[:, :k], both[:, k]
 
 
 def _joined(*parts: Array) -> Array:
