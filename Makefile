@@ -13,8 +13,8 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
 
-demo: .venv/.installed-plot  ## draw, fit, compare, picture
-	$(BIN)/tribit demo --picture demo.png
+demo: .venv/.installed-plot  ## draw, fit, compare, picture, and a page for a browser
+	$(BIN)/tribit demo --picture demo.png --report demo.html
 
 # One process a core, each with one BLAS thread: two threads of each would wait for one another.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
@@ -72,7 +72,7 @@ bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long o
 	@$(call measured,grid,search,ml-100k senate coat)
 
 bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
-	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.serve
+	@$(call measured,serve,serve,ml-100k)
 
 bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,unobserved,unobserved,ml-100k senate coat)
@@ -99,4 +99,4 @@ wheel:  ## sdist and wheel, installed into clean environments with and without e
 	PYTHON="$(PYTHON)" .ci/wheel
 
 clean:
-	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png
+	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png demo.html

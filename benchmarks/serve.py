@@ -184,6 +184,11 @@ def main() -> None:
                 f"{given.rate:g}/s": {"rate": given.rate, "fresh": False, "bad": False},
                 f"{given.rate:g}/s, bad clients": {"rate": given.rate, "fresh": False, "bad": True},
                 "no list kept, as fast as it goes": {"rate": None, "fresh": True, "bad": False},
+                f"no list kept, {given.rate:g}/s": {
+                    "rate": given.rate,
+                    "fresh": True,
+                    "bad": False,
+                },
             }
             rows, bad = [], Counter()
             for title, options in loads.items():

@@ -1,5 +1,6 @@
 """Explanations, against a general-purpose minimiser of the row's own objective with an entry removed."""
 
+import importlib
 import json
 import warnings
 
@@ -9,9 +10,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, leave_one_out, load
 from tribit.data.axis import Axis
 from tribit.model.features import side_design
+
+#: The module: tribit.explain is the function.
+explain = importlib.import_module("tribit.explain")
 
 RNG = np.random.default_rng(4)
 A = np.where(RNG.random((30, 18)) < 0.5, RNG.choice([-1, 1], (30, 18)), 0)
@@ -99,8 +103,17 @@ def refitted(model, row, column):
     return float(np.mean(found))
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name):
+def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name, at_once, monkeypatch):
+    # The row is short: it is solved for without each entry alone, or of all of them at once as long rows are.
+    monkeypatch.setattr(leave_one_out, "LONG", 2 if at_once else 10**9)
+    solved = []
+    monkeypatch.setattr(
+        explain,
+        "without_each",
+        lambda *arguments: solved.append(leave_one_out.without_each(*arguments)) or solved[-1],
+    )
     model = fitted(name)
     found = model.explain(2, 5, A)
     assert found.x == pytest.approx(float(model.decision_function(2, 5)[0]))
@@ -118,6 +131,24 @@ def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name):
     sizes = [abs(entry.contribution) for entry in found.entries]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 0.05
+    # A mixture has unobserved entries in its sum.
+    assert all((each is not None) == (at_once and name != "mixture") for each in solved)
+
+
+def test_a_long_row_in_parts_has_the_same_reasons(monkeypatch):
+    rng = np.random.default_rng(0)
+    wide = np.where(rng.random((25, 150)) < 0.6, rng.choice([-1, 1], (25, 150)), 0)
+    model = fitted("implicit features", wide)
+    assert np.count_nonzero(wide[3]) > leave_one_out.LONG
+    whole = model.explain(3, 5, wide)
+    monkeypatch.setattr(leave_one_out, "BLOCK", 1000)  # some ten rows at once
+    parts = model.explain(3, 5, wide)
+    monkeypatch.setattr(leave_one_out, "STEPS", 1)  # the steps do not end: as a short row
+    plain = model.explain(3, 5, wide)
+    for other in (parts, plain):
+        theirs = {entry.column: entry.contribution for entry in other.entries}
+        for entry in whole.entries:
+            assert entry.contribution == pytest.approx(theirs[entry.column], abs=1e-7)
 
 
 @pytest.mark.parametrize("method", ["leave_one_out", "stationarity"])

@@ -47,6 +47,23 @@ def test_neighbours_are_those_whose_scores_correlate(by, n_fits):
     assert len(found) == 2
 
 
+@pytest.mark.parametrize("by", ["rows", "columns"])
+def test_those_of_which_little_is_known_are_less_alike(by):
+    rare = A.copy()
+    rare[3:, 2] = 0  # a column with a few entries
+    rare[5, 4:] = 0
+    model = fitted(rare)
+    counts = np.count_nonzero(rare, axis=1 if by == "rows" else 0)
+    share = counts / (counts + 5.0)
+    expected = correlations(model, by) * np.sqrt(np.outer(share, share))
+    found = similar(model, **{by: [3]}, n=counts.size - 1, seen=rare)
+    others = np.delete(np.arange(counts.size), 3)
+    order = others[np.argsort(-expected[3, others], kind="stable")]
+    np.testing.assert_allclose(found.similarities[0], expected[3, order], atol=1e-5)
+    np.testing.assert_allclose(expected[3, found.nearest[0]], expected[3, order], atol=1e-5)
+    assert not np.array_equal(found.nearest, similar(model, **{by: [3]}, n=counts.size - 1).nearest)
+
+
 def test_another_basis_of_the_same_matrix_has_the_same_neighbours():
     model = fitted(dtype="float64")
     first = similar(model, columns=range(11), n=3)

@@ -248,3 +248,17 @@ def test_a_model_for_every_cell_has_the_intervals_of_its_file(tmp_path):
     )
     np.testing.assert_allclose(lists.intervals.lower, again.intervals.lower)
     assert (lists.intervals.lower < lists.intervals.upper).all()
+
+
+def test_a_model_that_imputes_a_fitted_one_keeps_it():
+    A = np.random.default_rng(0).choice([-1, 0, 1], (30, 20))
+    options = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
+    inner = BinaryMatrixCompletion((1, 0, 0), **options, random_state=0).fit(A)
+    options |= {"radius": None, "random_state": 0}
+    model = BinaryMatrixCompletion((0.6, 0.2, 0.2), imputed=inner, **options)
+    copied = clone(model)
+    assert copied.imputed is inner
+    assert copied.get_params() == model.get_params()
+    bundle = Recommender(model, random_state=0).fit(A)
+    np.testing.assert_array_equal(bundle.model_.row_factors_, model.fit(A).row_factors_)
+    assert not hasattr(clone(model), "row_factors_")

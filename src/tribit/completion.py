@@ -12,6 +12,7 @@ from tribit.backends.cuda.device import memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
+from tribit.cloning import clone_keeping
 from tribit.data import side_features
 from tribit.data.observations import as_observations
 from tribit.data.reading import Reading
@@ -302,6 +303,9 @@ class BinaryMatrixCompletion(FactorModel):
         """Set parameters by name, as scikit-learn's estimators do."""
         super().set_params(**with_new_names(params, PARAMETERS))
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        return clone_keeping(self, "imputed")  # the probabilities of a fitted model
 
     def fit(
         self,

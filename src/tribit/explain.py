@@ -35,6 +35,7 @@ from tribit.explanation import EntryEffect, Explanation
 from tribit.explanation_parts import Cell, by_features, parts_of, without_regression
 from tribit.folding.half import Half
 from tribit.folding.new_rows import halves_of
+from tribit.leave_one_out import without_each
 from tribit.model.features import mask_of
 from tribit.model.risks import Missingness
 
@@ -110,7 +111,9 @@ def explain(
             effects += _stationary_shares(half, cell) / len(halves)
             minimum += _solved_without(half, cell, side, np.array([-1]))[0] / len(halves)
         else:
-            x = _solved_without(half, cell, side, np.arange(-1, cell.columns.size))
+            at_once = without_each(half, cell, side)
+            every = np.arange(-1, cell.columns.size)
+            x = _solved_without(half, cell, side, every) if at_once is None else at_once
             effects += (x[0] - x[1:]) / len(halves)
             minimum += x[0] / len(halves)
     place = np.array([cell.row]), np.array([cell.column])

@@ -8,6 +8,15 @@ Columns j and k are alike where rows that like one like the other. Over the rows
 It is the cosine of the factors in the geometry of the other side. It does not depend on how the factors are rotated or
 scaled, which the plain cosine ``v_j' v_k / |v_j| |v_k|`` does where U is not orthogonal. Rows are compared alike, by
 the covariance of the column factors.
+
+The factors of a column with few entries are mostly chance and the ridge, and may by chance agree with any other. Where
+the entries are given, the correlation is drawn towards 0 by how much is known of both,
+
+    similarity = correlation sqrt(n_j / (n_j + EVIDENCE)  n_k / (n_k + EVIDENCE)),
+
+n the numbers of their entries: what a correlation of measurements with errors is less than that of what is measured
+(Spearman 1904, "The proof and measurement of association between two things"), for a share n / (n + EVIDENCE) of
+signal.
 """
 
 from __future__ import annotations
@@ -22,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list
+from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
 from tribit.recommend.lists import best_columns
 
@@ -35,6 +45,10 @@ Array = NDArray[np.floating[Any]]
 #: Share of the largest variance of scores below which a row or column has none: float32 factors that the ridge has
 #: switched off are 1e-8 and not 0.
 NO_VARIANCE = 1e-12
+#: Entries at which half of what a factor says is signal. On MovieLens-100k (training entries of splits 10 and 11) the
+#: ten nearest of films with 100 entries or more share 6% more of their genres than at 0, as much as from 1 to 10, and
+#: have 140 entries in the median and not 70.
+EVIDENCE = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +62,8 @@ class Neighbours:
     nearest : array of shape (m, n)
         Their neighbours, ids or positions alike. Itself is left out; equal ones come in the order of the axis.
     similarities : array of shape (m, n)
-        Correlations of the scores, from -1 to 1 (:mod:`tribit.neighbours`); 0 where one of the two has the same score
-        everywhere but for effects.
+        Correlations of the scores, from -1 to 1, drawn to 0 where little was seen (:mod:`tribit.neighbours`); 0 where
+        one of the two has the same score everywhere but for effects.
     positions : array of shape (m, n)
         The neighbours as positions.
     """
@@ -64,7 +78,7 @@ class Neighbours:
 
 
 def similar(
-    model: FactorModel, *, columns: Any = None, rows: Any = None, n: int = 10
+    model: FactorModel, *, columns: Any = None, rows: Any = None, n: int = 10, seen: Any = None
 ) -> Neighbours:
     """Return the columns (or rows) whose scores agree most with those of the given ones.
 
@@ -76,6 +90,9 @@ def similar(
         Those to find neighbours of, one of the two: ids where the model has ids, else positions from 0.
     n : int, default=10
         Number of neighbours, at most all others.
+    seen : Observations, sparse matrix or array, optional
+        What the model was fitted on: those with few entries there come later. Without it all count alike, however
+        little is known of them.
 
     Returns
     -------
@@ -95,7 +112,12 @@ def similar(
         raise InvalidInputError("Pass either columns or rows, to find others like them.")
     axes = Axes.of_model(model)
     factors = model._factors().astype("float64")
+    known = None
+    if seen is not None:
+        entries = as_observations(seen, like_at=getattr(model, "like_at", None))
+        known = axes.mask(entries, "seen has")
     if rows is not None:
+        known = None if known is None else known.T.tocsr()
         axes, factors = Axes(axes.columns, axes.rows), factors.transposed
     axis = axes.columns
     if axis.size < 2:
@@ -105,6 +127,9 @@ def similar(
     n = min(check_count("n", n), axis.size - 1)
     places = axis.find(as_list(columns if rows is None else rows))
     directions = _directions(factors.row_factors, factors.column_factors)
+    if known is not None:
+        counts = np.bincount(known.indices, minlength=axis.size)
+        directions *= np.sqrt(counts / (counts + EVIDENCE))[:, None]
     itself = sp.csr_array(sp.identity(axis.size, dtype=bool, format="csr"))
     positions, similarities = best_columns(
         lambda some: _correlations(directions, some), places, axis.size, n, itself

@@ -196,9 +196,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return explain(self._with_rho(), row, column, seen)
 
     def similar(self, *, rows: Any = None, columns: Any = None, n: int = 10) -> Neighbours:
-        """Return the columns (or rows) whose scores agree best with those of the given ones."""
+        """Return the columns (or rows) whose scores agree best with those of the given ones.
+
+        As :func:`tribit.similar` does; those with few entries come later, where the entries are kept.
+        """
         check_is_fitted(self)
-        return similar(self.model_, rows=rows, columns=columns, n=n)
+        return similar(self.model_, rows=rows, columns=columns, n=n, seen=self.seen_)
 
     def evaluate(self, X: Any, **options: Any) -> Evaluation:
         """Compare the model with entries that it was not fitted on, beside baselines; see :func:`tribit.evaluate`."""

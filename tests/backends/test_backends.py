@@ -81,10 +81,8 @@ def models(backend, P, Q, free, *, exact=True, value=True):
     )
     order = np.concatenate([rows for rows, _ in every])
     assert sorted(order) == list(range(P.shape[0]))
-    parts = [
-        np.concatenate([getattr(model, name) for _, model in every])[np.argsort(order)]
-        for name in ("values", "gradients", "curvatures")
-    ]
+    each = ((model.values, model.gradients, model.matrices()) for _, model in every)
+    parts = [np.concatenate(found)[np.argsort(order)] for found in zip(*each, strict=True)]
     share = [rows.size / P.shape[0] * model.tightness for rows, model in every]
     return *parts, sum(share)
 

@@ -2,7 +2,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from tribit.backends.balls import minimise_in_balls
+from tribit.backends.balls import Roots, minimise_in_balls
 
 N, K = 40, 4
 
@@ -268,3 +268,28 @@ def test_a_ridge_for_each_coordinate(extra, norm, bound):
     alike = solve(g, H, p0, norm=norm, bound=bound, l2=np.full(K + extra, 0.7))
     single = solve(g, H, p0, norm=norm, bound=bound, l2=0.7)
     np.testing.assert_array_equal(alike.minimisers, single.minimisers)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+@pytest.mark.parametrize("norm", [np.inf, 0.7])
+def test_roots_of_few_entries_give_the_minimisers_of_their_matrices(length, norm):
+    rng = np.random.default_rng(length)
+    roots = Roots(rng.standard_normal((6, length, 5)))
+    gradient, current = rng.standard_normal((2, 6, 5))
+    current *= 0.1
+    ridge = np.array([0.5, 0.5, 0.5, 0.5, 0.02])
+    given = {"ridge": ridge, "k": 4, "norm": norm, "rounding": 1e-7}
+    ours = minimise_in_balls(gradient, roots, current, np.zeros(6), **given)
+    theirs = minimise_in_balls(gradient, roots.matrices(), current, np.zeros(6), **given)
+    np.testing.assert_allclose(ours.minimisers, theirs.minimisers, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(ours.gains, theirs.gains, rtol=1e-9)
+
+
+def test_roots_beside_next_to_no_ridge_are_solved_as_matrices():
+    rng = np.random.default_rng(0)
+    roots = Roots(1e4 * rng.standard_normal((3, 2, 5)))
+    gradient = np.einsum("nla,nl->na", roots.roots, rng.standard_normal((3, 2)))
+    given = {"ridge": 1e-9, "k": 5, "norm": np.inf, "rounding": 0.0}
+    ours = minimise_in_balls(gradient, roots, np.zeros((3, 5)), np.zeros(3), **given)
+    theirs = minimise_in_balls(gradient, roots.matrices(), np.zeros((3, 5)), np.zeros(3), **given)
+    np.testing.assert_array_equal(ours.minimisers, theirs.minimisers)

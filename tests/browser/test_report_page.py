@@ -41,6 +41,10 @@ def likes(folder):
     return path
 
 
+#: Ends when the page has been laid out and drawn again.
+LATER = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50)))"
+
+
 def errors(driver):
     return [each for each in driver.get_log("browser") if each["level"] in ("SEVERE", "WARNING")]
 
@@ -213,7 +217,28 @@ def test_a_chart_is_drawn_again_at_another_width(show, page):
     size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     driver.set_script_timeout(5)
-    driver.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50)))"
-    )
+    driver.execute_async_script(LATER)
     assert driver.execute_script(query) < min(wide, 400)
+
+
+def test_a_chart_that_is_hidden_is_drawn_when_it_is_shown_again(show, page):
+    driver = show(page[0], 900)
+    drawn = driver.find_elements(CSS, "svg rect")
+    driver.execute_script("document.querySelector('main').style.display = 'none'")
+    show_width = {"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", show_width)
+    driver.execute_async_script(LATER)
+    driver.execute_script("document.querySelector('main').style.display = ''")
+    driver.execute_async_script(LATER)
+    assert errors(driver) == []
+    assert len(driver.find_elements(CSS, "svg rect")) == len(drawn)
+    widest = driver.execute_script(
+        "return Math.max(...[...document.querySelectorAll('.chart svg')].map(e => e.clientWidth))"
+    )
+    assert widest <= 700
+
+
+def test_every_link_of_the_contents_can_be_seen_on_a_phone(show, page):
+    driver = show(page[0], 400)
+    for link in driver.find_elements(CSS, "nav a"):
+        assert link.rect["x"] + link.rect["width"] <= 400

@@ -141,8 +141,8 @@ def test_names_given_to_evaluate_take_the_place_of_the_fit_s(run, model, tmp_pat
 def test_demo(run, monkeypatch, tmp_path):
     monkeypatch.setattr(tribit.paper.demo, "SHAPE", (40, 30))
     monkeypatch.setattr(tribit.paper.demo, "LEVEL", 0.0)
-    picture = tmp_path / "demo.png"
-    code, out, err = run("demo", "--picture", picture, "--seed", 3, "--quiet")
+    picture, page = tmp_path / "demo.png", tmp_path / "demo.html"
+    code, out, err = run("demo", "--picture", picture, "--report", page, "--seed", 3, "--quiet")
     assert (code, err) == (0, "")
     for text in (
         "40 people and 30 things",
@@ -150,9 +150,13 @@ def test_demo(run, monkeypatch, tmp_path):
         "wrong signs",
         "avoid_dislikes",
         str(picture),
+        str(page),
     ):
         assert text in out
     assert picture.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text(encoding="utf-8")
+    assert "40 people and 30 things" in text
+    assert "Unusual people and things" in text
     assert run("demo", "--quiet")[0] == 0
 
 
@@ -496,9 +500,10 @@ def test_a_target_that_cannot_be_written_is_told_before_the_fit(
 
 def test_a_picture_that_cannot_be_written_is_told_before_the_demo(run, tmp_path, monkeypatch):
     monkeypatch.setattr(tribit.paper.demo, "run_demo", lambda **_: pytest.fail("ran first"))
-    code, _, err = run("demo", "--picture", tmp_path / "demo.gif")
-    assert code == 2
-    assert_one_line(err)
+    for arguments in (["--picture", "demo.gif"], ["--report", "no folder/demo.html"]):
+        code, _, err = run("demo", arguments[0], tmp_path / arguments[1])
+        assert code == 2
+        assert_one_line(err)
 
 
 @pytest.mark.parametrize(

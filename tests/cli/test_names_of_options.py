@@ -77,6 +77,7 @@ QUOTED = {
     "--row",
     "--column",
     "--picture",
+    "--report",
     "--test",
     "--title",
     "--row-features",

@@ -107,7 +107,7 @@ def test_a_file_without_a_header_as_movielens_has_it(tmp_path, kind):
     test = write(frame(HELD_OUT), tmp_path / "u1.data")
     assert evaluate_file(tmp_path / "model.tribit", test).accuracy == 1.0
     predict_file(tmp_path / "model.tribit", test, tmp_path / "scores.tsv")
-    assert read_table(tmp_path / "scores.tsv").columns["0"].tolist() == [u for u, _ in HELD_OUT]
+    assert read_table(tmp_path / "scores.tsv").columns["row"].tolist() == [u for u, _ in HELD_OUT]
     # A file with a header can be used too, if its columns are named.
     named = write(frame(HELD_OUT), tmp_path / "test.csv")
     assert evaluate_file(tmp_path / "model.tribit", named, **NAMES).accuracy == 1.0

@@ -27,6 +27,7 @@ def bulk(link):
 
 def methods(link):
     yield "probability", link.probability
+    yield "log_odds", link.log_odds
     for y in (1, -1):
         for name in ("loss", "first", "second"):
             yield f"{name}{y:+d}", lambda x, name=name, y=y: getattr(link, name)(x, y)
@@ -66,6 +67,13 @@ def test_the_two_losses_belong_to_complementary_probabilities(link):
     like, dislike = np.exp(-link.loss(x, 1)), np.exp(-link.loss(x, -1))
     np.testing.assert_allclose(like, link.probability(x), rtol=1e-12)
     np.testing.assert_allclose(like + dislike, 1.0, rtol=1e-12)
+
+
+@each_link
+def test_log_odds_are_the_difference_of_the_losses(link):
+    x = bulk(link)
+    found = link.log_odds(x)
+    np.testing.assert_allclose(found, link.loss(x, -1) - link.loss(x, 1), rtol=1e-12, atol=1e-12)
 
 
 @each_link

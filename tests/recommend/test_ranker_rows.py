@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from tribit import InvalidInputError, Observations
-from tribit.model import column_regression
+from tribit.model import column_regression, zero_one
 from tribit.recommend import CandidateRanker
 
 
@@ -262,3 +262,17 @@ def test_a_file_of_its_own(tmp_path):
     for bad in ("ranker", "absent"):
         with pytest.raises(InvalidInputError, match="ranker"):
             CandidateRanker.load(tmp_path / bad)
+
+
+@pytest.mark.parametrize("added_up", [0, 128])
+def test_a_row_asked_for_alone_has_the_bits_that_it_has_among_others(monkeypatch, added_up):
+    # Few ones are added up one by one, many by a sparse product: both in the same order.
+    monkeypatch.setattr(zero_one, "ADDED_UP", added_up)
+    A = table()
+    A[5] = 0  # a row of which nothing is known
+    ranker = CandidateRanker(random_state=0).fit(A).extended(table(seed=1)[:4])
+    assert ranker._cells.likes.has_table
+    together = ranker.log_rates(np.arange(44))
+    for row in range(44):
+        for alone, among in zip(ranker.log_rates(np.array([row])), together, strict=True):
+            assert np.array_equal(alone[0], among[row])

@@ -1,11 +1,14 @@
 """Answers of the service are those of the library."""
 
+import json
+
 import numpy as np
 import pytest
 
 from service_parts import made
 from tribit import Observations
-from tribit.serve.served import ServedModel
+from tribit.serve import rates_table
+from tribit.serve.served import ServedModel, Wanted
 from tribit.workflows import predict_file, recommend_file
 
 
@@ -50,6 +53,19 @@ def test_lists(client, library, options, again):
         assert answer.json()["lists"][place]["row"] == row
         assert answer.json()["lists"][place]["basis"] == "model"
         assert_lists(items(answer, place), expected, place)
+
+
+@pytest.mark.parametrize("cells", [0, rates_table.CELLS])
+def test_lists_do_not_depend_on_rates_that_were_computed_before(library, monkeypatch, cells):
+    monkeypatch.setattr(rates_table, "CELLS", cells)
+    served = ServedModel(library)
+    assert isinstance(served._score, rates_table.RatesTable) == bool(cells)
+    expected = library.recommend(["r3", "r20"], 6, avoid_dislikes=0.3, level=None)
+    answer = json.loads(served.lists(["r3", "r20"], Wanted(6, 0.3)))
+    for place in (0, 1):
+        found = answer["lists"][place]["items"]
+        assert [item["score"] for item in found] == expected.scores[place].tolist()
+        assert [item["column"] for item in found] == expected.columns[place].tolist()
 
 
 def test_lists_with_intervals(client, library):

@@ -239,7 +239,7 @@ def test_memory_is_a_whole_number(memory):
 
 def test_it_goes_by_its_name():
     assert SOLVERS["lbfgs"] is LBFGS
-    assert as_solver("lbfgs") == LBFGS() == LBFGS(memory=20)
+    assert as_solver("lbfgs") == LBFGS() == LBFGS(memory=10)
 
 
 # Stopping

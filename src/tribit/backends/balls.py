@@ -22,6 +22,28 @@ MULTIPLIER_STEPS = 4
 CLOSE, MOST = 1.15, 0.9
 
 
+#: Least ridge, as a share of the curvature, at which the few entries of a row are solved for in its place: below it the
+#: difference that this takes loses digits.
+STEADY = 1e-6
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Curvatures of rows with fewer entries than unknowns, ``B_i' B_i``.
+
+    Attributes
+    ----------
+    roots : array of shape (n, length, m)
+        ``B_i``.
+    """
+
+    roots: Array
+
+    def matrices(self) -> Array:
+        """Return the curvatures, one matrix of size m x m a row."""
+        return np.asarray(np.matmul(self.roots.transpose(0, 2, 1), self.roots))
+
+
 @dataclass(frozen=True)
 class RowMinima:
     """The minimisers, what each model promises to gain (at least 0), and the balls' multipliers."""
@@ -33,7 +55,7 @@ class RowMinima:
 
 def minimise_in_balls(
     gradient: Array,
-    curvatures: Array,
+    curvatures: Array | Roots,
     current: Array,
     multipliers: Array,
     *,
@@ -49,7 +71,7 @@ def minimise_in_balls(
     ----------
     gradient, current : array of shape (n, m)
         ``g_i`` and ``p0_i``; m is k or k + 1.
-    curvatures : array of shape (n, m, m)
+    curvatures : array of shape (n, m, m), or Roots
         Positive semi-definite matrices; ``H_i`` is such a matrix plus ``diag(ridge)``.
     multipliers : array of shape (n,)
         First guesses, 0 or those of a similar problem: good ones save most of the work.
@@ -65,18 +87,44 @@ def minimise_in_balls(
         Largest absolute value of the last coordinate where there is one more than k.
     """
     m = gradient.shape[1]
+    free = np.isinf(norm) and (m == k or np.isinf(bound))
+    if isinstance(curvatures, Roots):
+        trace = np.einsum("nla,nla->n", curvatures.roots, curvatures.roots)
+        if free and np.min(ridge) >= STEADY * np.max(trace, initial=0.0):
+            lifted = ridge + (4.0 * rounding * trace + 1e-12)[:, None]
+            step = _by_entries(gradient, curvatures.roots, np.broadcast_to(lifted, gradient.shape))
+            return _moved(gradient, current, step, multipliers)
+        curvatures = curvatures.matrices()
     diagonal = np.arange(m)
     # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
     lift = 4.0 * rounding * np.trace(curvatures, axis1=1, axis2=2) + 1e-12
     H = curvatures.copy()
     H[:, diagonal, diagonal] += ridge + lift[:, None]
-    if np.isinf(norm) and (m == k or np.isinf(bound)):
+    if free:
         step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
-        gains = -0.5 * np.einsum("na,na->n", gradient, step)
-        worse = ~(gains >= 0.0)
-        step[worse], gains[worse] = 0.0, 0.0
-        return RowMinima(current + step, gains, multipliers)
+        return _moved(gradient, current, step, multipliers)
     return _constrained(gradient, H, current, multipliers, k, norm, bound)
+
+
+def _by_entries(gradient: Array, roots: Array, ridge: Array) -> Array:
+    """Return ``-(D + B' B)^-1 g`` by systems of as many unknowns as a row has entries (Woodbury)."""
+    step = -gradient / ridge
+    if not roots.shape[1]:
+        return step
+    scaled = roots / ridge[:, None, :]
+    inner = np.matmul(scaled, roots.transpose(0, 2, 1))
+    places = np.arange(roots.shape[1])
+    inner[:, places, places] += 1.0
+    weights = np.linalg.solve(inner, np.matmul(roots, step[:, :, None]))
+    return np.asarray(step - np.matmul(scaled.transpose(0, 2, 1), weights)[:, :, 0])
+
+
+def _moved(gradient: Array, current: Array, step: Array, multipliers: Array) -> RowMinima:
+    """Return the minimisers outside of any bound; a row whose step promises no gain stays."""
+    gains = -0.5 * np.einsum("na,na->n", gradient, step)
+    worse = ~(gains >= 0.0)
+    step[worse], gains[worse] = 0.0, 0.0
+    return RowMinima(current + step, gains, multipliers)
 
 
 def _constrained(

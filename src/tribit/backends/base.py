@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.balls import Roots
 from tribit.backends.forms import Form
 from tribit.backends.layout import Layout, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
@@ -36,15 +37,19 @@ PRODUCTS_BYTES = 64 * 2**20
 class RowModels:
     """A quadratic model of the risk of each row, at the row's current place.
 
-    ``values`` are NaN where not asked for. ``curvatures``, one square matrix a row, are exact ones,
-    ``sum_j max(l''_ij, 0) q_j q_j'``, or upper bounds of them. ``tightness`` is the mean over all entries
+    ``values`` are NaN where not asked for. ``curvatures``, one square matrix a row or the roots of such matrices, are
+    exact ones, ``sum_j max(l''_ij, 0) q_j q_j'``, or upper bounds of them. ``tightness`` is the mean over all entries
     of curvature / bound, 1 where no bound is known.
     """
 
     values: Array
     gradients: Array
-    curvatures: Array
+    curvatures: Array | Roots
     tightness: float = 1.0
+
+    def matrices(self) -> Array:
+        """Return the curvatures as matrices."""
+        return self.curvatures.matrices() if isinstance(self.curvatures, Roots) else self.curvatures
 
 
 class Panel(Protocol):

@@ -101,7 +101,7 @@ class FeaturedObjective:
     def value(self, parts: Factors) -> float:
         """Return F."""
         parts = self.placed(parts)
-        factors = self.features.combine(parts)
+        factors = self.features.combine(parts.astype(self.objective.backend.dtype))
         with single_threaded_blas():
             risk = self.objective.risk_value(factors)
         if self.bounds is not None:
@@ -114,16 +114,22 @@ class FeaturedObjective:
         if placed is not parts:  # a solver that knows NumPy's arrays alone
             value, found = self.gradient(placed)
             return value, found.to_numpy()
-        factors = self.features.combine(parts)
+        # In the type of the backend, which rounds the factors in any case: half the memory traffic in single precision.
+        kind = self.objective.backend.dtype
+        factors = self.features.combine(parts.astype(kind))
         risk, gradient = self.objective.risk_gradient(factors)
         if self.bounds is not None:
             risk += self.bounds.value(factors)
             gradient = gradient.plus(1.0, self.bounds.gradient(factors))
         if np.isfinite(self.objective.intercept_bound):
             gradient = dataclasses.replace(gradient, intercept=0.0)
-        weighted = self._weighted(parts)
-        total = self.features.pull_back(gradient).plus(1.0, weighted)
-        return risk + 0.5 * parts.dot(weighted), total
+        total = self._weighted(parts)
+        penalty = 0.5 * parts.dot(total)
+        pulled = self.features.pull_back(gradient.astype(kind))
+        # In place: the arrays are as long as all unknowns, and new.
+        for sums, more in zip(_arrays(total), _arrays(pulled), strict=True):
+            sums += more
+        return risk + penalty, dataclasses.replace(total, intercept=pulled.intercept)
 
     def normalise_intercepts(self, parts: Factors) -> Factors:
         """Return the parts as they are: their intercepts have no mean that could move without changing X."""
@@ -136,7 +142,9 @@ class FeaturedObjective:
         if self.bounds is not None:
             curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
         risk = self.features.pull_back_squares(curvatures)
-        return risk.plus(1.0, self._weighted(_ones(parts)))
+        ones_like = namespace(parts.row_factors).ones_like
+        U, V, a, c = (ones_like(part) for part in _arrays(parts))
+        return risk.plus(1.0, self._weighted(Factors(U, V, 1.0, a, c)))
 
     def preconditioner(self, parts: Factors) -> Deflated:
         """Return a first guess of the inverse curvature of F in all unknowns together."""
@@ -161,38 +169,21 @@ class FeaturedObjective:
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
-        if not is_numpy(parts.row_factors):
-            self._ridge = _beside(self._ridge, parts)
-        ridge = self._ridge
-        return Factors(
-            parts.row_factors * ridge.row_factors,
-            parts.column_factors * ridge.column_factors,
-            parts.intercept * ridge.intercept,
-            parts.row_intercepts * ridge.row_intercepts,
-            parts.column_intercepts * ridge.column_intercepts,
-        )
+        if not is_numpy(parts.row_factors) and is_numpy(self._ridge.row_factors):
+            U, V, a, c = (like(each, parts.row_factors) for each in _arrays(self._ridge))
+            self._ridge = Factors(U, V, 0.0, a, c)
+        pairs = zip(_arrays(parts), _arrays(self._ridge), strict=True)
+        U, V, a, c = (part * ridge for part, ridge in pairs)
+        return Factors(U, V, 0.0, a, c)
 
 
-def _ones(parts: Factors) -> Factors:
-    """Return ones in the place of all parts."""
-    of = namespace(parts.row_factors).ones_like
-    return Factors(
-        of(parts.row_factors),
-        of(parts.column_factors),
-        1.0,
-        of(parts.row_intercepts),
-        of(parts.column_intercepts),
-    )
-
-
-def _beside(ridge: Factors, parts: Factors) -> Factors:
-    """Return weights on the device of the parts; those that are there already stay."""
-    return Factors(
-        like(ridge.row_factors, parts.row_factors),
-        like(ridge.column_factors, parts.column_factors),
-        ridge.intercept,
-        like(ridge.row_intercepts, parts.row_intercepts),
-        like(ridge.column_intercepts, parts.column_intercepts),
+def _arrays(factors: Factors) -> tuple[Array, Array, Array, Array]:
+    """Return all unknowns but the one intercept, which has no ridge."""
+    return (
+        factors.row_factors,
+        factors.column_factors,
+        factors.row_intercepts,
+        factors.column_intercepts,
     )
 
 

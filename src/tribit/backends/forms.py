@@ -155,7 +155,12 @@ class LogisticForm:
     def correct_value(self, z: Array, a: Array, b: Array) -> Array:
         """Return ``unit (a log(2 cosh z) - b z)``."""
         size = np.abs(z)
-        even = size + np.log1p(np.exp(-2 * size))
+        # log(2 cosh z) = |z| + log 2 - log(1 + tanh |z|): NumPy has vector instructions for these, not for log1p.
+        even = np.tanh(size)
+        even += 1
+        np.log(even, out=even)
+        np.subtract(size, even, out=even)
+        even += z.dtype.type(np.log(2.0))
         return np.asarray(a * even - b * z, dtype=np.float64) * self.unit
 
     def correct_bound(self, plus: Array, minus: Array) -> Array:

@@ -1,8 +1,8 @@
 """First guesses of the inverse curvature of all unknowns, ``M^-1 = W' W``.
 
-They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these rows
-at once: along the leading singular vectors of the features the curvature is tens of times that of any single unknown.
-:class:`Deflated` knows these directions.
+They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these
+rows at once: along the leading singular vectors of the features the curvature is tens of times that of any single
+unknown. :class:`Deflated` knows these directions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import like, namespace
+from tribit.arrays import is_numpy, like, namespace
 from tribit.model.factors import Factors
 from tribit.model.features import Design
 
@@ -138,8 +138,8 @@ class _Directions:
     def __init__(self, vectors: Array, values: Array, curvatures: Array, entry: float) -> None:
         xp = namespace(vectors)
         scaled = vectors / xp.sqrt(xp.clip(curvatures, LEAST, None))[:, None]
-        basis, triangle = xp.linalg.qr(scaled)
-        beyond, rotation = xp.linalg.eigh((triangle * (entry * values)) @ triangle.T)
+        basis, root = _orthonormal(scaled)
+        beyond, rotation = xp.linalg.eigh((root * (entry * values)) @ root.T)
         self.basis = basis @ rotation
         self.shares = 1.0 - 1.0 / xp.sqrt(1.0 + xp.clip(beyond, 0.0, None))
 
@@ -149,6 +149,22 @@ class _Directions:
         parts -= self.basis @ (
             self.shares[:, None] * along if along.ndim > 1 else self.shares * along
         )
+
+
+def _orthonormal(columns: Array) -> tuple[Array, Array]:
+    """Return Q and R with ``Q R`` the columns, as far as these are independent, by their small matrix of products.
+
+    Many rows and few columns are slow in LAPACK's triangular factorisation; a device, where they are in single
+    precision, has a fast one.
+    """
+    if not is_numpy(columns):
+        basis, triangle = namespace(columns).linalg.qr(columns)
+        return basis, triangle
+    values, vectors = np.linalg.eigh(columns.T @ columns)
+    kept = values > 1e-12 * values[-1] if values.size and values[-1] > 0 else np.zeros(0, dtype=int)
+    values, vectors = values[kept], vectors[:, kept]
+    roots = np.sqrt(values)
+    return columns @ (vectors / roots), roots[:, None] * vectors.T
 
 
 def leading_directions(
@@ -169,9 +185,9 @@ def leading_directions(
         weights = like(np.asarray(counts, dtype=np.float64)[:, None], beside)
         for _ in range(POWER):
             pulled = design.pull_back(weights * design.shared(subspace))[design.size :]
-            subspace = xp.linalg.qr(pulled)[0]
+            subspace = _orthonormal(pulled)[0]
         image = xp.sqrt(weights) * design.shared(subspace)
         values, rotation = xp.linalg.eigh(image.T @ image)
-        leading = slice(drawn - vectors, None)  # ascending
+        leading = slice(max(values.shape[0] - vectors, 0), None)  # ascending
         design.kept["directions"] = subspace @ rotation[:, leading], values[leading]
     return design.kept["directions"]  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.balls import Roots
 from tribit.backends.base import Backend, FixedFactor, Places, RowModels
 from tribit.backends.layout import stable_order
 from tribit.backends.scratch import Scratch
@@ -135,17 +136,26 @@ class SparsePanel:
         first, second = form.correct(z, *self.weights, True)
         bend = np.sqrt(np.maximum(0.0 if second is None else second, 0)).astype(first.dtype)
         gradients = _batched(first[:, None, :], q)[:, 0]
-        # One array on both sides: the product is symmetric, and costs half.
-        bent = self.backend.scratch.array("bent", q.shape, q.dtype)
-        np.multiply(q, bend[:, :, None], out=bent)
-        square = (self.height, free, free)
-        curvatures = self.backend.scratch.array("curvatures", square, q.dtype)
-        _batched(bent.transpose(0, 2, 1), bent, out=curvatures)
         return RowModels(
             self._row_sums(z) if value else np.full(self.height, np.nan),
             gradients.astype(np.float64) * (form.unit * form.slope),
-            np.multiply(curvatures, form.unit * form.slope**2, dtype=np.float64),
+            self._curvatures(q, bend),
         )
+
+    def _curvatures(self, q: Array, bend: Array) -> Array | Roots:
+        """Return ``sum_j bend_j^2 q_j q_j'`` of each row; its roots where a row has fewer entries than unknowns."""
+        form = self.backend.form
+        if q.shape[1] < q.shape[2]:
+            roots = np.multiply(q, bend[:, :, None], dtype=np.float64)
+            roots *= np.sqrt(form.unit) * form.slope
+            return Roots(roots)
+        # One array on both sides: the product is symmetric, and costs half.
+        bent = self.backend.scratch.array("bent", q.shape, q.dtype)
+        np.multiply(q, bend[:, :, None], out=bent)
+        square = (self.height, q.shape[2], q.shape[2])
+        curvatures = self.backend.scratch.array("curvatures", square, q.dtype)
+        _batched(bent.transpose(0, 2, 1), bent, out=curvatures)
+        return np.asarray(np.multiply(curvatures, form.unit * form.slope**2, dtype=np.float64))
 
     def first(self, P: Array, *, value: bool) -> tuple[float, Array, Array]:
         """Return the value of the batch, ``first_out`` at its entries, and its sums times q."""

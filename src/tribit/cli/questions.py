@@ -23,6 +23,17 @@ New = Annotated[
     Path | None,
     typer.Option("--new", help="Table of entries that came after the fit, such as new rows have."),
 ]
+RowFeatures = Annotated[
+    Path | None,
+    typer.Option(
+        "--row-features",
+        help="Table of features of new rows, as that of the fit: with entries or without.",
+    ),
+]
+ColumnFeatures = Annotated[
+    Path | None,
+    typer.Option("--column-features", help="Table of features of new columns, as that of the fit."),
+]
 Unknown = Annotated[
     Literal["answer", "skip", "error"],
     typer.Option(help="Ids that the model does not know: answer by what is known, skip or error."),
@@ -51,6 +62,8 @@ def predict(
     pairs: Annotated[Path, typer.Argument(help="Table of row and column ids, or - for stdin.")],
     out: Out = None,
     new: New = None,
+    row_features: RowFeatures = None,
+    column_features: ColumnFeatures = None,
     unknown: Unknown = "answer",
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="The same as --unknown skip.")
@@ -67,6 +80,8 @@ def predict(
         pairs,
         out,
         new=new,
+        row_features=row_features,
+        column_features=column_features,
         unknown=unknown,
         skip_unknown=skip_unknown,
         escape_formulas=escape_formulas,
@@ -99,6 +114,8 @@ def recommend(
         typer.Option("--for", help="A row id; may be repeated [every row, or those that are new]."),
     ] = None,
     new: New = None,
+    row_features: RowFeatures = None,
+    column_features: ColumnFeatures = None,
     ranker: Annotated[
         bool, typer.Option(help="Rank by exposure too: which columns a row will observe.")
     ] = True,
@@ -123,6 +140,8 @@ def recommend(
         avoid_dislikes=avoid_dislikes,
         only=only or None,
         new=new,
+        row_features=row_features,
+        column_features=column_features,
         ranker=ranker,
         level=level or None,
         unknown="skip" if skip_unknown else "error",
@@ -210,6 +229,8 @@ def update(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write; it may be the same file.")
     ],
+    row_features: RowFeatures = None,
+    column_features: ColumnFeatures = None,
 ) -> None:
     """Write a model that knows new entries, rows and columns too, without a new fit."""
     from tribit.data.files import writable  # noqa: PLC0415 - help should not wait
@@ -218,7 +239,14 @@ def update(
 
     writable(out)  # an unwritable path is refused before the work
     before = Recommender.load(model)
-    after = update_file(model, file, out, **context.obj)
+    after = update_file(
+        model,
+        file,
+        out,
+        row_features=row_features,
+        column_features=column_features,
+        **context.obj,
+    )
     shapes = (before.model_.shape_, after.model_.shape_)
     entries = [0 if each.seen_ is None else each.seen_.n_observed for each in (before, after)]
     print_facts(

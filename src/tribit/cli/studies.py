@@ -14,21 +14,27 @@ from tribit.cli.common import Quiet, app, console
 from tribit.cli.endings import StoppedError, keyboard_interrupts
 
 
-@app.command(epilog="Example: tribit demo --picture demo.png")
+@app.command(epilog="Example: tribit demo --picture demo.png --report demo.html")
 def demo(
     picture: Annotated[
         Path | None, typer.Option(help="Where to write a picture (needs tribit[plot]).")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Where to write a page on what the default does.")
     ] = None,
     random_state: Annotated[int, typer.Option("--seed", help="Seed of the draws.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Draw a table of which the truth is known, complete it in three ways, and make lists from it."""
-    from tribit.paper.demo import run_demo  # noqa: PLC0415
+    from tribit.data.files import writable  # noqa: PLC0415
+    from tribit.paper.demo import report_demo, run_demo  # noqa: PLC0415
     from tribit.paper.demo_picture import plot_demo  # noqa: PLC0415
     from tribit.plots import check_picture  # noqa: PLC0415
 
     if picture is not None:
         check_picture(picture)
+    if report is not None:
+        writable(report)
     result = run_demo(random_state=random_state, shown=not quiet)
     console.print(result.summary())
     fits = Table("fit", "wrong signs", "distance to P(like)", "seconds", title="Unseen cells")
@@ -48,6 +54,9 @@ def demo(
     if picture is not None:
         plot_demo(result, picture)
         console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
+    if report is not None:
+        report_demo(result, report)
+        console.print(f"Page: {report}, to be opened in any browser", soft_wrap=True, markup=False)
 
 
 @app.command(

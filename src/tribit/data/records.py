@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tribit.data.axis import AnyArray, Where, first_true
+from tribit.data.delimited import are_places
 from tribit.data.formats import Format, read_source
+from tribit.data.headings import NAMES, is_heading, resolved
 from tribit.data.ingest import Labels
 from tribit.data.sources import Source, is_number
-from tribit.data.words import MISSING, Values, are_missing
+from tribit.data.words import MISSING, Values, are_missing, compared
 from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading
-
-#: Names of the columns of cells that had none: of a wide table or a matrix.
-NAMES = ("row", "column", "value")
 
 
 class Cells(NamedTuple):
@@ -68,9 +67,14 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
     table = read_source(form, source, wanted)
     told = {}
     if not form.is_matrix:  # whose names are no user's, so that another file will have others
-        told = {"row": row, "column": column, "value": value}
+        # Where numbers were given, the next file may have no heading.
+        told = {
+            "row": rules.row or row,
+            "column": rules.column or column,
+            "value": rules.value or value,
+        }
     texts = table.columns[wanted[2]] if len(wanted) == 3 else None
-    return Cells(
+    cells = Cells(
         table.columns[row],
         table.columns[column],
         texts,
@@ -81,6 +85,22 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
         (*table.notes, *notes),
         None if form.is_matrix else value,
     )
+    return _without_heading(cells, rules) if form.header and are_places(wanted) else cells
+
+
+def _without_heading(cells: Cells, rules: Reading) -> Cells:
+    """Return the cells of a text whose columns were given by number, without its first record if that is a heading."""
+    words = {
+        compared(word, rules.decimal)
+        for given in (rules.like, rules.dislike)
+        for word in given or ()
+    }
+    values = None if cells.texts is None else cells.values(rules.decimal)
+    if not is_heading(cells.rows, cells.columns, values, words):
+        return cells
+    heading = listed([cells.rows[0], cells.columns[0]])
+    rest = cells.at(np.arange(cells.rows.size) > 0)
+    return rest.noted(f"{cells.source}: the first record ({heading} ...) is a heading (guessed).")
 
 
 def wide_cells(rules: Reading, form: Format, source: Source) -> Cells:
@@ -204,9 +224,14 @@ def _names(
     rules: Reading, form: Format, source: Source
 ) -> tuple[tuple[str, str, str | None], tuple[str, ...]]:
     """Return the names of the columns of ids and values, and a note where they were taken in order."""
+    first_record = None
     if rules.row is not None and rules.column is not None:
-        return (rules.row, rules.column, rules.value), ()
-    first_record = None if form.header is None else form.header(source)
+        names = rules.row, rules.column, rules.value
+        if form.header is not None and are_places([rules.row, rules.column]):
+            names = resolved(names, form.header(source))
+        return names, ()
+    if form.header is not None:
+        first_record = form.header(source)
     header = first_record or list(read_source(form, source, None).columns)
     given = any(name is not None for name in (rules.row, rules.column, rules.value))
     if given or not 2 <= len(header) <= 3:

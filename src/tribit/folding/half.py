@@ -180,19 +180,10 @@ class Half:
 
         ``scales`` are factors of the ridge on factors and on intercepts.
         """
-        spec, k = self.spec, self.factors.rank
-        l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
+        k = self.factors.rank
         s, t = shared
-        problem = RowProblem(
-            k,
-            spec.intercept,
-            scales[0] * spec.l2,
-            scales[1] * l2_intercept,
-            float(np.sqrt(spec.row_radius)),
-            spec.intercept_bound,
-            np.hstack([s, t[:, None]])[:, : k + spec.intercept],
-        )
-        if problem.free and self._unbounded(problem):
+        problem = self.row_problem(shared, scales)
+        if problem.free and self.is_unbounded(problem):
             return self._newton(problem, entries, t)
         # A part of their own without entries is 0, in a mixture too: what was not seen of nobody tells nothing.
         n = entries.shape[0]
@@ -206,7 +197,22 @@ class Half:
             P[known] = self._minimised(P, problem, entries, known)
         return P[:, :k], P[:, k]
 
-    def _unbounded(self, problem: RowProblem) -> bool:
+    def row_problem(self, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)) -> RowProblem:
+        """Return ridge and bounds of rows, with what features add to them as the centre of the ridge."""
+        spec, k = self.spec, self.factors.rank
+        l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
+        s, t = shared
+        return RowProblem(
+            k,
+            spec.intercept,
+            scales[0] * spec.l2,
+            scales[1] * l2_intercept,
+            float(np.sqrt(spec.row_radius)),
+            spec.intercept_bound,
+            np.hstack([s, t[:, None]])[:, : k + spec.intercept],
+        )
+
+    def is_unbounded(self, problem: RowProblem) -> bool:
         """Return whether rows are free, and have a sum over observed entries alone and a ridge."""
         bounds = np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound))
         return bool(not bounds and not self.spec.mixed and np.all(problem.ridge > 0.0))

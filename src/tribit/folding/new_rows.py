@@ -278,8 +278,8 @@ def _check_features(half: Half, table: Any) -> None:
     if table is not None and half.maps[0].encoder is None:
         name = half.axes.rows.name
         raise InvalidInputError(
-            f"The model was fitted without {name}_features and has no use for those of new {name}s: leave them out, or "
-            "fit it with features."
+            f"The model was fitted without {parameter(f'{name}_features')} and has no use for those of new "
+            f"{name}s: leave them out, or fit it with features."
         )
 
 

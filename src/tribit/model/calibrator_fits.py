@@ -12,9 +12,9 @@ from sklearn.isotonic import isotonic_regression
 
 from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import known_probabilities, log_loss, losses
+from tribit.metrics.entries import known_probabilities, log_loss
 from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt
-from tribit.model.links import Link, Logistic
+from tribit.model.links import Label, Link, Logistic
 from tribit.randomness import RandomState, fold_numbers
 
 Array = NDArray[np.floating[Any]]
@@ -79,13 +79,19 @@ def platt(
     if counts and weights is not None:
         w = np.asarray(weights, dtype=np.float64)
     unit = curve.level(float(expit(1.0)))
+    # Likes first: no term is computed for the label that an entry does not have.
+    order = np.argsort(~likes, kind="stable")
+    scores, w, n_likes = scores[order], w[order], int(np.count_nonzero(likes))
+
+    def by_label(term: Callable[[Array, Label], Array], z: Array) -> Array:
+        return np.concatenate([term(z[:n_likes], 1), term(z[n_likes:], -1)])
 
     def value(line: Array) -> float:
         if line[0] <= 0.0:
             return np.inf
         z = line[0] * scores + line[1]
         return float(
-            np.dot(w, losses(curve, z, likes))
+            np.dot(w, by_label(curve.loss, z))
             + line[0]
             - np.log(line[0])
             + (line[1] / unit) ** 2 / 2
@@ -96,9 +102,9 @@ def platt(
     for _ in range(MAX_STEPS):
         slope, offset = line
         z = slope * scores + offset
-        first = w * np.where(likes, curve.first(z, 1), curve.first(z, -1))
+        first = w * by_label(curve.first, z)
         # Where a link is not log-concave a negative curvature would point uphill.
-        second = w * np.maximum(np.where(likes, curve.second(z, 1), curve.second(z, -1)), 0.0)
+        second = w * np.maximum(by_label(curve.second, z), 0.0)
         gradient = np.array([first @ scores + 1 - 1 / slope, first.sum() + offset / unit**2])
         mixed = second @ scores
         curvature = np.array(

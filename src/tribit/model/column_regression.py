@@ -38,6 +38,7 @@ from tribit.model.ridge_solves import (
     probed_diagonal,
     ridge_inverse,
 )
+from tribit.model.zero_one import Ones
 
 __all__ = ["ColumnRegression", "choose_l2", "regress_columns", "row_blocks"]
 
@@ -73,9 +74,9 @@ class Algebra:
         """Return ``(counts + l2 I)^-1``; the memory of the counts may be used for it."""
         return ridge_inverse(counts, l2)
 
-    def product(self, F: sp.csr_array, inverse: Any) -> Vector:
+    def product(self, F: Ones, inverse: Any) -> Vector:
         """Return ``F P``."""
-        return np.asarray(F @ inverse)
+        return F.times(inverse)
 
     def fetched(self, array: Any) -> Vector:
         """Return counts or an inverse as an array of NumPy."""
@@ -114,6 +115,11 @@ class ColumnRegression:
         self._lock = threading.Lock()
 
     @property
+    def has_table(self) -> bool:
+        """Whether P has been computed."""
+        return self._inverse is not None
+
+    @property
     def inverse(self) -> Vector:
         """P, computed when it is asked for and kept."""
         return self.algebra.fetched(self._table())
@@ -127,7 +133,7 @@ class ColumnRegression:
 
     def scores(
         self,
-        F: sp.csr_array,
+        F: sp.csr_array | Ones,
         fitted: NDArray[np.bool_] | None = None,
         tolerance: float = TOLERANCE,
     ) -> Vector:
@@ -135,30 +141,30 @@ class ColumnRegression:
 
         Parameters
         ----------
-        F : sparse array
+        F : sparse array or Ones
             The rows.
         fitted : array of bool, optional
             Which of them are rows of the fit, by default all; ``h_ij`` is 0 for the others.
         tolerance : float
             That of the iterations, where P is not computed.
         """
-        product = self._product(F, tolerance)
-        rows = np.repeat(np.arange(F.shape[0]), np.diff(F.indptr))
-        at = product[rows, F.indices]
-        own = np.bincount(rows, at, minlength=F.shape[0])[rows] - at**2 / self.diagonal[F.indices]
+        ones = F if isinstance(F, Ones) else Ones.of(F)
+        product = self._product(ones, tolerance)
+        at = product[ones.rows, ones.columns]
+        own = ones.sums(at)[ones.rows] - at**2 / self.diagonal[ones.columns]
         if fitted is not None:
-            own *= fitted[rows]
+            own *= fitted[ones.rows]
         scores = np.divide(product, -self.diagonal, out=product)
-        scores[rows, F.indices] += 1.0 - own
+        scores[ones.rows, ones.columns] += 1.0 - own
         return scores
 
-    def _product(self, F: sp.csr_array, tolerance: float) -> Vector:
+    def _product(self, F: Ones, tolerance: float) -> Vector:
         """Return ``F P``."""
         if self._tabled(F.shape[0]):
             return self.algebra.product(F, self._table())
         found = np.empty(F.shape)
         for start in range(0, F.shape[0], TOGETHER):
-            part = np.ascontiguousarray(F[start : start + TOGETHER].toarray().T)
+            part = np.ascontiguousarray(F.part(start, start + TOGETHER).dense().T)
             try:
                 solved = conjugate_gradients(self.F, self.l2, part, tolerance)
             except InvalidInputError:  # a ridge that is too small for iterations
@@ -277,8 +283,8 @@ def row_blocks(rows: Positions, n_columns: int) -> Iterator[Positions]:
 def _error(regression: ColumnRegression, F: sp.csr_array) -> float:
     total = 0.0
     for block in row_blocks(np.arange(F.shape[0]), F.shape[1]):
-        part = F[block]
+        part = Ones.of(F, block)
         residual = regression.scores(part)
-        residual[np.repeat(np.arange(block.size), np.diff(part.indptr)), part.indices] -= 1.0
+        residual[part.rows, part.columns] -= 1.0
         total += float(np.vdot(residual, residual))
     return total

@@ -68,8 +68,8 @@ class Factors:
         """Return all unknowns in one vector."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
         parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), filled((1,), self.intercept, U)]
-        flat = xp.concat([*parts, self.row_intercepts, self.column_intercepts])
-        return flat.astype(np.float64) if is_numpy(flat) else flat  # type: ignore[no-any-return]
+        parts += [self.row_intercepts, self.column_intercepts]
+        return np.concatenate(parts, dtype=np.float64) if xp is np else xp.concat(parts)
 
     def shaped(self, x: NDArray[np.float64]) -> Factors:
         """Return a vector as factors of the same shapes; their arrays are views of it."""
@@ -176,7 +176,9 @@ class Factors:
         return Factors(U, V, self.intercept, a, c)
 
     def astype(self, dtype: Any) -> Factors:
-        """Return the factors in another floating-point type."""
+        """Return the factors in another floating-point type; those of a device are in that of its backend, and stay."""
+        if not is_numpy(self.row_factors):
+            return self
         return Factors(
             self.row_factors.astype(dtype),
             self.column_factors.astype(dtype),

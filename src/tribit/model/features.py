@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,27 +62,43 @@ class Block:
         """Number of features."""
         return int(self.matrix.shape[1])
 
-    @property
-    def _transposed(self) -> sp.csr_array:
-        if "transposed" not in self.kept:
-            self.kept["transposed"] = sp.csr_array(self.matrix.T)
-        return self.kept["transposed"]
+    def _in(self, dtype: Any) -> _Numbers:
+        """Return the features in the type of the arithmetic, and transposed too."""
+        name = np.dtype(dtype).name
+        if name not in self.kept:
+            matrix = self.matrix.astype(dtype)
+            vectors = self.shift.astype(dtype), self.means.astype(dtype)
+            self.kept[name] = _Numbers(matrix, sp.csr_array(matrix.T), *vectors)
+        found: _Numbers = self.kept[name]
+        return found
 
     def times(self, parts: Array) -> Array:
-        """Return ``S z`` for parts of shape (n_features,) or (n_features, k)."""
-        return np.asarray(self.matrix @ parts + _outer(self.shift, self.means @ parts))
+        """Return ``S z`` for parts of shape (n_features,) or (n_features, k), in their type."""
+        own = self._in(parts.dtype)
+        return np.asarray(own.matrix @ parts + _outer(own.shift, own.means @ parts))
 
     def transposed_times(self, gradient: Array) -> Array:
         """Return ``S' g``."""
-        return np.asarray(self._transposed @ gradient + _outer(self.means, self.shift @ gradient))
+        own = self._in(gradient.dtype)
+        return np.asarray(own.transposed @ gradient + _outer(own.means, own.shift @ gradient))
 
     def squares_times(self, curvatures: Array) -> Array:
         """Return ``(S * S)' c``: the curvature of each part, given that of each row."""
-        bent = curvatures * (self.shift if curvatures.ndim == 1 else self.shift[:, None])
-        crossed = self._transposed @ bent
-        crossed *= 2.0 * (self.means if crossed.ndim == 1 else self.means[:, None])
-        squares = _outer(self.means**2, self.shift**2 @ curvatures)
-        return np.asarray(self._transposed.power(2) @ curvatures + crossed + squares)
+        own = self._in(curvatures.dtype)
+        bent = curvatures * (own.shift if curvatures.ndim == 1 else own.shift[:, None])
+        crossed = own.transposed @ bent
+        crossed *= 2.0 * (own.means if crossed.ndim == 1 else own.means[:, None])
+        squares = _outer(own.means**2, own.shift**2 @ curvatures)
+        return np.asarray(own.transposed.power(2) @ curvatures + crossed + squares)
+
+
+class _Numbers(NamedTuple):
+    """The numbers of a block in one type."""
+
+    matrix: sp.csr_array
+    transposed: sp.csr_array
+    shift: Array
+    means: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +130,8 @@ class Design:
 
     def shared(self, parts: Array) -> Array:
         """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
-        total = filled((self.size, *parts.shape[1:]), 0.0, parts)
+        zeros = namespace(parts).zeros
+        total = zeros((self.size, *parts.shape[1:]), dtype=parts.dtype, device=parts.device)
         at = 0
         for block in self.blocks:
             total += block.times(parts[at : at + block.width])
@@ -175,13 +192,22 @@ class Features:
         return self._mapped(factors, Design.begin)
 
     def _mapped(self, factors: Factors, of: Callable[[Design, Array], Array]) -> Factors:
+        """Apply a linear map to both sides; a row's intercept is one more column, as each pass over features costs."""
+        rows = of(self.rows, _with_intercepts(factors.row_factors, factors.row_intercepts))
+        columns = of(
+            self.columns, _with_intercepts(factors.column_factors, factors.column_intercepts)
+        )
         return replace(
             factors,
-            row_factors=of(self.rows, factors.row_factors),
-            column_factors=of(self.columns, factors.column_factors),
-            row_intercepts=of(self.rows, factors.row_intercepts),
-            column_intercepts=of(self.columns, factors.column_intercepts),
+            row_factors=rows[:, :-1],
+            column_factors=columns[:, :-1],
+            row_intercepts=rows[:, -1],
+            column_intercepts=columns[:, -1],
         )
+
+
+def _with_intercepts(factors: Array, intercepts: Array) -> Array:
+    return np.column_stack([factors, intercepts])
 
 
 @dataclass(frozen=True, eq=False)

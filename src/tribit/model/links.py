@@ -53,6 +53,10 @@ class Link(ABC):
     def second(self, x: Array, y: Label) -> Array:
         """Return the second derivative of ``l(x, y)`` in ``x``."""
 
+    def log_odds(self, x: Array) -> Array:
+        """Return ``log f(x) - log(1 - f(x))``."""
+        return self.loss(x, -1) - self.loss(x, 1)
+
     def level(self, probability: float) -> float:
         """Return ``x`` with ``f(x) = probability``, which must be inside (0, 1)."""
         if not 0.0 < probability < 1.0:
@@ -113,6 +117,9 @@ class Logistic(Link):
     def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
         z = (-y * self.scale) * x
         return np.asarray(np.logaddexp(z, z.dtype.type(0)))
+
+    def log_odds(self, x: Array) -> Array:  # noqa: D102
+        return np.asarray(self.scale * x)
 
     def first(self, x: Array, y: Label) -> Array:  # noqa: D102
         return np.asarray((-y * self.scale) * expit((-y * self.scale) * x))

@@ -11,6 +11,7 @@ list of what people will see next has likes and dislikes in it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,11 +24,13 @@ from rich.progress import track
 
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations
+from tribit.data.reading import Reading
 from tribit.metrics.baselines import effects_model
 from tribit.metrics.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender
+from tribit.report import write_report
 from tribit.solvers.loop import INTERRUPTED
 
 Array = NDArray[np.floating[Any]]
@@ -45,6 +48,8 @@ LATER = 0.25
 LENGTH = 10
 #: Of ``avoid_dislikes``; 1 is the default of lists.
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
+#: What a row and a column are called on the page of the demonstration.
+NOUNS = ("person", "thing")
 EFFECTS, SIGNS, DEFAULT = "row and column effects", "observed signs alone", "tribit's default"
 
 
@@ -70,7 +75,7 @@ class DemoLists:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The truth, what was seen of it, the completion, the errors of each fit, and the lists."""
+    """The truth, what was seen of it, the completion, the errors of each fit, the lists, and what made them."""
 
     probability: Array
     seen: Observations
@@ -79,6 +84,7 @@ class DemoResult:
     fits: list[DemoFit]
     lists: list[DemoLists]
     least_error: float
+    recommender: Recommender
 
     def summary(self) -> str:
         """Return what was drawn, in words."""
@@ -118,7 +124,13 @@ def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult
         fits=fits,
         lists=ordered_lists(found, seen, later),
         least_error=float(np.mean((probability >= 0.5)[unseen] != (signs > 0)[unseen])),
+        recommender=found,
     )
+
+
+def report_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
+    """Write the page of the default's recommender, measured on the entries that come later."""
+    write_report(result.recommender, path, result.later, title="A demonstration of tribit")
 
 
 def drawn_table(
@@ -137,7 +149,11 @@ def drawn_table(
     effects = ACTIVITY * draws.standard_normal((SHAPE[0], 1))
     effects = effects + POPULARITY * draws.standard_normal(SHAPE[1])
     exposure = link.probability(LEVEL + effects + EXPOSURE * np.cos(distance - SHIFT))
-    observed = Observations.from_matrix(np.where(draws.random(SHAPE) < exposure, signs, 0))
+    i, j = np.nonzero(draws.random(SHAPE) < exposure)
+    people, things = (
+        [f"{noun} {k}" for k in range(n)] for noun, n in zip(NOUNS, SHAPE, strict=True)
+    )
+    observed = Observations(i, j, signs[i, j], SHAPE, people, things)
     seen, later = observed.split(LATER, random_state=draws)
     return probability, signs, seen, later
 
@@ -170,7 +186,9 @@ def _signs_alone(seen: Observations) -> BinaryMatrixCompletion:
 
 
 def _default(seen: Observations) -> Recommender:
-    return Recommender(random_state=0).fit(seen)
+    found = Recommender(random_state=0).fit(seen)
+    found.reading_ = Reading(row=NOUNS[0], column=NOUNS[1])  # as if it had been read from a table
+    return found
 
 
 #: The default comes last: its completion is drawn and its lists are measured.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.data.axis import Positions
 from tribit.model.column_regression import ColumnRegression
 from tribit.model.ridge_solves import TOLERANCE
+from tribit.model.zero_one import Ones
 
 __all__ = ["CellFeatures", "indicators"]
 
@@ -71,39 +73,75 @@ class CellFeatures:
         ``log(max(s, 0) + floor)`` of the likes and of the mask, ``log(1 + n_j)`` and ``log(1 + n_i)``. The floor is a
         share of the column's mean, so that a row of which nothing or little is known has the order of popularity.
         """
-        fitted = np.asarray(rows) < self.n_fitted
-        asked = (self.likes, self.liked[rows]), (self.mask, self.seen[rows])
-        features = np.empty((4, len(fitted), self.seen.shape[1]))
+        fitted = rows < self.n_fitted
+        asked = (self.likes, Ones.of(self.liked, rows)), (self.mask, Ones.of(self.seen, rows))
+        features = np.empty((4, rows.size, self.seen.shape[1]))
 
-        def scores(part: tuple[ColumnRegression, sp.csr_array]) -> Array:
+        def scores(part: tuple[ColumnRegression, Ones]) -> Array:
             return part[0].scores(part[1], fitted, tolerance)
 
-        with single_threaded_blas():
+        # Sums of rows of tables that are there need no BLAS, and its guard takes longer than one row.
+        tabled = self.likes.has_table and self.mask.has_table
+        with nullcontext() if tabled else single_threaded_blas():
             found = ordered_map(scores, asked, n_jobs)
-            for feature, score, (regression, F), counts in zip(
-                features, found, asked, self.popularity, strict=False
+            for feature, score, (_, ones), floors in zip(
+                features, found, asked, self._floors, strict=False
             ):
-                # The count of a column has the rows of the fit: an entry of another row is not in it.
-                feature[:] = counts - F.toarray() * fitted[:, None]
-                feature += SMOOTHING * counts.mean()
-                feature *= FLOOR / regression.F.shape[0]
-                feature += np.maximum(score, 0.0)
+                feature[:] = floors[0]
+                _put_own(feature, ones, floors[1], fitted)
+                feature += np.maximum(score, 0.0, out=score)
                 np.log(feature, out=feature)
-        own = asked[1][1].toarray()
-        np.log1p(self.popularity[1] - own * fitted[:, None], out=features[2])
-        np.log1p(self._activity(rows)[:, None] - own, out=features[3])
+        own = asked[1][1]
+        features[2] = self._log_counts[0]
+        _put_own(features[2], own, self._log_counts[1], fitted)
+        activity = self._activity(rows)
+        features[3] = np.log1p(activity)[:, None]
+        features[3, own.rows, own.columns] = np.log1p(activity[own.rows] - 1.0)
         return features
+
+    @cached_property
+    def _floors(self) -> tuple[Array, Array]:
+        """Floors of the scores of likes and of the mask, each for :func:`_counted` counts."""
+        likes, entries = (
+            (_counted(counts) + SMOOTHING * counts.mean()) * (FLOOR / self.mask.F.shape[0])
+            for counts in self.popularity
+        )
+        return likes, entries
+
+    @cached_property
+    def _log_counts(self) -> Array:
+        """``log(1 + n_j)`` for :func:`_counted` counts."""
+        return np.log1p(_counted(self.popularity[1]))
+
+    @cached_property
+    def _lengths(self) -> tuple[Array, float, float]:
+        """Numbers of entries of the rows that are asked about, and the range of those of the fit."""
+        counts, known = (np.diff(F.indptr).astype(np.float64) for F in (self.seen, self.mask.F))
+        return counts, float(known.min()), float(known.max())
 
     def _activity(self, rows: Positions) -> Array:
         """Return how many entries rows have; of rows that were not fitted, within the range of those that were.
 
         The rates say nothing of others, and where all rows of a fit are of nearly one length, its coefficient is large.
         """
-        counts, known = (np.diff(F.indptr).astype(np.float64) for F in (self.seen, self.mask.F))
-        new = np.asarray(rows) >= self.n_fitted
+        counts, least, most = self._lengths
         asked: Array = counts[rows]
-        asked[new] = np.clip(asked[new], known.min(), known.max())
-        return asked
+        return np.where(rows < self.n_fitted, asked, np.clip(asked, least, most))
+
+
+def _counted(counts: Array) -> Array:
+    """Return the counts of columns in a row that has no entry there, and in one whose own entry they hold.
+
+    The count of a column has the rows of the fit: an entry of another row is not in it.
+    """
+    return np.stack([counts, np.maximum(counts - 1.0, 0.0)])
+
+
+def _put_own(feature: Array, ones: Ones, values: Array, fitted: NDArray[np.bool_]) -> None:
+    """Put the values of columns where rows of the fit have entries."""
+    kept = fitted[ones.rows]
+    columns = ones.columns[kept]
+    feature[ones.rows[kept], columns] = values[columns]
 
 
 def indicators(labels: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:

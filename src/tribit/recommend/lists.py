@@ -19,6 +19,7 @@ from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
+from tribit.model.zero_one import Ones
 from tribit.recommend.scores import (
     Ranker,
     Rated,
@@ -224,9 +225,9 @@ def _best_of(
             )
         free = np.ones(block.shape, dtype=bool)
         if seen is not None:
-            out = seen[places]
-            free[np.repeat(np.arange(places.size), np.diff(out.indptr)), out.indices] = False
-            block[~free] = -np.inf
+            out = Ones.of(seen, places)
+            free[out.rows, out.columns] = False
+            block[out.rows, out.columns] = -np.inf
         i, place, j = _best(block, free, n)
         positions[start + i, place], scores[start + i, place] = j, block[i, j]
         if isinstance(found, Rated):

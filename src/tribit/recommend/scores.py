@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_chec
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_not_negative
@@ -29,6 +29,7 @@ from tribit.errors import InvalidTypeError
 from tribit.factor_model import FactorModel
 
 __all__ = [
+    "Parts",
     "Ranker",
     "Rated",
     "Score",
@@ -37,7 +38,9 @@ __all__ = [
     "is_ranker",
     "log_likely",
     "model_score",
+    "rate_parts",
     "weighed_score",
+    "worth",
 ]
 
 Array = NDArray[np.floating[Any]]
@@ -53,6 +56,14 @@ class Rated(NamedTuple):
     scores: Array
     likes: Array
     dislikes: Array
+
+
+class Parts(NamedTuple):
+    """Exposure q, and p and 1 - p, of every column, each (n_rows, n_columns): no weight is in them."""
+
+    rate: Array
+    like: Array
+    dislike: Array
 
 
 #: Function from rows to the scores of every column: an array of shape (n_rows, n_columns), or with their rates.
@@ -109,18 +120,13 @@ def model_score(
 
 def weighed_score(model: FactorModel | Ranker, ranker: FactorModel | Ranker | None) -> WeighedScore:
     """Return the same for any weight: factors are copied and ids matched once, for all the lists of a service."""
-    if is_ranker(model):
-        if ranker is not None:
-            raise InvalidTypeError(
-                "A ranker that recommends takes no second ranker: call recommend of the model of the labels."
-            )
-        return _rates_alone(model)
+    parts = rate_parts(model, ranker)
+    if parts is not None:
+        return lambda places, weight: worth(parts(places), weight)
     judge = _entries(model)  # type: ignore[arg-type]
     if ranker is None:
         return lambda places, _: judge(places)
     rows, columns = _ranker_places(model, ranker)
-    if is_ranker(ranker):
-        return _judged_rates(model, ranker, (rows, columns))  # type: ignore[arg-type]
     find = _entries(ranker, columns)  # type: ignore[arg-type]
 
     def score(places: Positions, weight: float) -> Array:
@@ -131,42 +137,62 @@ def weighed_score(model: FactorModel | Ranker, ranker: FactorModel | Ranker | No
     return score
 
 
-def _rates_alone(ranker: Ranker) -> WeighedScore:
-    def score(places: Positions, weight: float) -> Rated:
-        log_likes, log_dislikes = ranker.log_rates(places)
-        return _worth(log_likes, log_dislikes, log_likes - log_dislikes, weight)
+def rate_parts(
+    model: FactorModel | Ranker, ranker: FactorModel | Ranker | None
+) -> Callable[[Positions], Parts] | None:
+    """Return what the scores of a ranker of rates, with a model or alone, are made of; None for others."""
+    if is_ranker(model):
+        if ranker is not None:
+            raise InvalidTypeError(
+                "A ranker that recommends takes no second ranker: call recommend of the model of the labels."
+            )
+        return _rates_alone(model)
+    if ranker is None:
+        return None
+    places = _ranker_places(model, ranker)
+    return _judged_rates(model, ranker, places) if is_ranker(ranker) else None  # type: ignore[arg-type]
 
-    return score
+
+def _rates_alone(ranker: Ranker) -> Callable[[Positions], Parts]:
+    def parts(places: Positions) -> Parts:
+        log_likes, log_dislikes = ranker.log_rates(places)
+        return _parts(log_likes, log_dislikes, log_likes - log_dislikes)
+
+    return parts
 
 
 def _judged_rates(
     model: FactorModel, ranker: Ranker, places: tuple[Positions, Positions]
-) -> WeighedScore:
+) -> Callable[[Positions], Parts]:
     judge = _entries(model)
     # The ranker's columns in their own order need no copy.
     rows, columns = places
     same = bool(np.array_equal(columns, np.arange(ranker.shape_[1])))
 
-    def score(positions: Positions, weight: float) -> Rated:
+    def parts(positions: Positions) -> Parts:
         log_likes, log_dislikes = ranker.log_rates(rows[positions])
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
         x = judge(positions)
-        odds = log_likely(model, x) - log_likely(model, x, -1)
+        odds = log_odds(model, x)
         known = log_dislikes > -np.inf  # where it knows of no dislike the ranker has no opinion
         np.add(odds, log_likes - log_dislikes, out=odds, where=known)
         odds[known] /= 2
-        return _worth(log_likes, log_dislikes, odds, weight)
+        return _parts(log_likes, log_dislikes, odds)
 
-    return score
+    return parts
 
 
-def _worth(log_likes: Array, log_dislikes: Array, odds: Array, weight: float) -> Rated:
-    """Return ``q v`` where ``v > 0``, else ``v``; with ``q p`` and ``q (1 - p)``."""
-    like, dislike = expit(odds), expit(-odds)
-    value = like - weight * dislike
+def _parts(log_likes: Array, log_dislikes: Array, odds: Array) -> Parts:
     # Nearly separable tables have rates beyond any number; above the bound columns are alike.
     rate = np.exp(np.minimum(log_likes, HIGHEST)) + np.exp(np.minimum(log_dislikes, HIGHEST))
+    return Parts(rate, expit(odds), expit(-odds))
+
+
+def worth(parts: Parts, weight: float) -> Rated:
+    """Return ``q v`` where ``v > 0``, else ``v``; with ``q p`` and ``q (1 - p)``."""
+    rate, like, dislike = parts
+    value = like - weight * dislike
     return Rated(np.where(value > 0, rate * value, value), rate * like, rate * dislike)
 
 
@@ -187,21 +213,25 @@ def _entries(model: FactorModel, columns: Positions | None = None) -> Callable[[
 
     def x(rows: Positions) -> Array:
         # Not a matrix product, whose last bits differ with the number of rows: a row's list would, too.
-        total = np.zeros((rows.size, by_factor.shape[1]))
-        term = np.empty_like(total)
-        for weights, values in zip(P[rows].T, by_factor, strict=True):
-            total += np.multiply(weights[:, None], values, out=term)
-        return total
+        found = np.empty((rows.size, by_factor.shape[1]))
+        for weights, out in zip(P[rows], found, strict=True):
+            np.einsum("f,fj->j", weights, by_factor, out=out)
+        return found
 
     return x
 
 
-def log_likely(model: Any, x: Array, label: int = 1) -> Array:
-    """Return ``log P(like)`` at the entries of a model, or for -1 ``log P(dislike)``: as ``predict_proba`` has it."""
+def log_likely(model: Any, x: Array) -> Array:
+    """Return ``log P(like)`` at the entries of a model, as ``predict_proba`` has it."""
     if getattr(model, "calibration_", None) is None:
-        return np.asarray(
-            -model._link().loss(x, label)
-        )  # exact far out, where the probability rounds to 0 or 1
-    p = model._probability(x)
+        # Exact far out, where the probability rounds to 0.
+        return np.asarray(-model._link().loss(x, 1))
     with np.errstate(divide="ignore"):  # a calibrator may be sure
-        return np.asarray(np.log(p) if label > 0 else np.log1p(-p))
+        return np.asarray(np.log(model._probability(x)))
+
+
+def log_odds(model: Any, x: Array) -> Array:
+    """Return ``log P(like) - log P(dislike)`` there."""
+    if getattr(model, "calibration_", None) is None:
+        return np.asarray(model._link().log_odds(x))
+    return np.asarray(logit(model._probability(x)))

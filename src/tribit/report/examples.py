@@ -20,8 +20,8 @@ QUANTILES = (0.25, 0.5, 0.9)
 #: Entries that are named for a column, and against it; and the least change of the probability for which one is
 #: named: below, the page would show it as 0.
 FOR, AGAINST, WORTH_NAMING = 2, 1, 0.0005
-#: Most entries of a row that is explained: each is one solve, and one of 2,000 takes seconds.
-MOST_ENTRIES = 1000
+#: Most entries of a row that is explained: one of 3,000 takes a second of one core, and the time grows with the square.
+MOST_ENTRIES = 3000
 
 
 def example_facts(recommender: Recommender) -> list[dict[str, Any]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from tribit.report.markup import Raw, chart, element, paragraphs, table
 from tribit.report.names import percent
 from tribit.report.sections import Facts, section
+from tribit.report.wording import Wording
 
 #: Rows with a held-out like below which a reader is told that the curve is rough: of 100 its height is known to 10%.
 FEW_ROWS = 100
 
 
-def trade_off(facts: Facts | None) -> Raw:
+def trade_off(facts: Facts | None, words: Wording) -> Raw:
     """Return the slider of ``avoid_dislikes``, what it costs and what it brings."""
     title = "Likes found, dislikes shown"
     if facts is None:
@@ -54,7 +55,7 @@ def trade_off(facts: Facts | None) -> Raw:
     ]
     n = facts["n"]
     numbers = table(
-        f"Lists of {n} for {facts['reports'][0]['n_users']:,} rows",
+        f"Lists of {n} for {facts['reports'][0]['n_users']:,} {words.rows}",
         [
             "avoid_dislikes",
             "likes found",
@@ -67,10 +68,10 @@ def trade_off(facts: Facts | None) -> Raw:
     )
     about = (
         "avoid_dislikes says how many likes one would give up to avoid a dislike. Most of a list was never rated by "
-        "its row, so that likes found are few; what counts is how they change with the weight."
+        f"its {words.row}, so that likes found are few; what counts is how they change with the weight."
     )
     if facts["reports"][0]["n_users"] < FEW_ROWS:
-        about += " Here few rows have a held-out like, so that the curve is rough."
+        about += f" Here few {words.rows} have a held-out like, so that the curve is rough."
     caption = (
         "Held-out likes found and held-out dislikes shown in a list, on average, over the weights."
     )
@@ -139,13 +140,11 @@ def search(facts: Facts | None, text: str) -> Raw:
     )
 
 
-def maps(columns: Facts | None, rows: Facts | None) -> Raw:
+def maps(columns: Facts | None, rows: Facts | None, words: Wording) -> Raw:
     """Return the maps of columns and of rows."""
-    title = "Maps of columns and rows"
+    title = f"Maps of {words.columns} and {words.rows}"
     if columns is None and rows is None:
-        why = (
-            "There is no map: the model has effects of rows and columns alone, or too few of them."
-        )
+        why = f"There is no map: the model has effects of {words.rows} and {words.columns} alone, or too few of them."
         return section("maps", title, paragraphs([why]))
     parts = []
     for side, facts in (("columns", columns), ("rows", rows)):
@@ -158,13 +157,13 @@ def maps(columns: Facts | None, rows: Facts | None) -> Raw:
             else f"the {some:,} with the most entries of {facts['of']:,}"
         )
         caption = (
-            f"{side.capitalize()} ({which}): near one another where their scores go together. The two directions keep "
-            f"{percent(facts['kept'], 0)} of the differences. Click a point (or Enter; arrow keys move) for "
-            "those like it."
+            f"{words.noun(side).capitalize()} ({which}): near one another where their scores go together. The two "
+            f"directions keep {percent(facts['kept'], 0)} of the differences. Click a point (or Enter; arrow keys "
+            "move) for those like it."
         )
         finder = element(
             "label",
-            f"Find one of the {side} ",
+            f"Find one of the {words.noun(side)} ",
             element(
                 "input", type="search", id=f"find-{side}", list=f"names-{side}", autocomplete="off"
             ),

@@ -62,7 +62,7 @@ def map_facts(
         counts = np.bincount(places, minlength=axis.size)
         likes = np.bincount(places[labels > 0], minlength=axis.size)
     some = np.sort(np.argsort(-counts, kind="stable")[:MOST_POINTS])
-    near = similar(model, n=NEIGHBOURS, **{side: axis.names(some)})
+    near = similar(model, n=NEIGHBOURS, seen=seen, **{side: axis.names(some)})
     number, names = _numbered(axis, some, near.positions)
     return {
         "side": side,

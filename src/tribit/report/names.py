@@ -6,6 +6,7 @@ from typing import Any
 
 from tribit.data.axis import Axis, Positions
 from tribit.quoting import printable
+from tribit.report.wording import plural
 
 #: Longest name, and what is kept of a longer one: a page holds thousands of them, and a phone shows some forty letters.
 LONGEST, HEAD, TAIL = 60, 40, 15
@@ -32,8 +33,7 @@ def names_at(axis: Axis, positions: Positions) -> list[str]:
 
 def counted(n: int, thing: str) -> str:
     """Return a number with its noun: "1 row", "1,682 columns"."""
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
-    return f"{n:,} {thing if n == 1 else plural}"
+    return f"{n:,} {thing if n == 1 else plural(thing)}"
 
 
 def signed(value: float, digits: int) -> str:

@@ -9,7 +9,9 @@ import numpy as np
 from tribit.metrics.clustered import interval, standard_error
 from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.metrics.reliability import reliability
+from tribit.report.sentences import EFFECTS
 from tribit.report.trial import Trial
+from tribit.report.wording import Wording
 
 #: Level of the intervals of a report.
 LEVEL = 0.95
@@ -22,7 +24,7 @@ def evaluation_of(trial: Trial) -> Evaluation:
     return evaluate(trial.model, trial.held_out, trial.train, ranker=trial.ranker, level=LEVEL)
 
 
-def beside_facts(found: Evaluation) -> dict[str, Any] | None:
+def beside_facts(found: Evaluation, words: Wording) -> dict[str, Any] | None:
     """Return the model beside the baselines by one measure; None without baselines.
 
     It is the sign error, or the AUC among unseen cells where one label alone was observed.
@@ -34,7 +36,8 @@ def beside_facts(found: Evaluation) -> dict[str, Any] | None:
     low, high = found.intervals.get(name, (None, None))
     bars = [{"name": "the model", "value": value, "low": low, "high": high}]
     for title, baseline in reversed(list(found.baselines.items())):
-        bars.append({"name": title, "value": baseline.measures[name]})
+        shown = words.effects if title == EFFECTS else title
+        bars.append({"name": shown, "value": baseline.measures[name]})
     return {"measure": found.titles()[name], "less_is_better": name == "sign_error", "bars": bars}
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from tribit.metrics.evaluation import Evaluation
 from tribit.report.markup import Raw, chart, element, joined, name_of, paragraphs, table
 from tribit.report.names import percent, signed
+from tribit.report.sentences import EFFECTS
+from tribit.report.wording import Wording, a
 
 Facts = Mapping[str, Any]
 
@@ -22,7 +24,11 @@ def section(name: str, title: str, *children: Any) -> Raw:
 
 
 def summary(
-    texts: list[str], notes: tuple[str, ...], found: Evaluation, beside: Facts | None
+    texts: list[str],
+    notes: tuple[str, ...],
+    found: Evaluation,
+    beside: Facts | None,
+    words: Wording,
 ) -> Raw:
     """Return the opening: plain words, and the measures beside the baselines."""
     picture = None
@@ -38,13 +44,13 @@ def summary(
         element(
             "div",
             element("div", paragraphs(texts), paragraphs(notes, class_="note")),
-            element("div", picture, _measures(found)),
+            element("div", picture, _measures(found, words)),
             class_="pair",
         ),
     )
 
 
-def _measures(found: Evaluation) -> Raw:
+def _measures(found: Evaluation, words: Wording) -> Raw:
     titles, values = found.titles(), found.measures()
     names = list(found.baselines)
     rows = []
@@ -54,15 +60,17 @@ def _measures(found: Evaluation) -> Raw:
             continue
         low, high = found.intervals.get(name, (None, None))
         about = "" if low is None else f"{low:.3f} to {high:.3f}"
-        others = ["" if each is None else f"{each:.3f}" for each in theirs]
-        rows.append([titles[name], f"{value:.3f}", about, *others])
-    head = ["measure", "model", f"{100 * found.level:g}% interval", *names]
+        values_of = ["" if each is None else f"{each:.3f}" for each in theirs]
+        title = titles[name].replace("a row's", f"{a(words.row)}'s")
+        rows.append([title, f"{value:.3f}", about, *values_of])
+    others = [words.effects if name == EFFECTS else name for name in names]
+    head = ["measure", "model", f"{100 * found.level:g}% interval", *others]
     if not any(row[2] for row in rows):
-        head, rows = [head[0], head[1], *names], [[*row[:2], *row[3:]] for row in rows]
+        head, rows = [head[0], head[1], *others], [[*row[:2], *row[3:]] for row in rows]
     return table("Measures on held-out entries", head, rows) if rows else Raw("")
 
 
-def data(facts: Facts | None, text: str) -> Raw:
+def data(facts: Facts | None, text: str, words: Wording) -> Raw:
     """Return density, histograms and popularity."""
     if facts is None:
         return section("data", "Data", paragraphs([text]))
@@ -73,10 +81,11 @@ def data(facts: Facts | None, text: str) -> Raw:
         charts.append(
             chart(
                 f"histogram-{side}",
-                f"Entries of a {side}: how many {side}s have so many. The median is {facts['median'][side]:g}.",
+                f"Entries of {a(words.noun(side))}: how many {words.noun(side + 's')} have so many. The median is "
+                f"{facts['median'][side]:g}.",
                 alternative=table(
-                    f"Entries of a {side}",
-                    ["entries", f"{side}s"],
+                    f"Entries of {a(words.noun(side))}",
+                    ["entries", words.noun(f"{side}s")],
                     [[a, f"{b:,}"] for a, b in pairs],
                 ),
             )
@@ -91,18 +100,20 @@ def data(facts: Facts | None, text: str) -> Raw:
     charts.append(
         chart(
             "popularity",
-            f"Popularity: the tenth of the columns with the most entries has {percent(facts['head']['column'], 0)} of "
-            f"all entries, the tenth of the rows with the most {percent(facts['head']['row'], 0)}. The dotted line is "
-            "an even spread.",
+            f"Popularity: the tenth of the {words.columns} with the most entries has "
+            f"{percent(facts['head']['column'], 0)} of all entries, the tenth of the {words.rows} with the most "
+            f"{percent(facts['head']['row'], 0)}. The dotted line is an even spread.",
             alternative=table(
-                "Share of all entries", ["those with most", "of columns", "of rows"], rows
+                "Share of all entries",
+                ["those with most", f"of {words.columns}", f"of {words.rows}"],
+                rows,
             ),
         )
     )
     return section("data", "Data", paragraphs([text]), element("div", *charts, class_="charts"))
 
 
-def calibration(facts: Facts | None) -> Raw:
+def calibration(facts: Facts | None, words: Wording) -> Raw:
     """Return the reliability curve."""
     title = "Can the probabilities be trusted?"
     if facts is None:
@@ -116,8 +127,8 @@ def calibration(facts: Facts | None) -> Raw:
         )
     ]
     caption = (
-        "Share of likes among held-out entries of like probability, with 95% intervals over rows. On the dotted line "
-        f"said and seen agree; the mean distance from it is {facts['error']:.3f}."
+        f"Share of likes among held-out entries of like probability, with 95% intervals over {words.rows}. On the "
+        f"dotted line said and seen agree; the mean distance from it is {facts['error']:.3f}."
     )
     numbers = table(
         "Reliability", ["probability of a like", "share of likes", "95% interval", "entries"], rows
@@ -125,14 +136,14 @@ def calibration(facts: Facts | None) -> Raw:
     return section("calibration", title, chart("calibration", caption, alternative=numbers))
 
 
-def unusual(facts: Facts) -> Raw:
+def unusual(facts: Facts, words: Wording) -> Raw:
     """Return rows and columns that stand out."""
-    title = "Unusual rows and columns"
+    title = f"Unusual {words.rows} and {words.columns}"
     tables = []
     for side, found in facts["worst"].items():
         if found:
             rows = [[name_of(each["name"]), each["n"], f"{each['loss']:.2f}"] for each in found]
-            caption = f"{side.capitalize()} predicted worst"
+            caption = f"{words.noun(side).capitalize()} predicted worst"
             tables.append(table(caption, ["", "held-out entries", "mean log-loss"], rows))
     for side, found in facts["one_sided"].items():
         if found:
@@ -140,16 +151,19 @@ def unusual(facts: Facts) -> Raw:
                 [name_of(each["name"]), each["n"], percent(each["likes"] / each["n"], 0)]
                 for each in found
             ]
-            caption = f"Most one-sided {side}"
+            caption = f"Most one-sided {words.noun(side)}"
             tables.append(table(caption, ["", "entries", "likes"], rows))
     if not tables:
-        why = "Nothing stands out: with one label alone, or a single row and column, there is nothing to compare."
+        why = (
+            f"Nothing stands out: with one label alone, or a single {words.row} and {words.column}, there is nothing "
+            "to compare."
+        )
         return section("unusual", title, paragraphs([why]))
     about = "Means of few entries are drawn to that of all before they are compared: chance alone makes them extreme."
     return section("unusual", title, paragraphs([about]), element("div", *tables, class_="tables"))
 
 
-def examples(facts: list[dict[str, Any]]) -> Raw:
+def examples(facts: list[dict[str, Any]], words: Wording) -> Raw:
     """Return lists with their reasons."""
     title = "Examples of lists, with reasons"
     if not facts:
@@ -157,7 +171,8 @@ def examples(facts: list[dict[str, Any]]) -> Raw:
         return section("examples", title, paragraphs([why]))
     cards = []
     for each in facts:
-        head = element("h3", "For ", name_of(each["row"]))
+        whose = f"For {words.row} " if each["row"].isdecimal() else "For "
+        head = element("h3", whose, name_of(each["row"]))
         counts = element(
             "p", f"{each['likes']:,} likes and {each['dislikes']:,} dislikes so far.", class_="note"
         )
@@ -165,12 +180,12 @@ def examples(facts: list[dict[str, Any]]) -> Raw:
         body = (
             element("ol", *items, class_="list")
             if items
-            else element("p", "It has seen every column.")
+            else element("p", f"Every {words.column} was seen.")
         )
         cards.append(element("article", head, counts, body))
     about = (
-        "The best columns that the row has not seen, with the probability of a like (and its 90% interval), and the "
-        "entries of the row that speak most for a column and against it."
+        f"The best {words.columns} that {a(words.row)} has not seen, with the probability of a like (and its 90% "
+        f"interval), and the entries of the {words.row} that speak most for {a(words.column)} and against it."
     )
     return section("examples", title, paragraphs([about]), element("div", *cards, class_="cards"))
 

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from tribit.metrics.evaluation import Evaluation
 from tribit.report.names import counted, percent, signed
+from tribit.report.wording import Wording, a
 from tribit.selection.record import LIKE
 
 #: Held-out entries below which a share has an interval of a tenth to either side, and a reader is told.
@@ -24,9 +25,9 @@ ENOUGH_FOR_BINS = 200
 EFFECTS, MAJORITY = "row and column effects", "share of likes"
 
 
-def of_data(facts: Mapping[str, Any] | None, shape: tuple[int, int]) -> str:
+def of_data(facts: Mapping[str, Any] | None, shape: tuple[int, int], words: Wording) -> str:
     """Return what the data are."""
-    size = f"{counted(shape[0], 'row')} and {counted(shape[1], 'column')}"
+    size = f"{counted(shape[0], words.row)} and {counted(shape[1], words.column)}"
     if facts is None:
         return f"The model knows {size}. It does not keep the entries that it was fitted on."
     n = facts["likes"] + facts["dislikes"]
@@ -42,21 +43,23 @@ def of_data(facts: Mapping[str, Any] | None, shape: tuple[int, int]) -> str:
         )
     medians = facts["median"]
     return (
-        text
-        + f"The median row has {medians['row']:g} entries, the median column {medians['column']:g}."
+        text + f"The median {words.row} has {medians['row']:g} entries, the median {words.column} "
+        f"{medians['column']:g}."
     )
 
 
-def of_spread(facts: Mapping[str, Any] | None) -> str:
+def of_spread(facts: Mapping[str, Any] | None, words: Wording) -> str:
     """Return how entries are spread over the table."""
     if facts is None:
         return "The model does not keep the entries that it was fitted on, so that there is nothing to draw."
     text = f"{percent(facts['density'])} of the cells were observed. "
     empty = [
-        counted(facts["empty"][side], side) for side in ("row", "column") if facts["empty"][side]
+        counted(facts["empty"][side], words.noun(side))
+        for side in ("row", "column")
+        if facts["empty"][side]
     ]
     if not empty:
-        return text + "Every row and every column has an entry."
+        return text + f"Every {words.row} and every {words.column} has an entry."
     return text + f"Without any entry: {' and '.join(empty)}."
 
 
@@ -70,19 +73,21 @@ def of_settings(facts: Mapping[str, Any] | None, spec: Any) -> str:
     )
 
 
-def of_quality(found: Evaluation) -> list[str]:
+def of_quality(found: Evaluation, words: Wording) -> list[str]:
     """Return how good the model is beside the baselines."""
     if found.unseen is not None:
-        return _among_unseen(found)
-    texts = [_signs(found)]
-    if (verdict := _verdict(found)) is not None:
+        return _among_unseen(found, words)
+    texts = [_signs(found, words)]
+    if (verdict := _verdict(found, words)) is not None:
         texts.append(verdict)
     if found.auc is not None:
         text = f"Of a like and a dislike it puts the like first in {percent(found.auc)} of all pairs (AUC"
         ends = found.intervals.get("auc")
         text += ")" if ends is None else f", {percent(ends[0])} to {percent(ends[1])})"
         theirs = _of_baseline(found, EFFECTS, "auc")
-        texts.append(text + ("." if theirs is None else f"; {EFFECTS} do in {percent(theirs)}."))
+        texts.append(
+            text + ("." if theirs is None else f"; {words.effects} do in {percent(theirs)}.")
+        )
     if found.calibration_error is not None and found.n_entries >= ENOUGH_FOR_BINS:
         texts.append(
             f"Its probabilities are off by {percent(found.calibration_error)} on average (calibration error)."
@@ -90,22 +95,22 @@ def of_quality(found: Evaluation) -> list[str]:
     return texts
 
 
-def _signs(found: Evaluation) -> str:
+def _signs(found: Evaluation, words: Wording) -> str:
     text = (
-        f"On {counted(found.n_entries, 'held-out entry')} of {counted(found.n_rows, 'row')} the model has the wrong "
-        f"sign in {percent(found.sign_error)}"
+        f"On {counted(found.n_entries, 'held-out entry')} of {counted(found.n_rows, words.row)} the model has the "
+        f"wrong sign in {percent(found.sign_error)}"
     )
     if (ends := found.intervals.get("sign_error")) is not None:
         text += f" ({100 * found.level:g}% interval: {percent(ends[0])} to {percent(ends[1])})"
     others = []
     if (theirs := _of_baseline(found, EFFECTS, "sign_error")) is not None:
-        others.append(f"{EFFECTS} alone in {percent(theirs)}")
+        others.append(f"{words.effects} alone in {percent(theirs)}")
     if (theirs := _of_baseline(found, MAJORITY, "sign_error")) is not None:
         others.append(f"the more frequent label, said of every cell, in {percent(theirs)}")
     return text + (f"; {', '.join(others)}." if others else ".")
 
 
-def _verdict(found: Evaluation) -> str | None:
+def _verdict(found: Evaluation, words: Wording) -> str | None:
     """Return whether the model is better than row and column effects, by log-loss, the measure with least noise."""
     baseline = found.baselines.get(EFFECTS)
     if baseline is None or "log_loss" not in baseline.differences:
@@ -118,13 +123,15 @@ def _verdict(found: Evaluation) -> str | None:
     )
     numbers += f"{signed(low, 4)} to {signed(high, 4)})"
     if high < 0:
-        return f"It is better than {EFFECTS} {numbers}."
+        return f"It is better than {words.effects} {numbers}."
     if low > 0:
-        return f"It is worse than {EFFECTS} {numbers}: use these, or look for what went wrong."
-    return f"It cannot be told from {EFFECTS} on these entries {numbers}."
+        return (
+            f"It is worse than {words.effects} {numbers}: use these, or look for what went wrong."
+        )
+    return f"It cannot be told from {words.effects} on these entries {numbers}."
 
 
-def _among_unseen(found: Evaluation) -> list[str]:
+def _among_unseen(found: Evaluation, words: Wording) -> list[str]:
     report = found.unseen
     assert report is not None
     if not report.n_unseen:
@@ -137,7 +144,7 @@ def _among_unseen(found: Evaluation) -> list[str]:
         f"{percent(report.auc)} of all pairs (AUC)"
     )
     theirs = _of_baseline(found, EFFECTS, "unseen_auc")
-    return [text + ("." if theirs is None else f"; {EFFECTS} do in {percent(theirs)}.")]
+    return [text + ("." if theirs is None else f"; {words.effects} do in {percent(theirs)}.")]
 
 
 def _of_baseline(found: Evaluation, name: str, measure: str) -> float | None:
@@ -145,14 +152,14 @@ def _of_baseline(found: Evaluation, name: str, measure: str) -> float | None:
     return None if baseline is None else baseline.measures.get(measure)
 
 
-def of_lists(found: Evaluation) -> str | None:
+def of_lists(found: Evaluation, words: Wording) -> str | None:
     """Return what lists of ten find."""
     lists = found.lists
     if lists is None:
         return None
     text = (
-        f"Lists of {lists.n} for {counted(lists.n_users, 'row')} with a held-out like find {lists.likes_shown:,} such "
-        f"likes, {percent(lists.recall)} of those of a row on average"
+        f"Lists of {lists.n} for {counted(lists.n_users, words.row)} with a held-out like find {lists.likes_shown:,} "
+        f"such likes, {percent(lists.recall)} of those of {a(words.row)} on average"
     )
     if lists.dislikes_per_like is not None and found.unseen is None:
         text += f", and show {lists.dislikes_per_like:.2f} held-out dislikes for each"
@@ -188,7 +195,13 @@ def of_search(facts: Mapping[str, Any] | None, spec: Any) -> str:
 
 
 def limits(
-    facts: Mapping[str, Any] | None, found: Evaluation, model: Any, meaning: str, *, ranked: bool
+    facts: Mapping[str, Any] | None,
+    found: Evaluation,
+    model: Any,
+    meaning: str,
+    words: Wording,
+    *,
+    ranked: bool,
 ) -> list[str]:
     """Return what the model is not for, as the data and the measures tell."""
     texts = []
@@ -208,17 +221,17 @@ def limits(
             "propensities, which no held-out entry can check."
         )
     if facts is not None:
-        texts += _of_few(facts)
+        texts += _of_few(facts, words)
     if found.n_entries < FEW_HELD_OUT:
         texts.append(
             f"Not a precise measurement: {counted(found.n_entries, 'held-out entry')} alone, so that every measure "
             "above is known roughly."
         )
-    if (verdict := _verdict(found)) is not None and "better" not in verdict.split("(")[0]:
-        texts.append(f"Not for tastes of single rows: {verdict[0].lower()}{verdict[1:]}")
+    if (verdict := _verdict(found, words)) is not None and "better" not in verdict.split("(")[0]:
+        texts.append(f"Not for tastes of single {words.rows}: {verdict[0].lower()}{verdict[1:]}")
     if found.unseen is None and not ranked:
         texts.append(
-            "Not for lists of what a row will come to see: there is no ranker, and lists are ordered by the "
+            f"Not for lists of what {a(words.row)} will come to see: there is no ranker, and lists are ordered by the "
             "probability of a like alone."
         )
     texts.append(
@@ -227,22 +240,22 @@ def limits(
     return texts
 
 
-def _of_few(facts: Mapping[str, Any]) -> list[str]:
+def _of_few(facts: Mapping[str, Any], words: Wording) -> list[str]:
     texts = []
     for side, other in (("row", "column"), ("column", "row")):
         if facts["median"][side] < FEW_ENTRIES:
             texts.append(
-                f"Not for fine differences between {side}s: half of them have at most "
-                f"{facts['median'][side]:g} entries, and are predicted mostly by their {other}s."
+                f"Not for fine differences between {words.noun(side + 's')}: half of them have at most "
+                f"{facts['median'][side]:g} entries, and are predicted mostly by their {words.noun(other + 's')}."
             )
         if facts["empty"][side]:
             texts.append(
-                f"Not for {counted(facts['empty'][side], side)} without any entry: the model knows nothing of "
-                f"{'it' if facts['empty'][side] == 1 else 'them'}."
+                f"Not for {counted(facts['empty'][side], words.noun(side))} without any entry: the model knows "
+                f"nothing of {'it' if facts['empty'][side] == 1 else 'them'}."
             )
     if facts["head"]["column"] > TOP_HEAVY and facts["columns"] >= 10:
         texts.append(
-            f"Not equally good everywhere: the most popular tenth of the columns has "
+            f"Not equally good everywhere: the most popular tenth of the {words.columns} has "
             f"{percent(facts['head']['column'], 0)} of the entries, and measures are mostly of these."
         )
     return texts

@@ -101,7 +101,7 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any) -> Trial:
         )
     if model.spec_.side_features:
         notes.append(
-            "The model uses features of rows or columns, which its file does not keep: it was fitted again without "
+            "The model uses side features, which its file does not keep: it was fitted again without "
             "them, and the measures are of that model."
         )
     if model.imputed is not None:

@@ -23,6 +23,7 @@ from tribit.report.table_facts import table_facts
 from tribit.report.trade_off import trade_off
 from tribit.report.trial import trial_of
 from tribit.report.unusual import unusual_facts
+from tribit.report.wording import Wording
 from tribit.selection.record import LIKE
 
 if TYPE_CHECKING:
@@ -71,10 +72,11 @@ def make_report(
         )
     check_is_fitted(recommender)
     trial = trial_of(recommender, test, random_state)
+    words = Wording.of(recommender.reading_)
     model, seen = recommender.model_, recommender.seen_
     found = evaluation_of(trial)
     facts: dict[str, Any] = {
-        "beside": beside_facts(found),
+        "beside": beside_facts(found, words),
         "data": None if seen is None else table_facts(seen),
         "calibration": reliability_facts(trial),
         "trade_off": trade_off(trial),
@@ -84,34 +86,37 @@ def make_report(
         "unusual": unusual_facts(trial, seen),
         "examples": example_facts(recommender),
     }
-    about = sentences.of_data(facts["data"], model.shape_)
-    lists = sentences.of_lists(found)
+    about = sentences.of_data(facts["data"], model.shape_, words)
+    lists = sentences.of_lists(found, words)
     chosen = sentences.of_search(facts["search"], model.spec_)
     meaning = LIKE if model.search_ is None else model.search_.meaning
-    opening = [about, *sentences.of_quality(found), *([lists] if lists else []), chosen]
-    limits = sentences.limits(facts["data"], found, model, meaning, ranked=trial.ranker is not None)
+    opening = [about, *sentences.of_quality(found, words), *([lists] if lists else []), chosen]
+    limits = sentences.limits(
+        facts["data"], found, model, meaning, words, ranked=trial.ranker is not None
+    )
     facts["limits"] = limits
     parts = [
-        sections.summary(opening, trial.notes, found, facts["beside"]),
-        sections.data(facts["data"], sentences.of_spread(facts["data"])),
-        sections.calibration(facts["calibration"]),
-        interactive.trade_off(facts["trade_off"]),
+        sections.summary(opening, trial.notes, found, facts["beside"], words),
+        sections.data(facts["data"], sentences.of_spread(facts["data"], words), words),
+        sections.calibration(facts["calibration"], words),
+        interactive.trade_off(facts["trade_off"], words),
         interactive.search(facts["search"], sentences.of_settings(facts["search"], model.spec_)),
-        interactive.maps(facts["columns"], facts["rows"]),
-        sections.unusual(facts["unusual"]),
-        sections.examples(facts["examples"]),
+        interactive.maps(facts["columns"], facts["rows"], words),
+        sections.unusual(facts["unusual"], words),
+        sections.examples(facts["examples"], words),
         sections.limits(limits),
     ]
     drawn = {
         name: facts[name]
         for name in ("beside", "data", "calibration", "trade_off", "search", "columns", "rows")
     }
+    drawn["words"] = words.to_json()
     html = page(
         "What the model does" if title is None else title,
         parts,
         drawn,
-        f"Made by tribit {__version__}. The page holds names of rows and columns and some of their entries: share it "
-        "with those who may see these.",
+        f"Made by tribit {__version__}. The page holds names of {words.rows} and {words.columns} and some of their "
+        "entries: share it with those who may see these.",
     )
     return Report(html, found, trial.own, facts)
 

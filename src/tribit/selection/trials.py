@@ -47,9 +47,9 @@ from tribit.solvers.refusals import refusal_of
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
 MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
-#: Most entries that are held out of a large table: they tell settings apart that differ by 1e-4 in log-loss, and the
-#: calibration of the two million that are a tenth of 20M drawn ones took five times as long as the fits on a GPU.
-MOST_HELD_OUT = 250_000
+#: Most entries that are held out: with so many the standard error of a difference of log-losses that models of one
+#: family have is below LEAST_GAIN of the score.
+MOST_HELD_OUT = 50_000
 #: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
 #: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
 MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Handler = Callable[[Request], Awaitable[Response]]
 
 #: Threads for what takes long, and how many such requests may wait: with more, an answer would come too late to be
-#: read. An explanation of a row with hundreds of entries takes a second or more.
+#: read. An explanation of a row with thousands of entries takes a second or more.
 THREADS, WAITING = 2, 32
 JSON = "application/json"
 

@@ -20,6 +20,7 @@ from tribit.recommender import Recommender
 from tribit.serve.encoding import encoded, items_of, names_of, plain
 from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
+from tribit.serve.rates_table import ready_score
 from tribit.uncertainty.of_lists import with_intervals
 from tribit.workflows.answers import LISTS_BASES
 from tribit.workflows.bundles import BASES
@@ -66,7 +67,7 @@ class ServedModel:
             if self.has_tables:
                 for regression in (bundle.ranker_._cells.likes, bundle.ranker_._cells.mask):
                     regression.inverse  # noqa: B018 - now, and not at the first request
-        self._score = weighed_score(bundle.model_, bundle.ranker_)
+        self._score = ready_score(bundle)
         self._seen = None if bundle.seen_ is None else axes.mask(bundle.seen_, "the bundle has")
         self._without_knowing()
 
@@ -142,8 +143,8 @@ class ServedModel:
         """Return whether the lists are kept, or have few enough cells to score."""
         places = (self._places[0].get(row, -1) for row in rows)
         new = sum(self._kept.get((at, wanted)) is None for at in places)
-        ready = self.has_tables and wanted.level is None
-        return not new or (ready and new * self.shape[1] <= cells)
+        short = self.has_tables and wanted.level is None
+        return not new or (short and new * self.shape[1] <= cells)
 
     def _made(
         self, new: list[int], rows: Sequence[str], places: list[int], wanted: Wanted

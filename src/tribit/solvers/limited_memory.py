@@ -118,8 +118,7 @@ class LimitedMemory:
 
         def run(block: slice) -> Vector:
             against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
-            found: Vector = (self.vectors[held, block] @ against.T).astype(np.float64)
-            return found
+            return np.asarray(self.vectors[held, block] @ against.T, dtype=np.float64)
 
         total: Vector = np.zeros((held.stop, fresh.size + 1))
         for part in ordered_map(run, self.blocks, self.n_jobs):

@@ -24,8 +24,6 @@ def unfitted(model: FactorModel, random_state: int) -> Any:
     again: Any = clone(model)
     known = again.get_params(deep=False)
     used = {name: _chosen(model, name) for name in CHOOSABLE if hasattr(model, f"{name}_")}
-    if getattr(model, "imputed", None) is not None:
-        used["imputed"] = model.imputed  # clone has made it unfitted too
     used |= {"random_state": random_state, "callback": None, "verbose": 0}
     return again.set_params(**{name: value for name, value in used.items() if name in known})
 

@@ -104,7 +104,7 @@ def normal_side(
         model = panel.models(here, free, exact=True, value=False)
         ridge = _precisions(objective, here[:, :free], model.gradients, k, radius)
         spread_here = None if spread is None else unpacked(spread[panel.rows], free)
-        covariances = _covariances(model.curvatures, ridge, spread_here)
+        covariances = _covariances(model.matrices(), ridge, spread_here)
         packed[panel.rows] = (covariances[:, left, right] + covariances[:, right, left]) / 2
 
     for _ in backend.map_panels(fill, Q):

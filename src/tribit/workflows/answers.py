@@ -12,6 +12,7 @@ from tribit._moved import renamed_keywords
 from tribit.bundle_facts import says_like
 from tribit.data.axis import AnyArray, named
 from tribit.data.files import check_different
+from tribit.data.headings import NAMES
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, parameter
 from tribit.explanation import Explanation
@@ -26,9 +27,9 @@ from tribit.workflows.bundles import (
     placed,
     positions_of,
     reading_of,
-    with_entries,
     with_rows,
 )
+from tribit.workflows.newcomers import with_new
 
 #: Columns that predictions add to the two of ids, and those that lists do.
 ANSWERS = ("probability", "label", "basis")
@@ -55,6 +56,8 @@ def predict_file(
     *,
     unknown: str = "answer",
     new: PathLike | None = None,
+    row_features: PathLike | None = None,
+    column_features: PathLike | None = None,
     skip_unknown: bool = False,
     max_size: int | None = None,
     escape_formulas: bool | None = None,
@@ -78,6 +81,8 @@ def predict_file(
         refuse the table. One pair at least must be known.
     new : str or path-like, optional
         A table of entries that came after the fit, of new rows and columns or of known ones.
+    row_features, column_features : str or path-like, optional
+        Tables of features of new rows and columns, as those of the fit, ids in the first column; these need no entries.
     skip_unknown : bool, default=False
         The same as ``unknown="skip"``.
     max_size : int, optional
@@ -89,12 +94,13 @@ def predict_file(
     **rules
         Of :class:`tribit.data.reading.Reading`, where the tables differ from that of the fit.
     """
-    _check_out(out, model_path, pairs, new)
-    bundle = opened(model_path, new, max_size=max_size, **rules)
+    _check_out(out, model_path, pairs, new, row_features, column_features)
+    features = {"row_features": row_features, "column_features": column_features}
+    bundle, _, _ = with_new(opened(model_path), new, **features, max_size=max_size, **rules)
     records = reading_of(bundle, **rules).pairs(pairs, max_size=max_size)
     found = placed(bundle, records, "skip" if skip_unknown else unknown)
     probability = bundle.model_._probability(found.factors.at(found.rows, found.columns))
-    row, column, _ = records.names
+    row, column = _written(records.names)
     answers: dict[str, AnyArray] = {"probability": probability, "basis": found.bases}
     if says_like(bundle.model_):
         answers["label"] = np.where(probability >= 0.5, 1, -1)
@@ -153,6 +159,8 @@ def recommend_file(
     avoid_dislikes: float = 1.0,
     only: Sequence[str] | None = None,
     new: PathLike | None = None,
+    row_features: PathLike | None = None,
+    column_features: PathLike | None = None,
     ranker: bool = True,
     level: float | None = 0.9,
     unknown: str = "skip",
@@ -178,8 +186,8 @@ def recommend_file(
     avoid_dislikes : float, default=1.0
         As in :meth:`tribit.Recommender.recommend`.
     only : list of str, optional
-        Row ids to make lists for; every row by default, or those of the table ``new``.
-    new : str or path-like, optional
+        Row ids to make lists for; every row by default, or those that ``new`` and ``row_features`` bring.
+    new, row_features, column_features : str or path-like, optional
         As in :func:`predict_file`.
     ranker : bool, default=True
         Whether to rank by expected likes less expected dislikes; else by the probability of a like.
@@ -190,17 +198,15 @@ def recommend_file(
     max_size, escape_formulas, **rules
         As in :func:`predict_file`.
     """
-    _check_out(out, model_path, seen, new)
-    bundle = opened(model_path)
+    _check_out(out, model_path, seen, new, row_features, column_features)
+    features = {"row_features": row_features, "column_features": column_features}
+    bundle, given, came = with_new(opened(model_path), new, **features, max_size=max_size, **rules)
     n_skipped = 0
     exclude: Any = True
-    if new is not None:
-        bundle, given = with_entries(bundle, new, max_size=max_size, **rules)
-        if only is None:
-            ids = given.axes.rows.names(np.unique(given.rows))
-            only = [str(name) for name in ids.tolist()]
-        if bundle.seen_ is None:
-            exclude = given
+    if only is None and came:
+        only = came
+    if given is not None and bundle.seen_ is None:
+        exclude = given
     if seen is not None:
         records = reading_of(bundle, **rules).records(seen, max_size=max_size)
         exclude, n_skipped = known_entries(bundle, records, "skip" if skip_unknown else unknown)
@@ -241,11 +247,16 @@ def _asked(bundle: Any, only: Sequence[str]) -> AnyArray:
 def _names_of(bundle: Any, rules: Any) -> tuple[str, str]:
     """Return the names of the id columns to write."""
     reading = reading_of(bundle, **rules)
-    named = [reading.row, reading.column]
-    return tuple(  # type: ignore[return-value]
+    return _written((reading.row, reading.column))
+
+
+def _written(names: Sequence[str | None]) -> tuple[str, str]:
+    """Return names of id columns to write; a number is no heading that a later command would know again."""
+    row, column = (
         default if name is None or name.isdecimal() else name
-        for name, default in zip(named, ("row", "column"), strict=True)
+        for name, default in zip(names, NAMES[:2], strict=False)
     )
+    return row, column
 
 
 def _check_names(names: tuple[str, str], answers: Any) -> None:

@@ -1,4 +1,4 @@
-"""Bundles of the command line: opened, given new data, and asked for rows and columns that nobody knows."""
+"""Bundles of the command line: opened, and asked for rows and columns that nobody knows."""
 
 from __future__ import annotations
 
@@ -33,55 +33,9 @@ BASES = {
 }
 
 
-def opened(
-    path: PathLike, new: PathLike | None = None, *, max_size: int | None = None, **rules: Any
-) -> Recommender:
-    """Return a saved bundle; with a table of new entries, one that knows these too.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A bundle, or a model alone.
-    new : str or path-like, optional
-        A table of entries that came after the fit: of new rows, of new columns or of known ones.
-    max_size : int, optional
-        The most bytes to read of it.
-    **rules
-        Of :class:`tribit.data.reading.Reading`, where it differs from the table of the fit.
-    """
-    bundle = Recommender.load(path)
-    return bundle if new is None else with_entries(bundle, new, max_size=max_size, **rules)[0]
-
-
-def with_entries(
-    bundle: Recommender, path: PathLike, *, max_size: int | None = None, **rules: Any
-) -> tuple[Recommender, Observations]:
-    """Return a bundle that knows the entries of a table too, and these entries.
-
-    New rows with entries in known columns are folded in, which leaves all else as it is; anything else is an update
-    (:meth:`tribit.Recommender.update`).
-    """
-    records = reading_of(bundle, **rules).records(path, max_size=max_size)
-    axes = bundle.model_._axes
-    for axis in axes:
-        if axis.ids is None:
-            raise InvalidInputError(
-                f"The model has no {axis.name} ids, so that a table cannot say which {axis.name}s are new; fit it on a "
-                "table, or on Observations with ids."
-            )
-    named = replace(
-        records,
-        rows=_typed(axes.rows, records.rows),
-        columns=_typed(axes.columns, records.columns),
-    )
-    given = named.observations()
-    known = [
-        ours.match(theirs, "the table has", "give ids") >= 0
-        for ours, theirs in zip(axes, given.axes, strict=True)
-    ]
-    if not known[0].any() and known[1].all():
-        return bundle.fold_in(given), given
-    return bundle.update(given), given
+def opened(path: PathLike) -> Recommender:
+    """Return a saved bundle, or a model alone as one."""
+    return Recommender.load(path)
 
 
 def reading_of(bundle: Recommender, **rules: Any) -> Reading:
@@ -196,7 +150,7 @@ def with_rows(bundle: Recommender, names: Sequence[str] | None) -> tuple[Recomme
             f"The row {quoted(new[0])} is none of the model's, which count from 0 to {axis.size - 1}; check "
             f"{parameter('only')}."
         )
-    new = _typed(axis, new)
+    new = typed(axis, new)
     nothing = without_entries(Axis(axis.name, new.size, new), bundle.model_._axes.columns)
     with warnings.catch_warnings():
         # Said in the lists themselves.
@@ -210,7 +164,7 @@ def positions_of(axis: Axis, texts: AnyArray) -> Positions:
     return np.array([known.get(text, -1) for text in texts.tolist()], dtype=np.int64)
 
 
-def _typed(axis: Axis, texts: AnyArray) -> AnyArray:
+def typed(axis: Axis, texts: AnyArray) -> AnyArray:
     """Return ids of a file in the type of the known ones: a model may have been fitted on numbers."""
     places = positions_of(axis, texts)
     ids = texts.astype(object)

@@ -9,10 +9,10 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.data.files import check_different
 from tribit.data.ingest import Duplicates
 from tribit.data.reading import Reading
-from tribit.data.tables import read_table
 from tribit.model.spec import AUTO
 from tribit.recommender import Recommender
 from tribit.workflows.bundles import PathLike, opened
+from tribit.workflows.newcomers import features_of, with_new
 
 #: Rules of reading that :func:`fit_file` takes by their names, besides those in its signature and the model's.
 RULES = tuple(
@@ -69,8 +69,7 @@ def fit_file(
     rules |= {"row": row, "column": column, "value": value, "duplicates": duplicates}
     records = Reading(**rules, like_at=model.like_at).records(path, max_size=max_size)
     of_rows, of_columns = (
-        None if table is None else read_table(table, max_size=max_size).columns
-        for table in (row_features, column_features)
+        features_of(table, max_size) for table in (row_features, column_features)
     )
     recommender = Recommender(
         model, ranker=ranker, keep_seen=keep_seen, random_state=model.random_state
@@ -85,6 +84,8 @@ def update_file(
     path: PathLike,
     out: PathLike,
     *,
+    row_features: PathLike | None = None,
+    column_features: PathLike | None = None,
     max_size: int | None = None,
     **rules: Any,
 ) -> Recommender:
@@ -98,12 +99,23 @@ def update_file(
         A table of entries that came after the fit: of new rows, new columns or known ones.
     out : str or path-like
         The bundle to write; it may be the one that is read.
+    row_features, column_features : str or path-like, optional
+        Tables of features of new rows and columns, with or without entries; as those of the fit.
     max_size : int, optional
         The most bytes to read.
     **rules
         Of :class:`tribit.data.reading.Reading`, where the table differs from that of the fit.
     """
-    check_different(path, out)
-    bundle = opened(model_path, path, max_size=max_size, **rules)
+    for source in (path, row_features, column_features):
+        if source is not None:
+            check_different(source, out)
+    bundle, _, _ = with_new(
+        opened(model_path),
+        path,
+        row_features=row_features,
+        column_features=column_features,
+        max_size=max_size,
+        **rules,
+    )
     bundle.save(out)
     return bundle

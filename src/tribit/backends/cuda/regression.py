@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.cuda.device import place
 from tribit.model.column_regression import Algebra
+from tribit.model.zero_one import Ones
 
 Tensor: TypeAlias = torch.Tensor
 #: Numbers of a dense block of rows.
@@ -30,7 +31,7 @@ class DeviceAlgebra(Algebra):
         n = F.shape[1]
         total = torch.zeros((n, n), dtype=torch.float32, device=place())
         with _tf32():  # 0 and 1 have all their digits there, and sums are in float32
-            for block in _blocks(F, torch.float32):
+            for block in _blocks(Ones.of(F), torch.float32):
                 total.addmm_(block.T, block)
         return total
 
@@ -40,7 +41,7 @@ class DeviceAlgebra(Algebra):
         whole.diagonal().add_(l2)
         return torch.cholesky_inverse(torch.linalg.cholesky(whole))
 
-    def product(self, F: sp.csr_array, inverse: Tensor) -> NDArray[np.float64]:
+    def product(self, F: Ones, inverse: Tensor) -> NDArray[np.float64]:
         """Return ``F P``, as an array of NumPy."""
         found = np.empty(F.shape)
         start = 0
@@ -55,17 +56,19 @@ class DeviceAlgebra(Algebra):
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
 
-def _blocks(F: sp.csr_array, dtype: torch.dtype) -> Iterator[Tensor]:
-    """Return the rows of a sparse matrix as dense tensors, some at a time."""
+def _blocks(F: Ones, dtype: torch.dtype) -> Iterator[Tensor]:
+    """Return the rows of a 0/1 matrix as dense tensors, some at a time."""
     step = max(1, BLOCK // max(F.shape[1], 1))
-    columns = torch.from_numpy(F.indices.astype(np.int64)).to(place())
-    values = torch.from_numpy(np.asarray(F.data)).to(place(), dtype)
-    rows = torch.from_numpy(np.repeat(np.arange(F.shape[0]), np.diff(F.indptr))).to(place())
-    for start in range(0, F.shape[0], step):
-        stop = min(start + step, F.shape[0])
-        here = slice(int(F.indptr[start]), int(F.indptr[stop]))
-        block = torch.zeros((stop - start, F.shape[1]), dtype=dtype, device=place())
-        block[rows[here] - start, columns[here]] = values[here]
+    rows, columns = (
+        torch.from_numpy(np.asarray(each, dtype=np.int64)).to(place())
+        for each in (F.rows, F.columns)
+    )
+    starts = range(0, F.shape[0], step)
+    ends = np.searchsorted(F.rows, [*starts, F.shape[0]]).tolist()
+    for start, first, last in zip(starts, ends[:-1], ends[1:], strict=True):
+        height = min(step, F.shape[0] - start)
+        block = torch.zeros((height, F.shape[1]), dtype=dtype, device=place())
+        block[rows[first:last] - start, columns[first:last]] = 1.0
         yield block
 
 

@@ -43,6 +43,7 @@ function draws(name, draw) {
   if (!holder) return () => {};
   let width = 0;
   const again = () => {
+    if (!holder.clientWidth) return;  // hidden, as between two layouts: there is nothing to draw in
     const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     width = holder.clientWidth;
     const caption = holder.parentElement.querySelector("figcaption").textContent;

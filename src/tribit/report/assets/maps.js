@@ -63,6 +63,6 @@ for (const side of ["columns", "rows"]) {
   finder.addEventListener("change", () => {
     const k = points.indexOf(finder.value.trim());
     if (k >= 0) choose(k);
-    else if (finder.value.trim()) panel.textContent = `None of the ${side} on the map has this name.`;
+    else if (finder.value.trim()) panel.textContent = `None of the ${data.words[side]} on the map has this name.`;
   });
 }

@@ -10,7 +10,7 @@ for (const side of ["row", "column"]) {
     const { labels, counts } = data.data.histograms[side];
     const most = Math.max(...counts);
     const f = frame(width, caption, {
-      x: [0, labels.length], y: [0, most], xTicks: [], xName: `entries of a ${side}`, yName: `${side}s`,
+      x: [0, labels.length], y: [0, most], xTicks: [], xName: `entries, each ${data.words[side]}`, yName: data.words[`${side}s`],
       yTicks: steps(0, most, 4).filter(Number.isInteger), say: (value) => value.toLocaleString("en"),
     });
     const each = f.x(1) - f.x(0);
@@ -29,7 +29,7 @@ for (const side of ["row", "column"]) {
 
 draws("popularity", (width, caption) => {
   const f = frame(width, caption, {
-    x: [0, 1], y: [0, 1], say: (value) => percent(value), xName: "share of columns or rows, those with most first",
+    x: [0, 1], y: [0, 1], say: (value) => percent(value), xName: `share of ${data.words.columns} or ${data.words.rows}, those with most first`,
     yName: "share of entries",
   });
   f.svg.append(node("path", { class: "even", d: path([f.x(0), f.x(1)], [f.y(0), f.y(1)]) }));
@@ -38,7 +38,7 @@ draws("popularity", (width, caption) => {
     f.svg.append(
       node("path", { class: k ? "curve other" : "curve", d: path(of.map(f.x), entries.map(f.y)) }),
       node("rect", { class: k ? "other" : "like", x: f.x(0.62), y: f.y(0.22 - 0.1 * k) - 4, width: 16, height: 3 }),
-      node("text", { x: f.x(0.62) + 22, y: f.y(0.22 - 0.1 * k) }, `${side}s`),
+      node("text", { x: f.x(0.62) + 22, y: f.y(0.22 - 0.1 * k) }, data.words[`${side}s`]),
     );
   });
   return f.svg;
@@ -97,7 +97,7 @@ if (data.trade_off) {
     document.getElementById("trade-off-now").textContent =
       `${report.likes_shown.toLocaleString("en")} held-out likes found and ` +
       `${report.dislikes_shown.toLocaleString("en")} dislikes shown${ratio} in the lists of ` +
-      `${report.n_users.toLocaleString("en")} rows; NDCG@${n} ${report.ndcg.toFixed(3)}.`;
+      `${report.n_users.toLocaleString("en")} ${data.words.rows}; NDCG@${n} ${report.ndcg.toFixed(3)}.`;
     const items = lists[now][Number(chooser.value)].map(([name, likely, label]) => tag("li", null,
       named(name), tag("span", { class: "note" }, ` ${percent(likely)} `),
       label ? tag("span", { class: label > 0 ? "liked" : "disliked" },
