@@ -207,7 +207,8 @@ class Features:
 
 
 def _with_intercepts(factors: Array, intercepts: Array) -> Array:
-    return np.column_stack([factors, intercepts])
+    joined: Array = namespace(factors).concat([factors, intercepts[:, None]], axis=1)
+    return joined
 
 
 @dataclass(frozen=True, eq=False)

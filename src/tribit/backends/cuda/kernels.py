@@ -199,6 +199,9 @@ def predictors(layout: DeviceLayout, P: Tensor, Q: Tensor) -> Tensor:
 def row_sums(layout: DeviceLayout, values: Tensor | None, Q: Tensor) -> Tensor:
     """Return ``sum_j values_ij q_j`` of every row; each entry counts 1 where there are no values."""
     n, K = layout.owners.numel(), Q.shape[1]
+    if K % 2 and K > 1:
+        # Rows of an odd number of float32 numbers are read one number at a time.
+        return row_sums(layout, values, torch.nn.functional.pad(Q, (0, 1)))[:, :K]
     parts = torch.empty((n, K), dtype=Q.dtype, device=Q.device)
     if n:
         given = Q if values is None else values
