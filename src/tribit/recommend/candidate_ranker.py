@@ -143,7 +143,8 @@ class CandidateRanker(MatrixEstimator):
             return regress_columns(part[1], l2, judged, signs[part[0]], algebra)
 
         with memory_named():
-            cells = CellFeatures.fitted(labels, regress, n_jobs)
+            # One at a time on a device: PyTorch loads its solvers at their first call, which no two threads may make.
+            cells = CellFeatures.fitted(labels, regress, n_jobs if algebra is None else 1)
         rows = judged if n_columns <= CHOICE_COLUMNS else _some_rows(n_rows, n_columns, draws)
         with single_threaded_blas(), memory_named():
             coefficients = fit_rates(cells, labels, rows, draws, n_jobs)
