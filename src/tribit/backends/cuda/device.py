@@ -19,7 +19,7 @@ NEEDED = ("torch", "triton", "array_api_compat")
 #: Words for the parameter ``device``.
 DEVICES = ("cpu", "cuda", "auto")
 #: Observed entries from which "auto" takes a GPU. One fit with implicit features, k = 16, took 0.4 s on an H200 and
-#: 1.1 s on 16 cores with 100,000 drawn entries, 0.4 and 3.1 s with 300,000; PyTorch and its kernels take seconds to load.
+#: 1.1 s on 16 cores with 100,000 drawn entries, 0.4 and 3.1 s with 300,000; PyTorch and kernels take seconds to load.
 ENOUGH = 300_000
 #: Cells of lists from which "auto" takes a GPU: fewer are done before the factors are there.
 ENOUGH_CELLS = 10**8
