@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cold bench-gpu bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -67,6 +67,10 @@ bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU
 bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the size of drawn tables
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.scale | tee docs/measured/scale.part' \
 	  && mv docs/measured/scale.part docs/measured/scale.md || { rm -f docs/measured/scale.part; exit 1; }
+
+bench-cluster: .venv/.installed-test  ## costs of a partition and of tasks, and what they add up to on a cluster
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.cluster | tee docs/measured/cluster.part' \
+	  && mv docs/measured/cluster.part docs/measured/cluster.md || { rm -f docs/measured/cluster.part; exit 1; }
 
 bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,grid,search,ml-100k senate coat)

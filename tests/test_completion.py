@@ -910,3 +910,28 @@ def test_a_fixed_step_that_is_too_long_ends_in_a_finite_model_and_says_why(dtype
     assert np.isfinite(model.objective_)
     assert all(np.isfinite(entry.objective) for entry in model.history_)
     assert "step" in model.stop_reason_
+
+
+def test_a_sampled_backend_is_said_and_is_near_the_exact_one(monkeypatch):
+    monkeypatch.setattr("tribit.backends.blocks.BLOCK", 16)
+    monkeypatch.setattr("tribit.backends.blocks.TILES", 8)
+    draws = np.random.default_rng(0)
+    U, V = draws.normal(size=(220, 2)), draws.normal(size=(200, 2))
+    seen = draws.random((220, 200)) < draws.random(200) ** 2
+    A = np.where(seen, np.where(draws.random(seen.shape) < 1 / (1 + np.exp(-U @ V.T)), 1, -1), 0)
+    chosen = {"rho": 0.8, "l2_intercept": None, "implicit_features": False, "side_features": False}
+    settings = {"rank": 2, "l2": 3.0, "radius": 1.1, "tol": 1e-3, "random_state": 0, **chosen}
+    models = {
+        backend: BinaryMatrixCompletion((0.4, 0.3, 0.3), backend=backend, **settings).fit(A)
+        for backend in ("auto", "sampled")
+    }
+    assert [model.backend_ for model in models.values()] == ["exact", "sampled"]
+    exact, sampled = models.values()
+    assert sampled.objective_ == pytest.approx(exact.objective_, rel=1e-2)
+    again = BinaryMatrixCompletion((0.4, 0.3, 0.3), backend="sampled", n_jobs=2, **settings).fit(A)
+    np.testing.assert_array_equal(again.row_factors_, sampled.row_factors_)
+    monkeypatch.setattr("tribit.backends.MOST_CELLS", 1000)
+    assert BinaryMatrixCompletion((0.4, 0.3, 0.3), **settings).fit(A).backend_ == "sampled"
+    assert BinaryMatrixCompletion((1, 0, 0), **settings).fit(A).backend_ == "exact"
+    with pytest.raises(InvalidInputError, match="backend must be"):
+        BinaryMatrixCompletion(backend="some").fit(A)

@@ -24,10 +24,7 @@ PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
 
 def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any]:
     """Return facts about the data and the fit, as JSON can hold them."""
-    counts = [
-        np.bincount(places, minlength=size)
-        for places, size in zip((seen.rows, seen.columns), seen.shape, strict=True)
-    ]
+    counts = seen.counts
     return {
         "rows": seen.shape[0],
         "columns": seen.shape[1],

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
+from tribit.backends import SUMS
 from tribit.backends.cuda.device import memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.cloning import clone_keeping
 from tribit.data import side_features
-from tribit.data.observations import as_observations
+from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
+from tribit.data.remote import RemoteObservations
 from tribit.errors import Message, parameter, warn
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
@@ -146,12 +148,17 @@ class BinaryMatrixCompletion(FactorModel):
         Type of the arithmetic and of the factors. Sums are float64 either way.
     n_jobs : int or None, default=None
         Threads; None or -1 for every core. The result has the same bits for any number.
+    backend : {"auto", "exact", "sampled"}, default="auto"
+        How sums over all entries are done where g_PU + g_NU > 0. "exact" visits every cell in each pass. "sampled" has
+        a quadratic part of them exactly and estimates the rest from a sample, unbiased, at a cost that grows with the
+        observed entries, rows and columns (:mod:`tribit.backends.sampled`). "auto" is "exact" up to 2 x 10^9 cells;
+        ``backend_`` says which it was.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where search and fit are computed, and lists and other large answers. "cuda" is a GPU, by PyTorch and Triton
         (``pip install "tribit[gpu]"``); its answers agree with the CPU's as float32 allows. "auto" is a GPU where there
         is one and the table has 300,000 entries or more.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the first factors, and which entries are held out.
+        Draws the first factors, which entries are held out, and the sample where there is one.
     verbose : int, default=0
         1 shows a progress bar (on a terminal).
     callback : callable or None, default=None
@@ -166,9 +173,12 @@ class BinaryMatrixCompletion(FactorModel):
     row_intercepts_, column_intercepts_ : array
         One intercept for each row and column.
     objective_ : float
-        The objective above at the solution, in float64; of several fits that of the first, as are ``n_iter_`` and
+        The objective above at the solution, in float64; with a sampled backend an estimate, from a sample other than
+        that of the fit. Of several fits that of the first, as are ``n_iter_`` and
         ``history_``. The regression of a small side that a search of likes alone may add to the factors
         (``search_.regression``) is no part of it; its columns are counted in ``rank_``.
+    backend_ : {"exact", "sampled"}
+        How sums over all entries were done; not in a model read from a file.
     n_iter_ : int
         Iterations done by the last fit.
     converged_ : bool
@@ -260,6 +270,7 @@ class BinaryMatrixCompletion(FactorModel):
         like_at: float | None = None,
         dtype: str = "float32",
         n_jobs: int | None = None,
+        backend: str = AUTO,
         device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
@@ -294,6 +305,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.like_at = like_at
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.backend = backend
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -314,19 +326,24 @@ class BinaryMatrixCompletion(FactorModel):
         *,
         row_features: Any = None,
         column_features: Any = None,
+        client: Any = None,
     ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved. With a client also a dask data
+            frame of row ids, column ids and labels or ratings, in its first three columns.
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
             What is known of rows and of columns (:mod:`tribit.data.side_features`). A frame is matched by id: the index
             of a pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
             categories, lists of tags and missing values are welcome.
+        client : distributed.Client, optional
+            A dask cluster on whose workers the entries are summed (:mod:`tribit.cluster`); the solver and the factors
+            stay here.
 
         Returns
         -------
@@ -340,14 +357,18 @@ class BinaryMatrixCompletion(FactorModel):
         from tribit.selection.trials import default_solver  # noqa: PLC0415
 
         check_not_row_folds()
-        observations = as_observations(X, like_at=self.like_at)
+        observations = self._observations(X, client)
         check_options(self)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
-        device = usable_device(self.device, observations.n_observed, as_link(self.link))
+        # To "auto" entries on other machines are none: the workers of a cluster compute on CPUs.
+        n_here = 0 if isinstance(observations, RemoteObservations) else observations.n_observed
+        device = usable_device(self.device, n_here, as_link(self.link))
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas(), memory_named(), sharing_layouts(observations):
             encoders, side = side_features.learned(observations.axes, row_features, column_features)
+            if isinstance(observations, RemoteObservations):
+                observations.check_possible(self, side)
             spec, search = resolve(self, observations, asked, draws, side, device)
             solver = default_solver(spec) if asked is None else asked
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
@@ -363,9 +384,10 @@ class BinaryMatrixCompletion(FactorModel):
             problem, result = fits.problems[0], fits.results[0]
             factors = fits.factors(self.dtype)
             self._set_fitted(factors, observations)
-            self.objective_ = problem.objective.in_float64().value(
+            self.objective_ = problem.objective.in_float64().elsewhere(
                 result.factors.astype(self.dtype).astype("float64")
             )
+            self.backend_ = "sampled" if problem.objective.estimates else "exact"
             self.search_, self.calibration_ = search, calibrated(self, search)
         self._set_members(fits.specs, fits.unknowns(self.dtype))
         self.member_factors_ = fits.member_factors(self.dtype)
@@ -407,6 +429,16 @@ class BinaryMatrixCompletion(FactorModel):
                 ),
             )
         return self
+
+    def _observations(self, X: Any, client: Any) -> Observations:
+        """Return what was seen: on this machine, or on the workers of a cluster."""
+        if isinstance(X, RemoteObservations):
+            return X
+        if client is None:
+            return as_observations(X, like_at=self.like_at)
+        from tribit.cluster import as_partitioned  # noqa: PLC0415 - an extra
+
+        return as_partitioned(X, client, like_at=self.like_at)
 
     def fold_in(
         self,
@@ -540,7 +572,12 @@ class BinaryMatrixCompletion(FactorModel):
 def check_options(estimator: Any) -> None:
     """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
     calibrations = (*CALIBRATORS, AUTO)
-    words = ("target", TARGETS), ("scoring", tuple(SCORINGS)), ("calibration", calibrations)
+    words = (
+        ("target", TARGETS),
+        ("scoring", tuple(SCORINGS)),
+        ("calibration", calibrations),
+        ("backend", SUMS),
+    )
     for name, known in words:
         value = getattr(estimator, name)
         if name != "calibration" or value is not None:

@@ -18,7 +18,15 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, as_list
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, either, warn
+from tribit.data.remote import RemoteObservations
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitWarning,
+    either,
+    parameter,
+    warn,
+)
 from tribit.explanation import Explanation
 from tribit.folding import fold_in, update
 from tribit.folding.positions import all_entries, placed
@@ -102,6 +110,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         *,
         row_features: Any = None,
         column_features: Any = None,
+        client: Any = None,
     ) -> Self:
         """Fit the model and the ranker.
 
@@ -113,17 +122,20 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
             As in :meth:`BinaryMatrixCompletion.fit`.
+        client : distributed.Client, optional
+            A dask cluster for the fit of the model, as there. Then there is no ranker, and entries are not kept.
         """
         check_switch("keep_seen", self.keep_seen)
         model = self._unfitted_model()
-        observations = as_observations(X, like_at=model.like_at)
+        observations = model._observations(X, client)
         wanted = self._wants_ranker(observations)
         model.fit(observations, row_features=row_features, column_features=column_features)
         ranker = None
         if wanted:
             ranker = CandidateRanker(device=model.device, random_state=self.random_state)
             ranker.fit(observations)
-        self._set(model, ranker, observations)
+        remote = isinstance(observations, RemoteObservations)
+        self._set(model, ranker, None if remote else observations)
         self.reading_: Reading | None = None
         self.summary_ = summary_of(model, observations)
         return self
@@ -322,6 +334,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return model
 
     def _wants_ranker(self, observations: Observations) -> bool:
+        if isinstance(observations, RemoteObservations):
+            if not is_auto(self.ranker) and check_switch("ranker", self.ranker):
+                raise InvalidInputError(
+                    f"A ranker needs all entries on one machine: leave out {parameter('ranker')}, or fit without a "
+                    "cluster."
+                )
+            return False
         if not is_auto(self.ranker):
             return check_switch("ranker", self.ranker)
         return bool(observations.n_likes and observations.n_dislikes)
@@ -408,5 +427,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             return model
         name = "low-rank" if is_auto(model.rho) else model.rho
         again = copy(model)
-        again.rho_ = propensity.fitted(name, self.seen_, n_jobs=model.n_jobs, random_state=0)
+        again.rho_ = propensity.fitted(
+            name, self.seen_, n_jobs=model.n_jobs, random_state=0, backend=model.backend
+        )
         return again

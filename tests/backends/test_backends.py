@@ -34,7 +34,8 @@ PAIRS = {
     f"{name}-{which}": (name, risk)
     for name, backend in BACKENDS.items()
     for which, risk in RISKS.items()
-    if backend.device == "cpu" and backend.takes(risk)  # those of a GPU: tests/gpu
+    # Those of a GPU: tests/gpu.
+    if backend.device == "cpu" and backend.takes(risk) and not backend.estimates
 }
 each_pair = pytest.mark.parametrize(("kind", "risk"), PAIRS.values(), ids=PAIRS)
 each_link = pytest.mark.parametrize("link", ALL_LINKS, ids=link_id)

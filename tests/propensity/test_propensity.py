@@ -607,3 +607,21 @@ def test_ctrl_c_is_for_whoever_asked_for_the_model(monkeypatch, fit):
     monkeypatch.setattr("tribit.backends.base.half_sweep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(SEEN)
+
+
+def test_the_sampled_low_rank_model_is_near_the_exact_one(monkeypatch):
+    monkeypatch.setattr("tribit.backends.blocks.BLOCK", 16)
+    monkeypatch.setattr("tribit.backends.blocks.TILES", 8)
+    draws = np.random.default_rng(3)
+    U, V = draws.normal(size=(240, 1)), draws.normal(size=(220, 1))
+    seen = draws.random((240, 220)) < expit(U @ V.T + draws.normal(size=220) - 2.0)
+    observations = Observations.from_matrix(seen.astype(int))
+    exact, sampled, again = (
+        low_rank(observations, rank=1, tol=1e-3, random_state=0, backend=backend)
+        for backend in ("exact", "sampled", "sampled")
+    )
+    rows, columns = np.nonzero(np.ones(seen.shape))
+    q, estimate = (model.probability_at(rows, columns) for model in (exact, sampled))
+    assert np.corrcoef(q, estimate)[0, 1] > 0.99
+    assert not np.array_equal(q, estimate)
+    np.testing.assert_array_equal(estimate, again.probability_at(rows, columns))

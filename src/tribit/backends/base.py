@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
@@ -84,6 +83,8 @@ class Backend(ABC):
 
     #: Device of the arithmetic; see :func:`tribit.backends.make_backend`.
     device: ClassVar[str] = "cpu"
+    #: Whether sums over all entries are estimates from a sample.
+    estimates: ClassVar[bool] = False
     #: Layout of the entries: their order.
     layout: ClassVar[type[Layout]]
 
@@ -176,9 +177,9 @@ class Backend(ABC):
         """Return a block of features that combines parts where the backend works; on a CPU as it is."""
         return block
 
-    def matrix(self, observations: Observations, values: Array) -> tuple[Any, Any]:
-        """Return the sparse matrix of numbers at the observed entries and its transpose, to multiply by."""
-        G = sp.csr_array((values, (observations.rows, observations.columns)), observations.shape)
+    def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
+        """Return the sparse matrix of a value at each entry (:meth:`Observations.matrix`) and its transpose."""
+        G = observations.matrix(values)
         return G, G.T.tocsr()
 
     def value(self, P: Array, Q: Array) -> float:
@@ -207,8 +208,32 @@ class Backend(ABC):
 
     def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
         """Apply a function to each panel against Q; a panel is made where it is worked on and then let go."""
-        against = FixedFactor(Q, self.dtype)
+        against = self.fixed(Q)
         return self.map(lambda number: function(self.panel(number, against)), range(self.n_panels))
+
+    def fixed(self, Q: Array) -> FixedFactor:
+        """Return Q with what panels derive from it once for a pass."""
+        return FixedFactor(Q, self.dtype)
+
+    def drawn(self, seed: int) -> Self:  # noqa: ARG002
+        """Return the backend with a sample of its own: exact sums have none."""
+        return self
+
+    def redrawn(self) -> Self:
+        """Return the backend with another sample: exact sums have none."""
+        return self
+
+    def enlarged(self) -> Self | None:
+        """Return the backend with a larger sample from the next stage on; None where there is none."""
+        return None
+
+    def staged(self, P: Array, Q: Array) -> Self:  # noqa: ARG002
+        """Return the backend made ready for factors near these: exact sums need nothing."""
+        return self
+
+    def astype(self, dtype: str) -> Self | None:  # noqa: ARG002
+        """Return the same sums in another type of arithmetic; None where they are made anew from the observations."""
+        return None
 
 
 class FixedFactor:

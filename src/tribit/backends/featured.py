@@ -16,6 +16,7 @@ from tribit.backends.preconditioner import Deflated
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.model.factors import Factors
 from tribit.model.features import (
@@ -97,6 +98,28 @@ class FeaturedObjective:
     def in_float64(self) -> FeaturedObjective:
         """Return the same objective in float64 arithmetic."""
         return FeaturedObjective(self.objective.in_float64(), self.features, self.bounds)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether sums over all entries are estimates from a sample."""
+        return self.objective.estimates
+
+    def staged(self, parts: Factors) -> FeaturedObjective:
+        """Return the same objective made ready for unknowns near these; see :meth:`Objective.staged`."""
+        plain = self.objective.staged(self.features.combine(parts))
+        return FeaturedObjective(plain, self.features, self.bounds)
+
+    def enlarged(self) -> FeaturedObjective | None:
+        """Return the same objective with a larger sample; see :meth:`Objective.enlarged`."""
+        plain = self.objective.enlarged()
+        return None if plain is None else FeaturedObjective(plain, self.features, self.bounds)
+
+    def elsewhere(self, parts: Factors) -> float:
+        """Return F as another sample estimates it; see :meth:`Objective.elsewhere`."""
+        if not self.estimates:
+            return self.value(parts)
+        factors, plain = self.features.combine(parts), self.objective
+        return self.value(parts) + plain.elsewhere(factors) - plain.value(factors)
 
     def value(self, parts: Factors) -> float:
         """Return F."""
@@ -195,6 +218,8 @@ def objective_of(
     side: SideFeatures | None = None,
     dtype: str = "float64",
     n_jobs: int | None = 1,
+    backend: str = "exact",
+    seed: int = 0,
     device: str = "cpu",
 ) -> Objective | FeaturedObjective:
     """Return what a model minimises on some observations, in its unknowns; ``risk`` is that of the model.
@@ -205,10 +230,19 @@ def objective_of(
         The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
     side : SideFeatures, optional
         What is known of rows and columns, for a model with side features.
-    observations, risk, dtype, n_jobs, device
+    observations, risk, dtype, n_jobs, backend, seed, device
         As in :class:`~tribit.Objective`.
     """
-    plain = Objective.of(spec, observations, risk, dtype=dtype, n_jobs=n_jobs, device=device)
+    plain = Objective.of(
+        spec,
+        observations,
+        risk,
+        dtype=dtype,
+        n_jobs=n_jobs,
+        backend=backend,
+        seed=seed,
+        device=device,
+    )
     features = features_of(spec, observations, side, plain.backend)
     if features is None:
         return plain
@@ -237,6 +271,9 @@ def features_of(
     first = [] if floor is None else [implicit]
     ridges = [[*first, *([side_ridge(spec)] * (len(each.blocks) - len(first)))] for each in designs]
     rows, columns = (each.with_ridges(own) for each, own in zip(designs, ridges, strict=True))
+    if isinstance(observations, RemoteObservations):
+        remote: Features = observations.features(rows, columns)
+        return remote
     return Features(rows, columns)
 
 
@@ -247,6 +284,9 @@ def _designs(
     backend: Backend | None,
 ) -> tuple[Design, Design]:
     """Return the features of rows and of columns, implicit ones first; without ridges."""
+    if isinstance(observations, RemoteObservations):  # which have no side features
+        remote: tuple[Design, Design] = observations.designs(floor)
+        return remote
     blocks: tuple[list[Any], list[Any]] = ([], [])
     if floor is not None:
         make = implicit_blocks if backend is None else backend.implicit_blocks

@@ -64,13 +64,7 @@ def shared(observations: Observations, key: Hashable, make: Callable[[], Made]) 
 
 def entry_counts(observations: Observations) -> tuple[Places, Places]:
     """Return how many entries each row and each column has."""
-
-    def count() -> tuple[Places, Places]:
-        d1, d2 = observations.shape
-        rows, columns = observations.rows, observations.columns
-        return np.bincount(rows, minlength=d1), np.bincount(columns, minlength=d2)
-
-    return shared(observations, "counts", count)
+    return shared(observations, "counts", lambda: observations.counts)
 
 
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:

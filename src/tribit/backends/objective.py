@@ -63,6 +63,11 @@ class Objective:
         Type of the arithmetic within a tile; sums over tiles are always float64.
     n_jobs : int or None
         Threads; ``None`` or -1 for every core. The result has the same bits for any number.
+    backend : {"exact", "sampled", "auto"}, default="exact"
+        Whether sums over all entries visit each or are estimated (:mod:`tribit.backends.sampled`); "auto" estimates
+        them where there are too many.
+    seed : int, default=0
+        Draws the sample of an estimate.
     device : str
         Device of the arithmetic, one of those that ``BACKENDS`` has.
     """
@@ -82,6 +87,8 @@ class Objective:
         intercept_bound: float = np.inf,
         dtype: str = "float64",
         n_jobs: int | None = 1,
+        backend: str = "exact",
+        seed: int = 0,
         device: str = "cpu",
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
@@ -89,7 +96,14 @@ class Objective:
         self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
         self.intercept_bound = intercept_bound
         self.backend: Backend = make_backend(
-            observations, link, risk, dtype=dtype, n_jobs=count_jobs(n_jobs), device=device
+            observations,
+            link,
+            risk,
+            dtype=dtype,
+            n_jobs=count_jobs(n_jobs),
+            device=device,
+            backend=backend,
+            seed=seed,
         )
 
     @classmethod
@@ -101,6 +115,8 @@ class Objective:
         *,
         dtype: str = "float64",
         n_jobs: int | None = 1,
+        backend: str = "exact",
+        seed: int = 0,
         device: str = "cpu",
     ) -> Self:
         """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
@@ -114,6 +130,8 @@ class Objective:
             intercept_bound=spec.intercept_bound,
             dtype=check_dtype(dtype),
             n_jobs=n_jobs,
+            backend=backend,
+            seed=seed,
             device=device,
         )
 
@@ -121,8 +139,7 @@ class Objective:
         """Return the same objective in float64 arithmetic: the numbers that are reported."""
         if self.backend.dtype == np.float64:
             return self
-        exact = copy(self)
-        exact.backend = make_backend(
+        again = self.backend.astype("float64") or make_backend(
             self.observations,
             self.link,
             self.risk,
@@ -130,7 +147,32 @@ class Objective:
             n_jobs=self.backend.n_jobs,
             device=self.backend.device,
         )
-        return exact
+        return self._with(again)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether sums over all entries are estimates from a sample."""
+        return self.backend.estimates
+
+    def staged(self, factors: Factors) -> Self:
+        """Return the same objective made ready for factors near these: where sums are estimates, with a new sample."""
+        return self._with(self.backend.staged(*self.product(factors)))
+
+    def enlarged(self) -> Self | None:
+        """Return the same objective with a larger sample from the next stage on; None where there is none."""
+        larger = self.backend.enlarged()
+        return None if larger is None else self._with(larger)
+
+    def elsewhere(self, factors: Factors) -> float:
+        """Return F as another sample of the same size estimates it, one that nothing was fitted to; F where exact."""
+        return self._with(self.backend.redrawn()).staged(factors).value(factors)
+
+    def _with(self, backend: Backend) -> Self:
+        if backend is self.backend:
+            return self
+        again = copy(self)
+        again.backend = backend
+        return again
 
     def placed(self, unknowns: Factors) -> Factors:
         """Return the unknowns where the backend works: on a device its own arrays, in the type of the arithmetic."""
@@ -235,11 +277,9 @@ class Objective:
         d1, d2 = self.shape
         bend = float(self.link.second(np.zeros(1), 1)[0])
         dense = self.risk.unobserved * self._dense_curvature()
-        of_rows, of_columns = np.full(d1, dense * d2), np.full(d2, dense * d1)
-        for total, counts in zip(
-            (of_rows, of_columns), entry_counts(self.observations), strict=True
-        ):
-            total += bend * self.risk.pn * counts
+        in_rows, in_columns = entry_counts(self.observations)
+        of_rows = dense * d2 + bend * self.risk.pn * in_rows
+        of_columns = dense * d1 + bend * self.risk.pn * in_columns
         U, V = factors.row_factors, factors.column_factors
         xp, empty = namespace(U), not factors.rank
         rows, columns = like(of_rows, U), like(of_columns, U)

@@ -130,10 +130,12 @@ def _masses(observations: Observations, risk: Risk) -> tuple[Array, Array]:
 
     A row without entries has none under PN, and features may move it all the same.
     """
-    seen = observations
-    plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-    weights = np.abs(plus) + np.abs(minus)
-    d1, d2 = seen.shape
-    rows = risk.unobserved * d2 + np.bincount(seen.rows, weights, minlength=d1)
-    columns = risk.unobserved * d1 + np.bincount(seen.columns, weights, minlength=d2)
+
+    def weights(seen: Observations, _: None) -> Array:
+        plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
+        return np.asarray(np.abs(plus) + np.abs(minus))
+
+    d1, d2 = observations.shape
+    rows, columns = observations.sums(weights)
+    rows, columns = rows + risk.unobserved * d2, columns + risk.unobserved * d1
     return np.maximum(rows, np.mean(rows)), np.maximum(columns, np.mean(columns))

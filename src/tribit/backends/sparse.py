@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tribit.backends.balls import Roots
 from tribit.backends.base import Backend, FixedFactor, Places, RowModels
 from tribit.backends.layout import stable_order
-from tribit.backends.scratch import Scratch
 from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
@@ -98,28 +97,25 @@ class _SparseSide:
         self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
 
 
-def _batched(left: Array, right: Array, out: Array | None = None) -> Array:
+def _batched(left: Array, right: Array) -> Array:
     """Return the products of two stacks of matrices.
 
     OpenBLAS multiplies what its buffers held before, and throws it away: now and then that raises the flag of an
     invalid operation, and a warning, where every number is right.
     """
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.matmul(left, right, out=out))
+        return np.asarray(np.matmul(left, right))
 
 
 class SparsePanel:
-    """The rows of one batch against all of Q, at the observed entries only.
-
-    The gathered rows of Q are in the thread's scratch room: a panel is done with before its thread makes the next.
-    """
+    """The rows of one batch against all of Q, at the observed entries only."""
 
     def __init__(self, backend: SparseBackend, number: int, against: FixedFactor) -> None:
         self.backend = backend
         batch = backend.side.batches[number]
         self.rows, self.height = batch.rows, batch.rows.size
         self.weights = backend.side.weights[number]
-        self.q = backend.gathered(against.Q, batch.columns)
+        self.q: Array = np.take(against.Q, batch.columns, axis=0)
 
     def predictors(self, P: Array) -> Array:
         """Return ``z = scale x`` at the entries of the batch."""
@@ -150,11 +146,8 @@ class SparsePanel:
             roots *= np.sqrt(form.unit) * form.slope
             return Roots(roots)
         # One array on both sides: the product is symmetric, and costs half.
-        bent = self.backend.scratch.array("bent", q.shape, q.dtype)
-        np.multiply(q, bend[:, :, None], out=bent)
-        square = (self.height, q.shape[2], q.shape[2])
-        curvatures = self.backend.scratch.array("curvatures", square, q.dtype)
-        _batched(bent.transpose(0, 2, 1), bent, out=curvatures)
+        bent = q * bend[:, :, None]
+        curvatures = _batched(bent.transpose(0, 2, 1), bent)
         return np.asarray(np.multiply(curvatures, form.unit * form.slope**2, dtype=np.float64))
 
     def first(self, P: Array, *, value: bool) -> tuple[float, Array, Array]:
@@ -176,8 +169,6 @@ class SparseBackend(Backend):
     other: _SparseSide
     bounded = False
     layout: ClassVar = RowLayout
-    #: Room for the gathered rows of Q and what is made of them, of all backends: one is used at a time in a thread.
-    scratch: ClassVar = Scratch()
 
     @classmethod
     def takes(cls, risk: Risk) -> bool:
@@ -203,12 +194,6 @@ class SparseBackend(Backend):
         """Return a batch of rows against a fixed Q."""
         return SparsePanel(self, number, against)
 
-    def gathered(self, Q: Array, columns: Places) -> Array:
-        """Return the rows of Q at the entries of a batch, in the thread's scratch room."""
-        q = self.scratch.array("q", (*columns.shape, Q.shape[1]), Q.dtype)
-        # Places are known to be inside; with "raise" NumPy would fill a copy first.
-        return np.take(Q, columns, axis=0, out=q, mode="clip")
-
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         P = np.ascontiguousarray(P, dtype=self.dtype)
@@ -226,7 +211,7 @@ class SparseBackend(Backend):
 
         def by_columns(batch: Batch) -> None:
             first = derivatives[batch.entries]
-            q = self.gathered(P, batch.columns)
+            q = np.take(P, batch.columns, axis=0)
             in_Q[batch.rows] = _batched(first[:, None, :], q)[:, 0]
 
         total = float(sum(self.map(by_rows, range(self.n_panels))))

@@ -29,7 +29,7 @@ def fit(
         Path,
         typer.Argument(
             help="Table: .csv, .tsv, .txt, .dat, .jsonl (plain or .gz), .parquet; matrix: .npz, .mtx; - is standard "
-            "input."
+            "input; with --scheduler a folder of .parquet files."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
@@ -144,6 +144,9 @@ def fit(
     ] = 1e-4,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
+    backend: Annotated[
+        str, typer.Option(help="Sums over all cells: auto, exact or sampled.")
+    ] = "auto",
     device: Annotated[
         str, typer.Option(help="Where to compute: cpu, cuda (a GPU) or auto.")
     ] = "cpu",
@@ -162,6 +165,12 @@ def fit(
             "--seen/--no-seen", help="Keep the entries, which lists leave out, in the model's file."
         ),
     ] = True,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a dask scheduler, on whose workers to fit: tcp://10.0.0.1:8786."
+        ),
+    ] = None,
     keep_partial: Annotated[
         bool,
         typer.Option("--keep-partial", help="After Ctrl-C write the best model so far."),
@@ -205,6 +214,7 @@ def fit(
             "entries": f"{seen['likes']} likes, {seen['dislikes']} dislikes",
             "rho": _named(model.rho_),
             **_chosen(model, context.command),
+            **({"sums": SAMPLED} if model.backend_ == "sampled" else {}),
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
@@ -212,6 +222,10 @@ def fit(
     )
     if not whole:
         raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
+
+
+#: What is said of a fit whose sums over all cells are estimates.
+SAMPLED = "over all cells: a quadratic exactly, the rest from a sample of them"
 
 
 def _named(rho: Any) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ import scipy.sparse as sp
 from tribit.data import frames, ingest
 from tribit.data.entries import Entries
 from tribit.data.ingest import Duplicates, Labels
+
+#: Function of some entries, and of ``x`` there where factors are given, that returns a number for each.
+ValuesOf: TypeAlias = "Callable[[Observations, Any], npt.NDArray[np.floating[Any]]]"
 
 
 class Observations(Entries):
@@ -178,6 +182,29 @@ class Observations(Entries):
     def n_dislikes(self) -> int:
         """Number of entries labelled -1."""
         return self.n_observed - self.n_likes
+
+    @property
+    def counts(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Numbers of entries of each row and of each column."""
+        rows, columns = (
+            np.bincount(places, minlength=size)
+            for places, size in zip((self.rows, self.columns), self.shape, strict=True)
+        )
+        return rows, columns
+
+    def sums(self, values: ValuesOf) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the sums over each row and over each column of a value at each entry."""
+        given = values(self, None)
+        rows, columns = (
+            np.bincount(places, given, minlength=size)
+            for places, size in zip((self.rows, self.columns), self.shape, strict=True)
+        )
+        return rows, columns
+
+    def matrix(self, values: ValuesOf, factors: Any = None) -> sp.csr_array:
+        """Return a sparse array with a value at each entry; ``values`` is given ``x`` where there are factors."""
+        x = None if factors is None else factors.at(self.rows, self.columns)
+        return sp.csr_array((values(self, x), (self.rows, self.columns)), shape=self.shape)
 
     def __repr__(self) -> str:
         percent = 100 * self.density

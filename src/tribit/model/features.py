@@ -68,7 +68,7 @@ class Block:
         if name not in self.kept:
             matrix = self.matrix.astype(dtype)
             vectors = self.shift.astype(dtype), self.means.astype(dtype)
-            self.kept[name] = _Numbers(matrix, sp.csr_array(matrix.T), *vectors)
+            self.kept[name] = _Numbers(matrix, matrix.T.tocsr(), *vectors)
         found: _Numbers = self.kept[name]
         return found
 
@@ -237,22 +237,16 @@ class Activity:
     floor: float
 
     @classmethod
-    def of(cls, mask: sp.csr_array, share: float) -> Activity:
-        """Return the features of a mask; ``share`` times the mean length is the floor."""
-        popular = np.asarray(mask.sum(axis=0), dtype=np.float64)
-        return cls.of_counts(np.diff(mask.indptr), popular, share)
-
-    @classmethod
-    def of_counts(
-        cls, counts: NDArray[np.integer[Any]], popular: NDArray[Any], share: float
+    def of(
+        cls, counts: NDArray[np.integer[Any]], others: NDArray[np.integer[Any]], share: float
     ) -> Activity:
-        """Return the same from the numbers of entries of the rows and of the columns."""
-        n = int(counts.sum())
+        """Return the features of rows by their numbers of entries and those of columns; ``share`` sets the floor."""
+        n = int(np.sum(counts))
         typical = n / max(int(np.count_nonzero(counts)), 1)
-        return cls(np.asarray(popular, dtype=np.float64) / max(n, 1), typical, share * typical)
+        return cls(others.astype(np.float64) / max(n, 1), typical, share * typical)
 
     def shift(self, counts: NDArray[np.integer[Any]]) -> Array:
-        """Return ``max(|O_i|, floor)^1/2 - |O_i|^1/2`` of rows with so many entries, with ``typical`` for none."""
+        """Return how much more active than its entries each row counts as: ``max(|O_i|, floor)^1/2 - |O_i|^1/2``."""
         active = np.where(counts, np.maximum(counts, self.floor), self.typical)
         return np.asarray(np.sqrt(active) - np.sqrt(counts))
 
@@ -327,15 +321,8 @@ def activities(
     observations: Observations, shares: tuple[float, float]
 ) -> tuple[Activity, Activity]:
     """Return the implicit features of the rows and of the columns."""
-    rows, columns = (
-        np.bincount(places, minlength=size)
-        for places, size in zip(
-            (observations.rows, observations.columns), observations.shape, strict=True
-        )
-    )
-    return Activity.of_counts(rows, columns, shares[0]), Activity.of_counts(
-        columns, rows, shares[1]
-    )
+    rows, columns = observations.counts
+    return Activity.of(rows, columns, shares[0]), Activity.of(columns, rows, shares[1])
 
 
 def implicit_blocks(

@@ -58,6 +58,7 @@ def fitted(
     *,
     n_jobs: int | None = None,
     random_state: RandomState = None,
+    backend: str = "auto",
 ) -> Propensity | CrossFittedPropensity:
     """Fit the model of that name (one of :data:`NAMES`) with its default options; a small mask has a smaller rank.
 
@@ -69,13 +70,16 @@ def fitted(
     if name == "row-column":
         return row_column(observations)
     if name == "low-rank":
+        options: dict[str, Any] = {
+            "n_jobs": n_jobs,
+            "random_state": random_state,
+            "backend": backend,
+        }
         rank = min(RANK, *observations.shape)
         folds = min(FOLDS, observations.n_observed)
         if folds < 2:  # one entry: nothing is left without it
-            return low_rank(observations, rank=rank, n_jobs=n_jobs, random_state=random_state)
-        return cross_fitted(
-            observations, folds=folds, rank=rank, n_jobs=n_jobs, random_state=random_state
-        )
+            return low_rank(observations, rank=rank, **options)
+        return cross_fitted(observations, folds=folds, rank=rank, **options)
     raise unknown(name)
 
 

@@ -136,6 +136,7 @@ def cross_fitted(
     tol: float = 1e-5,
     n_jobs: int | None = 1,
     random_state: RandomState = None,
+    backend: str = "auto",
 ) -> CrossFittedPropensity:
     """Fit ``logit q_ij = b + a_i + c_j + u_i' v_j`` to the mask ``folds`` times, each time without a part of it.
 
@@ -148,7 +149,7 @@ def cross_fitted(
         What was observed; the labels do not matter.
     folds : int, default=5
         Number of parts, from 2 to the number of observed entries; so many fits.
-    rank, l2, max_iter, tol, n_jobs
+    rank, l2, max_iter, tol, n_jobs, backend
         As in :func:`low_rank`.
     floor : float or None, default=None
         Smallest probability; None for a tenth of the share that is observed.
@@ -183,6 +184,7 @@ def cross_fitted(
             tol=tol,
             n_jobs=n_jobs,
             random_state=draws,
+            backend=backend,
         )
         models.append(replace(model, scale=scale))
     return CrossFittedPropensity(tuple(models), observations.rows, observations.columns, parts)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.backends import estimated
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive, is_whole
@@ -28,6 +29,7 @@ from tribit.propensity.model import Propensity, check_observations, constant, re
 from tribit.propensity.row_column import row_column
 from tribit.randomness import RandomState, generator
 from tribit.solvers import Newton, Stopping
+from tribit.solvers.stages import minimise_in_stages
 
 #: Default rank: with ``l2 = 5`` it had the least held-out log-loss on the masks of MovieLens 100k and Coat.
 RANK = 8
@@ -45,11 +47,12 @@ def low_rank(
     tol: float = 1e-5,
     n_jobs: int | None = 1,
     random_state: RandomState = None,
+    backend: str = "auto",
 ) -> Propensity:
     """Fit ``logit q_ij = b + a_i + c_j + u_i' v_j`` to the mask by penalised maximum likelihood.
 
     Minimises ``-log P(mask) + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2)``, ``b`` free, to a local
-    minimum. Every sweep visits all d1 x d2 entries, tile by tile.
+    minimum. Every sweep visits all d1 x d2 entries, tile by tile, or a sample of them where they are too many.
 
     Parameters
     ----------
@@ -69,7 +72,9 @@ def low_rank(
     n_jobs : int or None, default=1
         Threads; None or -1 for every core. The result has the same bits for any number.
     random_state : int, Generator, RandomState or None
-        Draws the first factors.
+        Draws the first factors, and the sample where there is one.
+    backend : {"auto", "exact", "sampled"}, default="auto"
+        How the sum over all entries is done, as in :class:`~tribit.BinaryMatrixCompletion`.
 
     Returns
     -------
@@ -92,12 +97,22 @@ def low_rank(
         np.ones(observations.n_observed, dtype=np.int8),
         shape=observations.shape,
     )
+    risk = risks.pu(0.0)
+    sampled = estimated(backend, risk, observations)
     objective = Objective(
-        mask, Logistic(), risks.pu(0.0), l2=l2, intercept=True, dtype="float32", n_jobs=n_jobs
+        mask,
+        Logistic(),
+        risk,
+        l2=l2,
+        intercept=True,
+        dtype="float32",
+        n_jobs=n_jobs,
+        backend="sampled" if sampled else "exact",
+        seed=int(draws.integers(2**32)) if sampled else 0,
     )
     margins = row_column(observations, l2=l2).factors
-    start = _start(objective, margins, int(rank), draws)
-    result = Newton().minimise(objective, [Unconstrained()], start, stopping, draws)
+    start = _start(objective.staged(margins), margins, int(rank), draws)
+    _, result = minimise_in_stages(Newton(), objective, [Unconstrained()], start, stopping, draws)
     if not result.converged:
         warn(
             f"The fit of the mask stopped before it converged ({result.stop_reason}): raise max_iter, tol or l2.",

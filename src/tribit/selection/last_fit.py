@@ -18,6 +18,7 @@ from tribit.selection.resolve import warm_start, with_chosen_regression
 from tribit.selection.trials import Options, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
+from tribit.solvers.stages import minimise_in_stages
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,15 @@ def fit_members(
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)
         start = problem.start if known else warm_start(problem, spec, search)
-        result = problem.minimised(
+        objective, result = minimise_in_stages(
             default_solver(spec) if solver is None else solver,
+            problem.objective,
+            problem.constraints,
             start,
             replace(stopping, max_time=left),
             draws,
         )
+        problem = replace(problem, objective=objective)
         if done and result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             ended = result.stop_reason
             break

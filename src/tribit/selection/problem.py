@@ -14,7 +14,7 @@ solver no constraint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,9 +22,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
+from tribit.backends import estimated
 from tribit.backends.featured import FeaturedObjective, objective_of
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.errors import (
     InvalidInputError,
@@ -41,7 +43,6 @@ from tribit.model.imputation import Imputation
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
-from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.start import spectral_start
 
 #: A fitted probability nearer to 0 or 1 than this means that labels were separated, not estimated.
@@ -77,19 +78,6 @@ class Problem:
         """Return the factors of the matrix, which implicit features add to the unknowns."""
         return self.objective.factors(unknowns)
 
-    def minimised(
-        self, solver: Solver, start: Factors, stopping: Stopping, generator: np.random.Generator
-    ) -> SolverResult:
-        """Return what a solver finds from ``start``, in arrays of NumPy.
-
-        On a device a solver that declares ``any_arrays`` has its unknowns there. For any other one each value and each
-        gradient is copied.
-        """
-        if getattr(solver, "any_arrays", False):
-            start = self.objective.placed(start)
-        result = solver.minimise(self.objective, self.constraints, start, stopping, generator)
-        return replace(result, factors=result.factors.to_numpy())
-
 
 def make_problem(
     observations: Observations,
@@ -99,6 +87,7 @@ def make_problem(
     n_jobs: Any,
     generator: np.random.Generator,
     side: SideFeatures | None = None,
+    backend: str = "exact",
     device: str = "cpu",
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
@@ -106,7 +95,8 @@ def make_problem(
     spec = spec.completed()
     # After the checks: a model of the mask may take seconds to fit.
     risk = spec.risk(
-        _rho(spec.rho, observations, n_jobs, generator), _imputation(spec.imputed, observations)
+        _rho(spec.rho, observations, n_jobs, generator, backend),
+        _imputation(spec.imputed, observations),
     )
     if spec.mixed:
         _check_learnable(observations, risk)
@@ -114,8 +104,18 @@ def make_problem(
     else:
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
+    # Where nothing is sampled nothing is drawn for it, and what else is drawn stays the same.
+    sampled = estimated(backend, risk, observations, device)
     objective = objective_of(
-        spec, observations, risk, side=side, dtype=dtype, n_jobs=n_jobs, device=device
+        spec,
+        observations,
+        risk,
+        side=side,
+        dtype=dtype,
+        n_jobs=n_jobs,
+        backend="sampled" if sampled else "exact",
+        seed=int(generator.integers(2**32)) if sampled else 0,
+        device=device,
     )
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
@@ -126,12 +126,20 @@ def make_problem(
     return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
 
 
-def _rho(rho: Any, observations: Observations, n_jobs: Any, generator: np.random.Generator) -> Any:
+def _rho(
+    rho: Any,
+    observations: Observations,
+    n_jobs: Any,
+    generator: np.random.Generator,
+    backend: str,
+) -> Any:
     """Return ``rho``, by default the share of entries that are unobserved; a name becomes a model of the mask."""
     if rho is None or (isinstance(rho, str) and rho == "constant"):
         return 1.0 - observations.density
     if isinstance(rho, str):
-        return propensity.fitted(rho, observations, n_jobs=n_jobs, random_state=generator)
+        return propensity.fitted(
+            rho, observations, n_jobs=n_jobs, random_state=generator, backend=backend
+        )
     if isinstance(rho, propensity.Propensity | propensity.CrossFittedPropensity):
         rho.check_shape(observations)
     return rho
@@ -173,6 +181,8 @@ def _warn_if_unbounded(
 def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factors) -> None:
     """Warn where factors without a ridge or a bound separate labels, so that PN falls for ever as they grow."""
     if spec.mixed or spec.l2 or spec.radius is not None or spec.alpha is not None:
+        return
+    if isinstance(observations, RemoteObservations):  # a pass over all entries for a warning alone
         return
     x = np.abs(factors.at(observations.rows, observations.columns))
     far = spec.link.level(CERTAIN)
@@ -236,6 +246,7 @@ def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
 def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
     """Set the factors of rows and columns with nothing observed to 0: PN would leave them as drawn."""
     U, V = factors.row_factors.copy(), factors.column_factors.copy()
-    U[np.bincount(observations.rows, minlength=observations.shape[0]) == 0] = 0.0
-    V[np.bincount(observations.columns, minlength=observations.shape[1]) == 0] = 0.0
+    rows, columns = observations.counts
+    U[rows == 0] = 0.0
+    V[columns == 0] = 0.0
     return Factors.of(U, V, factors.intercept)

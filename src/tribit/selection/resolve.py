@@ -156,7 +156,7 @@ def _bounded(estimator: Any) -> bool:
 
 def options_of(estimator: Any, side: SideFeatures | None = None, device: str = "cpu") -> Options:
     """Return how the arithmetic of every candidate is done, and what is known of rows and columns."""
-    return Options(estimator.dtype, estimator.n_jobs, side, device)
+    return Options(estimator.dtype, estimator.n_jobs, side, estimator.backend, device)
 
 
 def _left(max_time: float | None, began: float) -> float | None:
@@ -235,7 +235,13 @@ def _fitted(
     """Return the model of the mask of that name: once for all candidates."""
     if name == "constant":
         return None
-    return propensity.fitted(name, observations, n_jobs=estimator.n_jobs, random_state=draws)
+    return propensity.fitted(
+        name,
+        observations,
+        n_jobs=estimator.n_jobs,
+        random_state=draws,
+        backend=estimator.backend,
+    )
 
 
 def _weights(

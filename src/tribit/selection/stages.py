@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tribit.data.observations import Observations
+from tribit.metrics.entries import Array
 from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.record import Candidate
@@ -253,12 +254,12 @@ class Stages(Steps):
         """
         fold = self.trials.folds[0]
         seen, link = fold.train, self.base.link
-        if settings.family in fold.ends:
-            x = fold.ends[settings.family].at(seen.rows, seen.columns)
-        else:
-            x = np.zeros(seen.n_observed)
-        slopes = np.where(seen.labels > 0, link.first(x, 1), link.first(x, -1))
-        G = csr_array((slopes, (seen.rows, seen.columns)), shape=seen.shape)
+
+        def slopes(entries: Observations, x: Array | None) -> Array:
+            at = np.zeros(entries.n_observed) if x is None else x
+            return np.where(entries.labels > 0, link.first(at, 1), link.first(at, -1))
+
+        G = seen.matrix(slopes, fold.ends.get(settings.family))
         if min(G.shape) <= 2:
             return float(np.linalg.norm(G.toarray(), 2))
         v0 = np.ones(min(G.shape))

@@ -15,6 +15,7 @@ import numpy as np
 
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
 from tribit.model.calibrators import Identity
@@ -43,6 +44,7 @@ from tribit.solvers import (
 )
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.refusals import refusal_of
+from tribit.solvers.stages import minimise_in_stages
 
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
@@ -64,6 +66,7 @@ class Options:
     dtype: str = "float32"
     n_jobs: int | None = None
     side: SideFeatures | None = None
+    backend: str = "auto"
     device: str = "cpu"
 
 
@@ -84,8 +87,6 @@ def make_folds(
 ) -> list[Fold]:
     """Return the folds; the weights are those of all observed entries, 1 by default."""
     n = observations.n_observed
-    if weights is None:
-        weights = np.ones(n)
     # Where one label was observed alone it is the one that must be held out.
     rarer = min(observations.n_likes, observations.n_dislikes) or n
     once = n >= MANY and rarer >= 10 * ENOUGH_RARE
@@ -97,6 +98,10 @@ def make_folds(
     # A rare label must be among what is held out, or nothing can be said of it.
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
+    if isinstance(observations, RemoteObservations):
+        return _remote_folds(observations, parts, used, draws)
+    if weights is None:
+        weights = np.ones(n)
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
     folds = [
         Fold(
@@ -106,6 +111,20 @@ def make_folds(
             int(draws.integers(2**32)),
         )
         for part in range(used)
+    ]
+    for fold in folds:
+        share_layouts(fold.train)
+    return folds
+
+
+def _remote_folds(
+    observations: RemoteObservations, parts: int, used: int, draws: np.random.Generator
+) -> list[Fold]:
+    """Return folds of entries on other machines; what is held out comes here."""
+    n = observations.n_observed
+    folds = [
+        Fold(train, held_out, np.ones(len(held_out)), len(train) / n, int(draws.integers(2**32)))
+        for train, held_out in observations.hashed_folds(parts, used, int(draws.integers(2**32)))
     ]
     for fold in folds:
         share_layouts(fold.train)
@@ -311,7 +330,9 @@ def fit_from(
     problem = problem_of(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
-    result = problem.minimised(default_solver(settings), start, stopping, draws)
+    _, result = minimise_in_stages(
+        default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
+    )
     ends[settings.family] = result.factors
     return problem.factors(result.factors), result
 
@@ -327,6 +348,7 @@ def problem_of(
         n_jobs=options.n_jobs,
         generator=draws,
         side=options.side,
+        backend=options.backend,
         device=options.device,
     )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tribit.arrays import namespace, to_numpy
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
+from tribit.data.observations import Observations
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 
@@ -63,8 +64,12 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
     x = np.array([level])
     likes, dislikes = link.first(x, 1)[0], link.first(x, -1)[0]
     everywhere = -(risk.nu * likes + risk.pu * dislikes)
-    plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-    G, transposed = objective.backend.matrix(seen, -(plus * likes + minus * dislikes))
+
+    def corrections(entries: Observations, _: None) -> Array:
+        plus, minus = risk.observed_weights(entries.labels, entries.rows, entries.columns)
+        return np.asarray(-(plus * likes + minus * dislikes))
+
+    G, transposed = objective.backend.matrix(seen, corrections)
     V = objective.backend.placed(V)
     xp = namespace(V)
     for _ in range(ROUNDS):

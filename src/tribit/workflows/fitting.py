@@ -34,6 +34,7 @@ def fit_file(
     column_features: PathLike | None = None,
     ranker: Any = AUTO,
     keep_seen: bool = True,
+    scheduler: str | None = None,
     **parameters: Any,
 ) -> Recommender:
     """Fit a recommender on a table of observed entries.
@@ -55,6 +56,9 @@ def fit_file(
         Tables of what is known of rows and of columns, ids in the first column. Tags are separated by ``|``.
     ranker, keep_seen
         Of :class:`tribit.Recommender`.
+    scheduler : str, optional
+        The address of a dask scheduler, on whose workers to fit. The path may then be a folder of parquet files, which
+        the workers read; such a bundle has no ranker and keeps no entries.
     **parameters
         Of :class:`BinaryMatrixCompletion`, and the other rules of :class:`tribit.data.reading.Reading` (``like``,
         ``dislike``, ``delimiter``, ``decimal``, ``encoding``, ``missing``, ``layout``, ``zeros``, ``format``).
@@ -67,16 +71,22 @@ def fit_file(
     rules = {name: parameters.pop(name) for name in RULES if name in parameters}
     model = BinaryMatrixCompletion(**parameters)
     rules |= {"row": row, "column": column, "value": value, "duplicates": duplicates}
-    records = Reading(**rules, like_at=model.like_at).records(path, max_size=max_size)
-    of_rows, of_columns = (
-        features_of(table, max_size) for table in (row_features, column_features)
-    )
+    reading = Reading(**rules, like_at=model.like_at)
     recommender = Recommender(
         model, ranker=ranker, keep_seen=keep_seen, random_state=model.random_state
     )
-    recommender.fit(records.observations(), row_features=of_rows, column_features=of_columns)
-    recommender.model_.names_, recommender.reading_ = records.names, records.reading
-    return recommender
+    of_rows, of_columns = (
+        features_of(table, max_size) for table in (row_features, column_features)
+    )
+    features = {"row_features": of_rows, "column_features": of_columns}
+    if scheduler is None:
+        records = reading.records(path, max_size=max_size)
+        recommender.fit(records.observations(), **features)
+        recommender.model_.names_, recommender.reading_ = records.names, records.reading
+        return recommender
+    from tribit.workflows.on_cluster import fit_on_cluster  # noqa: PLC0415 - an extra
+
+    return fit_on_cluster(recommender, path, reading, scheduler, features, max_size=max_size)
 
 
 def update_file(

@@ -182,9 +182,9 @@ class DeviceBackend(Backend):
         """Return a block of features on the device."""
         return DeviceBlock.of_block(block)
 
-    def matrix(self, observations: Observations, values: Array) -> tuple[Any, Any]:  # noqa: ARG002
-        """Return the sparse matrix of numbers at the observed entries and its transpose, to multiply by."""
-        numbers = self.placed(values)
+    def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
+        """Return the sparse matrix of a value at each entry and its transpose, to multiply by."""
+        numbers = self.placed(values(observations, None))
         own, other = (
             DeviceMatrix(side.layout, numbers[side.layout.order])
             for side in (self.side, self.other)

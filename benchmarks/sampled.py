@@ -1,0 +1,68 @@
+"""Fits to a sample of all entries beside exact ones: ``python -m benchmarks.sampled [ROWS COLUMNS ENTRIES]``.
+
+Both fits have the same settings, tables are drawn (``benchmarks.data.skewed``), and the exact objective is compared at
+the end of both. Seconds are of the processor, one thread, divided by the iterations.
+"""
+
+import sys
+import time
+from typing import Any
+
+from benchmarks.data import skewed
+from benchmarks.measure import machine, print_table
+from tribit import BinaryMatrixCompletion, Observations
+from tribit.selection.problem import make_problem
+
+#: Drawn tables by default; 20,000 x 20,000 with 2,000,000 entries takes some ten minutes.
+SIZES = ((2000, 2000, 60_000), (6000, 6000, 300_000))
+#: Fits with nothing to choose: a mixture in a ball, and likes alone.
+FITS: dict[str, dict[str, Any]] = {
+    "mixture": {"gammas": (0.6, 0.2, 0.2), "rank": 10, "radius": 2.0, "l2": 1.0},
+    "likes alone": {"gammas": (0.0, 1.0, 0.0), "rho": 0.0, "rank": 16, "l2": 3.0},
+}
+
+
+def fitted(seen: Observations, backend: str, **settings: Any) -> tuple[Any, float]:
+    """Return a model and the processor seconds of an iteration."""
+    model = BinaryMatrixCompletion(
+        **settings,
+        l2_intercept=1.0,
+        implicit_features=False,
+        calibration=None,
+        backend=backend,
+        n_jobs=1,
+        random_state=0,
+    )
+    began = time.process_time()
+    model.fit(seen)
+    return model, (time.process_time() - began) / model.n_iter_
+
+
+def main(sizes: tuple[tuple[int, int, int], ...] = SIZES) -> None:
+    """Print one row for each table and fit."""
+    print(machine())
+    rows = []
+    for d1, d2, count in sizes:
+        whole = skewed((d1, d2), count, seed=10)
+        for name, settings in FITS.items():
+            likes = whole.labels > 0
+            seen = whole.hold_out(~likes)[0] if name == "likes alone" else whole
+            exact, each = fitted(seen, "exact", **settings)
+            sampled, fewer = fitted(seen, "sampled", **settings)
+            objective = make_problem(
+                seen, exact.spec_, dtype="float64", n_jobs=1, generator=None, backend="exact"
+            ).objective
+            least = objective.value(exact.unknowns_)
+            gap = (objective.value(sampled.unknowns_) - least) / abs(least)
+            sizes_of = f"{d1} x {d2}, {seen.n_observed}"
+            rows.append((sizes_of, name, f"{100 * gap:+.3f}%", f"{each:.2f}", f"{fewer:.2f}"))
+    print_table(
+        "Exact objective of a sampled fit over that of the exact fit, and CPU seconds an iteration",
+        ("table, entries", "fit", "gap", "exact", "sampled"),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    given = tuple(map(int, sys.argv[1:4]))
+    main((given,) if len(given) == 3 else SIZES)  # type: ignore[arg-type]

@@ -1,0 +1,165 @@
+"""Sums over all entries where these are too many to visit: a quadratic exactly, the rest from a sample of tiles.
+
+On every entry the risk has the dense term ``h(x) = nu l(x, +1) + pu l(x, -1)``. With a quadratic ``c(x)`` near it
+
+    sum_ij h(x_ij)  =  sum_ij c(x_ij)  +  sum_ij [h(x_ij) - c(x_ij)]
+
+the first sum is exact through Gram matrices (:mod:`tribit.backends.controls`), and the second is estimated from tiles
+drawn with known probabilities (:mod:`tribit.backends.blocks`), each weighted by the inverse of its own. Value and
+gradients are unbiased, and they are those of one function: the sample and the quadratics stay as they are until
+:meth:`SampledBackend.staged` draws and fits them anew (sample average approximation). Observed corrections are exact. A
+pass costs the observed entries, a sample of fixed size for each row and column, and ``(d1 + d2) k^2``.
+"""
+
+from __future__ import annotations
+
+import threading
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends import blocks
+from tribit.backends.base import Backend, FixedFactor, Panel
+from tribit.backends.blocks import draw_tiles, probabilities
+from tribit.backends.controls import fit_controls
+from tribit.backends.forms import Form
+from tribit.backends.sampled_entries import Sample, SampledLayout, SampledSide, SortedFactor
+from tribit.backends.sampled_panel import SampledPanel
+from tribit.backends.sparse import SparseBackend
+from tribit.model.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+
+#: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
+PILOT = 256
+
+
+class SampledBackend(Backend):
+    """Unbiased estimates of sums over all entries, from a sample that is fixed between stages."""
+
+    side: SampledSide
+    other: SampledSide
+    bounded = False
+    estimates = True
+    layout = SampledLayout
+
+    def __init__(
+        self, side: SampledSide, other: SampledSide, form: Form, dtype: np.dtype[Any], n_jobs: int
+    ) -> None:
+        super().__init__(side, other, form, dtype, n_jobs)
+        #: The observed corrections alone.
+        self.observed = SparseBackend(side, other, form, dtype, n_jobs)
+        self.seed, self.tiles = 0, blocks.TILES
+        self._local = threading.local()
+
+    @classmethod
+    def build(cls, *args: Any, **options: Any) -> Self:
+        """Return the backend with a sample for ``X = 0``."""
+        return super().build(*args, **options).drawn(0)
+
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether unobserved entries count, all with the same weights."""
+        return bool(risk.unobserved) and risk.imputed is None
+
+    @classmethod
+    def arrange(
+        cls,
+        layout: SampledLayout,
+        weights: tuple[Array, Array],
+        bounds: Array | None,  # noqa: ARG003 - no bound is known of an estimate
+    ) -> SampledSide:
+        """Put the weights of the observed entries in order."""
+        return SampledSide(layout, weights)
+
+    def drawn(self, seed: int) -> Self:
+        """Return the backend with a sample of its own; the quadratics are those at ``X = 0``."""
+        again = copy(self)
+        again.seed = seed
+        again._draw(*(np.zeros((size, 1)) for size in self.shape))
+        return again
+
+    def redrawn(self) -> Self:
+        """Return the backend with another sample."""
+        return self.drawn(self.seed + 1)
+
+    def enlarged(self) -> Self | None:
+        """Return the backend with twice as many tiles from the next stage on; None where all were drawn."""
+        tiles = self.side.sample.tiles.columns.size
+        if tiles >= self.side.rows.n_blocks * self.side.columns.n_blocks:
+            return None
+        again = copy(self)
+        again.tiles = 2 * self.tiles
+        return again
+
+    def staged(self, P: Array, Q: Array) -> Self:
+        """Return the backend with quadratics fitted to the spread of ``P Q'``, and with tiles drawn for them."""
+        again = copy(self)
+        again._draw(P, Q)
+        return again
+
+    def _draw(self, P: Array, Q: Array) -> None:
+        rows, columns = self.side.rows, self.side.columns
+        draws = np.random.Generator(np.random.PCG64(self.seed))
+        pairs = np.broadcast_shapes((rows.n_classes, 1, 1), (1, columns.n_classes, 1))
+        left = np.stack([rows.draw(PILOT, draws) for _ in range(pairs[1])], axis=1)
+        right = np.stack([columns.draw(PILOT, draws) for _ in range(pairs[0])])
+        z = self.form.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
+        controls = fit_controls(self.form, z)
+        # A row needs as many more columns as it has unknowns.
+        wanted = max(self.tiles, P.shape[1])
+        chances = probabilities(rows, columns, controls.spread, wanted)
+        tiles = draw_tiles(rows, columns, chances, draws)
+        self.side = self.side.with_sample(Sample(tiles, controls))
+        flipped = Sample(tiles.transposed(columns.n_blocks), controls.transposed)
+        self.other = self.other.with_sample(flipped)
+
+    def astype(self, dtype: str) -> Self:
+        """Return the same estimates in another type of arithmetic."""
+        kind = np.dtype(dtype)
+        again = type(self)(
+            self.side.astype(kind), self.other.astype(kind), self.form, kind, self.n_jobs
+        )
+        again.seed, again.tiles = self.seed, self.tiles
+        return again
+
+    @property
+    def n_panels(self) -> int:
+        """The number of blocks of rows."""
+        return self.side.rows.n_blocks
+
+    def panel(self, number: int, against: FixedFactor) -> SampledPanel:
+        """Return a block of rows against a fixed Q, in the order of its blocks."""
+        if not isinstance(against, SortedFactor):
+            raise TypeError("the sampled backend needs its own kind of fixed factor")
+        return SampledPanel(self, number, against)
+
+    def buffers(self, height: int, width: int) -> list[Array]:
+        """Return this thread's four buffers for the tiles of a block."""
+        store = getattr(self._local, "store", None)
+        if store is None or store.shape[1] < height * width:
+            store = self._local.store = np.empty((4, height * width), dtype=self.dtype)
+        return [buffer[: height * width].reshape(height, width) for buffer in store]
+
+    def fixed(self, Q: Array) -> SortedFactor:
+        """Return Q in the order of its blocks, with what panels derive from it once for a pass."""
+        return SortedFactor(Q, self.dtype, self.side.columns)
+
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the estimated risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+        total, in_P = self._half(P, Q, value=value)
+        _, in_Q = self.transposed._half(Q, P, value=False)
+        return (total if value else float("nan")), in_P, in_Q
+
+    def _half(self, P: Array, Q: Array, *, value: bool) -> tuple[float, Array]:
+        P = np.asarray(P, dtype=self.dtype)
+        in_P = np.empty(P.shape)
+
+        def run(panel: Panel) -> float:
+            assert isinstance(panel, SampledPanel)
+            part, in_P[panel.rows] = panel.gradient(P[panel.rows], value=value)
+            return part
+
+        return sum(self.map_panels(run, Q), 0.0), in_P

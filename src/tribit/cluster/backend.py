@@ -1,0 +1,263 @@
+"""The backend over partitions of rows that live on the workers of a cluster.
+
+Every pass is one task for each partition, given the factors it needs, and what the partitions share is added by a tree:
+
+- the value, the largest entry: one number from each;
+- the gradient: that in P stays with the rows, that in Q (columns x factors numbers from each) is added;
+- a half-sweep over rows: each partition moves its own rows, as one machine would;
+- a half-sweep over columns: the quadratic models of the columns are sums over rows, and are added, ``k (k + 3) / 2``
+  numbers a column from each partition; this machine moves the columns to the minimisers, a block of them at a time.
+
+The alternative for columns, a second copy of the entries grouped by columns, would send all of P to every worker:
+``d1 k`` numbers where this sends ``d2 k (k + 3) / 2``. Tables that need a cluster have many more rows than columns,
+100 times as many where this was sized (``docs/cluster.md``), so that the sums are the smaller by far up to some
+hundreds of factors; and the entries are kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Never, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends.base import Backend, FixedFactor, Panel, RowModels
+from tribit.backends.rows import HalfSweep, RowProblem, RowState
+from tribit.cluster import parts
+from tribit.cluster.calls import Cluster
+from tribit.data.axis import Positions
+from tribit.model.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+Result = TypeVar("Result")
+
+#: Bytes of the curvatures of a block of columns: what a worker holds for each result that it adds, and this machine for
+#: each block that it solves. 64 MiB are 30,000 columns of 32 factors in float32: tables with fewer have one block.
+BLOCK_BYTES = 64 * 2**20
+#: Columns of a block are a multiple of this, the width of a tile.
+MULTIPLE = 256
+
+
+class ClusterBackend(Backend):
+    """Sums of one risk over the partitions of a table.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The workers.
+    held : list of futures
+        The :class:`~tribit.cluster.parts.PartBackend` of each partition.
+    rows : list of array
+        The rows of each partition.
+    shape : tuple of two ints
+        Numbers of rows and columns of the whole.
+    dtype : dtype
+        Type of the arithmetic.
+    n_jobs : int
+        Threads of this machine, for the moves of columns.
+    bounded : bool
+        Whether the form knows upper bounds of the curvature.
+    """
+
+    device = "cluster"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        held: Sequence[Any],
+        rows: Sequence[Positions],
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        n_jobs: int,
+        *,
+        bounded: bool,
+    ) -> None:
+        self.cluster, self.held, self.rows = cluster, list(held), list(rows)
+        self.shape, self.dtype, self.n_jobs = shape, dtype, n_jobs
+        self._bounded = bounded
+
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:  # noqa: ARG003 - each partition has the backend that takes it
+        """Return True: each partition has the backend of the processor that takes the risk."""
+        return True
+
+    @classmethod
+    def arrange(cls, layout: Any, weights: Any, bounds: Any) -> Never:
+        """Refuse: the entries are arranged on the workers."""
+        raise NotImplementedError("the entries are on the workers")
+
+    @property
+    def transposed(self) -> ClusterColumns:  # type: ignore[override]
+        """The same risk with the roles of P and Q exchanged."""
+        return ClusterColumns(self)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether models know upper bounds of the curvature."""
+        return self._bounded
+
+    @property
+    def n_panels(self) -> int:
+        """The number of partitions."""
+        return len(self.held)
+
+    def panel(self, number: int, against: FixedFactor) -> Never:
+        """Refuse: rows move on the workers."""
+        raise NotImplementedError("rows move on the workers")
+
+    def value(self, P: Array, Q: Array) -> float:
+        """Return the risk in float64."""
+        return float(sum(self._everywhere(parts.value, P, Q)))
+
+    def largest(self, P: Array, Q: Array) -> float:
+        """Return ``max |P Q'|`` over all entries."""
+        return float(max(self._everywhere(parts.largest, P, Q)))
+
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+        found = self.cluster.map(
+            parts.gradient, self.held, self.cut(P), Q=self._fixed(Q), value=value
+        )
+        by_rows, in_Q = self.cluster.own_and_total(found, Q.size * 8)
+        in_P = np.empty(P.shape)
+        for rows, (_, piece) in zip(self.rows, by_rows, strict=True):
+            in_P[rows] = piece
+        return float(sum(total for total, _ in by_rows)), in_P, in_Q
+
+    def half_sweep(
+        self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every row of P to the minimiser of its own model, Q fixed, each partition on its worker."""
+        found = self.cluster.results(
+            self.cluster.map(
+                parts.half_sweep,
+                self.held,
+                [P[rows] for rows in self.rows],
+                [state.multipliers[rows] for rows in self.rows],
+                Q=self._fixed(Q),
+                problem=problem,
+                tightness=state.tightness,
+                value=value,
+            )
+        )
+        moved = P.copy()
+        state.tightness = 0.0
+        for rows, (half, left) in zip(self.rows, found, strict=True):
+            moved[rows] = half.P
+            state.multipliers[rows] = left.multipliers
+            state.tightness += left.tightness * rows.size / P.shape[0]
+        gain, values = (
+            float(sum(getattr(half, name) for half, _ in found)) for name in ("gain", "value")
+        )
+        return HalfSweep(moved, gain, values)
+
+    def cut(self, P: Array) -> list[Array]:
+        """Return the rows of each partition, in the type of the arithmetic."""
+        return [np.asarray(P[rows], dtype=self.dtype) for rows in self.rows]
+
+    def _fixed(self, Q: Array) -> Array:
+        return np.ascontiguousarray(Q, dtype=self.dtype)
+
+    def _everywhere(self, function: Callable[..., Any], P: Array, Q: Array) -> list[float]:
+        """Return one number from each partition."""
+        found: list[float] = self.cluster.results(
+            self.cluster.map(function, self.held, self.cut(P), Q=self._fixed(Q))
+        )
+        return found
+
+
+class ClusterColumns(Backend):
+    """The same sums with rows and columns exchanged: panels are blocks of columns, added over partitions."""
+
+    device = "cluster"
+
+    def __init__(self, by_rows: ClusterBackend) -> None:
+        self.by_rows = by_rows
+        self.shape = by_rows.shape[1], by_rows.shape[0]
+        self.dtype, self.n_jobs = by_rows.dtype, by_rows.n_jobs
+        self.width = self.shape[0]
+
+    takes, arrange = ClusterBackend.takes, ClusterBackend.arrange
+
+    @property
+    def transposed(self) -> ClusterBackend:  # type: ignore[override]
+        """The sums by rows."""
+        return self.by_rows
+
+    @property
+    def bounded(self) -> bool:
+        """Whether models know upper bounds of the curvature."""
+        return self.by_rows.bounded
+
+    @property
+    def n_panels(self) -> int:
+        """The number of blocks of columns."""
+        return -(-self.shape[0] // self.width)
+
+    def value(self, P: Array, Q: Array) -> float:
+        """Return the risk in float64."""
+        return self.by_rows.value(Q, P)
+
+    def largest(self, P: Array, Q: Array) -> float:
+        """Return ``max |P Q'|`` over all entries."""
+        return self.by_rows.largest(Q, P)
+
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+        total, in_Q, in_P = self.by_rows.gradient(Q, P, value=value)
+        return total, in_P, in_Q
+
+    def half_sweep(
+        self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every column to the minimiser of its own model; blocks are as wide as their curvatures allow."""
+        free = problem.free
+        room = BLOCK_BYTES // (free * (free + 1) // 2 * self.dtype.itemsize)
+        self.width = max(room // MULTIPLE * MULTIPLE, MULTIPLE)
+        return super().half_sweep(P, Q, problem, state, value=value)
+
+    def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
+        """Apply a function to each block of columns; the rows of the partitions are sent once for all of them."""
+        rows = self.by_rows.cluster.spread(self.by_rows.cut(Q))
+        return self.map(
+            lambda number: function(ClusterPanel(self, number, rows)), range(self.n_panels)
+        )
+
+    def panel(self, number: int, against: FixedFactor) -> ClusterPanel:
+        """Return a block of columns against fixed rows."""
+        return ClusterPanel(self, number, self.by_rows.cut(against.Q))
+
+
+class ClusterPanel:
+    """A block of columns against the rows of all partitions."""
+
+    def __init__(self, backend: ClusterColumns, number: int, against: Sequence[Any]) -> None:
+        self.backend, self.against = backend, against
+        start = number * backend.width
+        self.rows = slice(start, min(start + backend.width, backend.shape[0]))
+        self.height = self.rows.stop - start
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each column in float64."""
+        found: Array = self._added(parts.column_values, P, 1)
+        return found
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
+        """Return a model of each column in its first ``free`` unknowns."""
+        values, gradients, packed, tight = self._added(
+            parts.column_models, P, free * (free + 3) // 2, free=free, exact=exact, value=value
+        )
+        curvatures = np.empty((self.height, free, free))
+        left, right = np.triu_indices(free)
+        curvatures[:, left, right] = curvatures[:, right, left] = packed
+        return RowModels(values, gradients, curvatures, float(tight) / self.backend.shape[1])
+
+    def _added(self, function: Callable[..., Any], P: Array, width: int, **options: Any) -> Any:
+        """Return the sum over partitions of arrays with ``width`` numbers a column."""
+        backend = self.backend.by_rows
+        columns = self.rows.start, self.rows.stop
+        found = backend.cluster.map(
+            function, backend.held, self.against, Q=P, columns=columns, **options
+        )
+        return backend.cluster.total(found, 8 * width * self.height)

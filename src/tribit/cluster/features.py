@@ -1,0 +1,133 @@
+"""Implicit features of rows and columns from a mask on workers: its products take one pass for both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.cluster.matrix import PartMatrix
+from tribit.data.observations import Observations
+from tribit.model.factors import Factors
+from tribit.model.features import Block, Design, Features, activities
+
+if TYPE_CHECKING:
+    from tribit.cluster.observations import PartitionedObservations
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskFeatures(Features):
+    """The designs ``[I, S]`` and ``[I, T]`` of :class:`~tribit.model.features.Activity`, with the mask O on workers.
+
+        S = D_r O + h_r m_r',    T = D_c O' + h_c m_c'
+
+    with D the inverse roots of the numbers of entries. A product with S needs ``O z`` and one with T needs ``O' w``,
+    which one pass over the partitions gives together.
+    """
+
+    @property
+    def mask(self) -> PartMatrix:
+        """O."""
+        scaled: PartMatrix = self.rows.blocks[0].matrix
+        return replace(scaled, scales=(None, None))
+
+    @property
+    def scales(self) -> tuple[Array, Array]:
+        """The diagonals of ``D_r`` and ``D_c``."""
+        return self.rows.blocks[0].matrix.scales[0], self.columns.blocks[0].matrix.scales[1]
+
+    def combine(self, parts: Factors) -> Factors:
+        """Return the factors of the matrix: ``U = p + S z``, ``V = q + T w`` and intercepts alike."""
+        (p, z), (q, w) = self._own_and_shared(parts)
+        of_z, of_w = self.mask.times(z, w)
+        rows, columns = self.rows.blocks[0], self.columns.blocks[0]
+        U = p + self.scales[0][:, None] * of_z + np.outer(rows.shift, rows.means @ z)
+        V = q + self.scales[1][:, None] * of_w + np.outer(columns.shift, columns.means @ w)
+        return _factors(U, V, parts.intercept)
+
+    def pull_back(self, gradient: Factors) -> Factors:
+        """Return the gradient in the parts, given that in the factors: ``[I, S]' dF/dU`` and so on."""
+        return self._pulled(gradient, self._transposed)
+
+    def pull_back_squares(self, curvatures: Factors) -> Factors:
+        """Return the curvature in each part, given that in each factor."""
+        return self._pulled(curvatures, self._squares)
+
+    def _pulled(self, given: Factors, of: Callable[[Array, Array], tuple[Array, Array]]) -> Factors:
+        U, V = _stacked(given)
+        in_z, in_w = of(U, V)
+        return _factors(np.vstack([U, in_z]), np.vstack([V, in_w]), given.intercept)
+
+    def _transposed(self, U: Array, V: Array) -> tuple[Array, Array]:
+        """Return ``S' U`` and ``T' V``."""
+        of_V, of_U = self.mask.times(self.scales[1][:, None] * V, self.scales[0][:, None] * U)
+        rows, columns = self.rows.blocks[0], self.columns.blocks[0]
+        return (
+            of_U + np.outer(rows.means, rows.shift @ U),
+            of_V + np.outer(columns.means, columns.shift @ V),
+        )
+
+    def _squares(self, U: Array, V: Array) -> tuple[Array, Array]:
+        """Return ``(S * S)' U`` and ``(T * T)' V``; the mask is 0 and 1, so that its squares are itself."""
+        n = U.shape[1]
+        sides = []
+        for scale, block, given in zip(
+            self.scales, (self.rows.blocks[0], self.columns.blocks[0]), (U, V), strict=True
+        ):
+            bent = (scale * block.shift)[:, None] * given
+            sides.append(np.hstack([scale[:, None] ** 2 * given, bent]))
+        of_V, of_U = self.mask.times(sides[1], sides[0])
+        found = []
+        for block, both, given in zip(
+            (self.rows.blocks[0], self.columns.blocks[0]), (of_U, of_V), (U, V), strict=True
+        ):
+            means = block.means[:, None]
+            squares = np.outer(block.means**2, block.shift**2 @ given)
+            found.append(both[:, :n] + 2.0 * means * both[:, n:] + squares)
+        return found[0], found[1]
+
+    def _own_and_shared(self, parts: Factors) -> list[tuple[Array, Array]]:
+        """Return for each side its own parts and those of features, the intercepts in the last column."""
+        sizes = self.rows.size, self.columns.size
+        return [
+            (each[:size], each[size:]) for each, size in zip(_stacked(parts), sizes, strict=True)
+        ]
+
+
+def designs_of_mask(
+    observations: PartitionedObservations, floor: tuple[float, float]
+) -> tuple[Design, Design]:
+    """Return the implicit features of rows and columns of a table on workers, without ridges."""
+    mask = observations.matrix(_ones)
+    counts = observations.counts
+    r, c = (1.0 / np.sqrt(np.maximum(each, 1)) for each in counts)
+    scaled = replace(mask, scales=(r, None)), replace(mask, scales=(None, c)).T
+    rows, columns = (
+        Design(
+            own.size,
+            (Block(each, activity.shift(own), activity.popularity, 0.0),),
+        )
+        for activity, each, own in zip(activities(observations, floor), scaled, counts, strict=True)
+    )
+    return rows, columns
+
+
+def _ones(entries: Observations, _: Any) -> Array:
+    return np.ones(len(entries))
+
+
+def _stacked(given: Factors) -> tuple[Array, Array]:
+    """Return the factors of both sides with their intercepts as a last column."""
+    return (
+        np.column_stack([given.row_factors, given.row_intercepts]),
+        np.column_stack([given.column_factors, given.column_intercepts]),
+    )
+
+
+def _factors(U: Array, V: Array, intercept: float) -> Factors:
+    return Factors(U[:, :-1], V[:, :-1], intercept, U[:, -1], V[:, -1])

@@ -1,0 +1,190 @@
+"""Tables of ids in dask data frames and in folders of parquet files: their entries go from source to worker.
+
+Two passes over the source. The first finds the ids, in the order in which they first appear, as one machine would
+number them; only they come here. The second makes a partition of all entries of some rows. Where each row is within
+one partition of the source already, that is read again; otherwise rows are brought together by dask's shuffle, whose
+tasks are part of the graph: a partition that is lost is made again from its source in either case.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tribit.cluster.calls import Cluster
+from tribit.cluster.observations import PartitionedObservations
+from tribit.cluster.parts import Part
+from tribit.data.axis import AnyArray, Axes, Axis, Positions, factorize
+from tribit.data.frames import column as column_of
+from tribit.data.frames import eager, row_of_frame
+from tribit.data.ingest import Checked, Duplicates, as_labels, check_shape, merge_duplicates
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
+from tribit.quoting import listed, quoted
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Return whether X is a data frame of dask, without importing it."""
+    return any(
+        each.__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+        for each in type(X).__mro__
+    )
+
+
+def partitioned_frame(
+    frame: Any,
+    cluster: Cluster,
+    *,
+    row: str | None = None,
+    column: str | None = None,
+    value: str | None = None,
+    like_at: float | None = None,
+    duplicates: Duplicates = "error",
+) -> PartitionedObservations:
+    """Return the entries of a dask data frame, one in each row; see :func:`tribit.cluster.from_frame`."""
+    names = _names([str(each) for each in frame.columns], row, column, value)
+    if names[2] is None and like_at is not None:
+        raise InvalidInputError(
+            f"{parameter('like_at')} needs {parameter('value')}, the name of the column that holds the ratings."
+        )
+    frame = frame[[name for name in names if name is not None]]
+    source = _futures(cluster, frame)
+    found = cluster.map(_ids, source, names=names[:2])
+    axes, n_found = _axes(cluster, found)
+    if n_found > axes.rows.size:  # some rows are in several partitions
+        shuffled = frame.shuffle(on=names[0], shuffle_method="tasks")
+        source = _futures(cluster, shuffled)
+        found = cluster.map(_ids, source, names=names[:2])
+    own = cluster.results(cluster.map(_rows, found))
+    places = [np.sort(axes.rows.find(ids)) if ids.size else np.zeros(0, np.int64) for ids in own]
+    kept = [number for number, rows in enumerate(places) if rows.size]
+    made = cluster.map(
+        _part,
+        [source[number] for number in kept],
+        [axes.rows.names(places[number]) for number in kept],
+        [places[number] for number in kept],
+        column_ids=axes.columns.ids,
+        n_rows=axes.rows.size,
+        names=names,
+        like_at=like_at,
+        duplicates=duplicates,
+    )
+    return PartitionedObservations(cluster, made, [places[number] for number in kept], axes)
+
+
+def partitioned_parquet(path: str, cluster: Cluster, **options: Any) -> PartitionedObservations:
+    """Return the entries of a parquet file or of a folder of them; see :func:`tribit.cluster.from_parquet`."""
+    if importlib.util.find_spec("dask.dataframe") is None or not _has("pandas", "pyarrow"):
+        raise InvalidInputError(
+            'Parquet files on a cluster need dask, pandas and pyarrow; run pip install "tribit[dask]".'
+        )
+    frames = importlib.import_module("dask.dataframe")
+    try:
+        frame = frames.read_parquet(path)
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"{quoted(path)} could not be read as parquet files; give a folder of them that this machine and every "
+            "worker can read."
+        ) from error
+    return partitioned_frame(frame, cluster, **options)
+
+
+def _has(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def _names(
+    columns: list[str], row: str | None, column: str | None, value: str | None
+) -> tuple[str, str, str | None]:
+    """Return the names of the columns of ids and values, by default the first three."""
+    given = {"row": row, "column": column, "value": value}
+    for role, name in given.items():
+        if name is not None and name not in columns:
+            raise InvalidInputError(
+                f"The frame has no column {quoted(name)}, given as {parameter(role)}; choose one of its columns: "
+                f"{listed(columns)}."
+            )
+    if row is not None and column is not None:
+        return row, column, value
+    if row is not None or column is not None or value is not None or not 2 <= len(columns) <= 3:
+        raise InvalidInputError(
+            f"The frame has the columns {listed(columns)}; name those of row ids and column ids with "
+            f"{parameter('row')} and {parameter('column')}, and that of labels or ratings with {parameter('value')}."
+        )
+    return columns[0], columns[1], (columns[2] if len(columns) == 3 else None)
+
+
+def _futures(cluster: Cluster, frame: Any) -> list[Any]:
+    """Return futures of the partitions of a frame; what made them stays in the graph."""
+    found: list[Any] = cluster.client.compute(frame.to_delayed())
+    return found
+
+
+def _axes(cluster: Cluster, found: Sequence[Any]) -> tuple[Axes, int]:
+    """Return the ids of all partitions, and how many rows these have if each counts its own."""
+    counts = cluster.map(_n_rows, found)
+    ids, sizes = cluster.results([cluster.merged(_united, found), counts])
+    if not ids[0].size:
+        raise InvalidInputError("No entry is observed; give at least one row of data.")
+    shape = check_shape((ids[0].size, ids[1].size))
+    return Axes(Axis("row", shape[0], ids[0]), Axis("column", shape[1], ids[1])), int(sum(sizes))
+
+
+def _ids(frame: Any, names: tuple[str, str]) -> tuple[AnyArray, AnyArray]:
+    """Return the distinct ids of rows and of columns of a partition, in the order of their first appearance."""
+    native = eager(frame)
+    rows, columns = (
+        factorize(column_of(native, name, role), row_of_frame)[1]
+        for name, role in zip(names, ("row", "column"), strict=True)
+    )
+    return rows, columns
+
+
+def _rows(ids: tuple[AnyArray, AnyArray]) -> AnyArray:
+    return ids[0]
+
+
+def _n_rows(ids: tuple[AnyArray, AnyArray]) -> int:
+    return int(ids[0].size)
+
+
+def _united(found: list[tuple[AnyArray, AnyArray]]) -> tuple[AnyArray, AnyArray]:
+    """Return the distinct ids of several partitions, in the order of these."""
+    rows, columns = (_distinct(list(each)) for each in zip(*found, strict=True))
+    return rows, columns
+
+
+def _distinct(ids: list[AnyArray]) -> AnyArray:
+    filled = [each for each in ids if each.size]
+    if not filled:
+        return ids[0]
+    if len({each.dtype.kind for each in filled}) > 1:
+        raise InvalidTypeError(
+            "The ids are numbers in one partition and text in another; give the column one type."
+        )
+    return factorize(np.concatenate(filled), row_of_frame)[1]
+
+
+def _part(
+    frame: Any,
+    row_ids: AnyArray,
+    rows: Positions,
+    *,
+    column_ids: AnyArray,
+    n_rows: int,
+    names: tuple[str, str, str | None],
+    like_at: float | None,
+    duplicates: Duplicates,
+) -> Part:
+    """Return the entries of a partition that holds all entries of its rows."""
+    native = eager(frame)
+    axes = Axes.of((row_ids.size, column_ids.size), row_ids, column_ids)
+    i = axes.rows.find(column_of(native, names[0], "row"))
+    j = axes.columns.find(column_of(native, names[1], "column"))
+    given = np.ones(i.size, np.int8) if names[2] is None else column_of(native, names[2], "value")
+    labels = as_labels(given, like_at, row_of_frame)
+    checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, row_of_frame)
+    return Part.of(checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size))

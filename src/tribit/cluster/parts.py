@@ -1,0 +1,259 @@
+"""Partitions of the rows of a matrix, and what a worker does with one; no word of dask here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tribit.backends import Backend, make_backend
+from tribit.backends.base import FixedFactor, Panel
+from tribit.backends.layout import share_layouts
+from tribit.backends.rows import HalfSweep, RowProblem, RowState
+from tribit.backends.threads import single_threaded_blas
+from tribit.data.axis import Axes, Positions
+from tribit.data.ingest import Checked
+from tribit.data.observations import Observations, ValuesOf
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.model.risks import Missingness, Risk
+
+Array = NDArray[np.floating[Any]]
+
+#: Bytes of an entry in memory, of a partition and of its backend, about: dask moves what it holds to be small.
+ENTRY_BYTES, BACKEND_BYTES = 17, 40
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """All entries of some rows.
+
+    Attributes
+    ----------
+    entries : Observations
+        Their rows numbered within the part, their columns as in the whole.
+    rows : array of int
+        The number in the whole of each row of the part, increasing.
+    n_rows : int
+        Number of rows of the whole.
+    """
+
+    entries: Observations
+    rows: Positions
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls,
+        rows: NDArray[Any],
+        columns: NDArray[Any],
+        labels: NDArray[np.int8],
+        numbers: NDArray[Any],
+        shape: tuple[int, int],
+    ) -> Part:
+        """Return the part of entries that were checked: in row-major order, each pair once."""
+        axes = Axes.of((numbers.size, shape[1]))
+        entries = Observations._trusted(
+            Checked(rows.astype(np.int64), columns.astype(np.int64), labels.copy(), axes)
+        )
+        return cls(entries, numbers, shape[0])
+
+    @property
+    def whole(self) -> Observations:
+        """The entries where they stand in the whole matrix."""
+        entries = self.entries
+        axes = Axes.of((self.n_rows, entries.shape[1]))
+        return Observations._trusted(
+            Checked(self.rows[entries.rows], entries.columns.copy(), np.array(entries.labels), axes)
+        )
+
+    def __sizeof__(self) -> int:
+        return ENTRY_BYTES * len(self.entries) + self.rows.nbytes
+
+
+@dataclass(frozen=True)
+class _RowsOf(Missingness):
+    """A model of the mask of the whole, at the rows of a part, or at its columns where it is transposed."""
+
+    model: Missingness
+    rows: Positions
+    first: int = 0
+    transposed: bool = False
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return ``P(entry is unobserved)``."""
+        if self.transposed:
+            rows, columns = columns, rows + self.first
+        return self.model.rho_at(self.rows[rows], columns)
+
+
+class PartBackend:
+    """The backend of one part: rows by all columns; and the same by blocks of columns, transposed.
+
+    A half-sweep over columns goes by blocks, as many columns at a time as their curvatures fit into memory. With one
+    block the transposed backend of the rows serves; with more of them the entries are arranged once more.
+    """
+
+    def __init__(self, part: Part, link: Link, risk: Risk, dtype: str) -> None:
+        self.recipe = part, link, risk, dtype
+        share_layouts(part.entries)
+        if isinstance(risk.rho, Missingness):
+            risk = replace(risk, rho=_RowsOf(risk.rho, part.rows))
+        with single_threaded_blas():
+            self.backend = make_backend(part.entries, link, risk, dtype=dtype, n_jobs=1)
+        self._blocks: dict[tuple[int, int], Backend] = {}
+        #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
+        self.idle = (part.entries.counts[1] == 0) & (not risk.unobserved)
+
+    def panels(self, start: int, stop: int, P: Array) -> Iterator[Panel]:
+        """Yield the panels of some columns against rows, those left out whose columns are all idle."""
+        backend = self.block(start, stop)
+        against = FixedFactor(P, backend.dtype)
+        idle = self.idle[start:stop]
+        for number in range(backend.n_panels):
+            panel = backend.panel(number, against)
+            if not idle[panel.rows].all():
+                yield panel
+
+    def block(self, start: int, stop: int) -> Backend:
+        """Return the backend of some columns against the rows of the part."""
+        part, link, risk, dtype = self.recipe
+        if (start, stop) == (0, part.entries.shape[1]):
+            return self.backend.transposed
+        if (start, stop) not in self._blocks:
+            entries = part.entries
+            inside = np.flatnonzero((entries.columns >= start) & (entries.columns < stop))
+            order = inside[np.argsort(entries.columns[inside], kind="stable")]
+            turned = Observations._trusted(
+                Checked(
+                    entries.columns[order] - start,
+                    entries.rows[order],
+                    entries.labels[order],
+                    Axes.of((stop - start, entries.shape[0])),
+                )
+            )
+            if isinstance(risk.rho, Missingness):
+                risk = replace(risk, rho=_RowsOf(risk.rho, part.rows, start, transposed=True))
+            made = make_backend(turned, link, risk, dtype=dtype, n_jobs=1)
+            made.other = None  # its half-sweeps are over these columns alone
+            self._blocks[start, stop] = made
+        return self._blocks[start, stop]
+
+    def __reduce__(self) -> Any:
+        # Buffers of threads do not travel: it is made again where it is needed.
+        return PartBackend, self.recipe
+
+    def __sizeof__(self) -> int:
+        return BACKEND_BYTES * len(self.recipe[0].entries)
+
+
+def facts(part: Part) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return the numbers of entries of each row of the part; those of each column, and the number of likes."""
+    rows, columns = part.entries.counts
+    return rows, (columns, np.array(part.entries.n_likes))
+
+
+def sums(part: Part, values: ValuesOf) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the sums of values over the rows of the part, and its share of those over columns."""
+    entries, given = part.entries, values(part.whole, None)
+    return (
+        np.bincount(entries.rows, given, minlength=part.rows.size),
+        np.bincount(entries.columns, given, minlength=entries.shape[1]),
+    )
+
+
+def matrix(part: Part, P: Array | None, Q: Array | None, values: ValuesOf) -> sp.csr_array:
+    """Return the rows of a matrix with a value at each entry, given ``x = P Q'`` there."""
+    entries = part.entries
+    x = None
+    if P is not None and Q is not None:
+        ones = np.zeros(P.shape[0]), np.zeros(Q.shape[0])
+        x = Factors(P, Q, 0.0, *ones).at(entries.rows, entries.columns)
+    given = values(part.whole, x)
+    return sp.csr_array((given, (entries.rows, entries.columns)), shape=entries.shape)
+
+
+def times(block: sp.csr_array, U: Array | None, V: Array | None) -> tuple[Any, Any]:
+    """Return ``M V`` for the rows of a part, and its share of ``M' U``; None where not asked for."""
+    return None if V is None else block @ V, None if U is None else block.T @ U
+
+
+def value(held: PartBackend, P: Array, Q: Array) -> float:
+    """Return the risk of the part."""
+    with single_threaded_blas():
+        return held.backend.value(P, Q)
+
+
+def largest(held: PartBackend, P: Array, Q: Array) -> float:
+    """Return ``max |P Q'|`` over the rows of the part."""
+    with single_threaded_blas():
+        return held.backend.largest(P, Q)
+
+
+def gradient(
+    held: PartBackend, P: Array, Q: Array, *, value: bool
+) -> tuple[tuple[float, Array], Array]:
+    """Return the risk of the part with its gradient in P, and its share of the gradient in Q."""
+    with single_threaded_blas():
+        total, in_P, in_Q = held.backend.gradient(P, Q, value=value)
+    return (total, in_P), in_Q
+
+
+def half_sweep(
+    held: PartBackend,
+    P: Array,
+    multipliers: Array,
+    Q: Array,
+    *,
+    problem: RowProblem,
+    tightness: float,
+    value: bool,
+) -> tuple[HalfSweep, RowState]:
+    """Return the moved rows of the part, and the state they leave to the next half-sweep."""
+    state = RowState(P.shape[0])
+    state.multipliers, state.tightness = multipliers.copy(), tightness
+    with single_threaded_blas():
+        return held.backend.half_sweep(P, Q, problem, state, value=value), state
+
+
+def column_models(
+    held: PartBackend,
+    P: Array,
+    Q: Array,
+    *,
+    columns: tuple[int, int],
+    free: int,
+    exact: bool,
+    value: bool,
+) -> tuple[Array, Array, Array, Array]:
+    """Return the share of the part in the models of some columns (:class:`tribit.backends.base.RowModels`).
+
+    Values, gradients, the upper triangles of curvatures in the type of the arithmetic, and tightness times the number
+    of the part's rows: all of these are sums over rows.
+    """
+    n, upper = Q.shape[0], np.triu_indices(free)
+    dtype = held.backend.dtype
+    values, gradients = np.full(n, 0.0 if value else np.nan), np.zeros((n, free))
+    curvatures = np.zeros((n, upper[0].size), dtype=dtype)
+    slack = 0.0
+    with single_threaded_blas():
+        for panel in held.panels(*columns, P):
+            here = panel.rows
+            model = panel.models(Q[here].astype(dtype), free, exact=exact, value=value)
+            values[here], gradients[here] = model.values, model.gradients
+            curvatures[here] = model.matrices()[:, upper[0], upper[1]]
+            slack += (1.0 - model.tightness) * panel.height / n
+    return values, gradients, curvatures, np.array((1.0 - slack) * P.shape[0])
+
+
+def column_values(held: PartBackend, P: Array, Q: Array, *, columns: tuple[int, int]) -> Array:
+    """Return the share of the part in the risk of some columns."""
+    found = np.zeros(Q.shape[0])
+    with single_threaded_blas():
+        for panel in held.panels(*columns, P):
+            found[panel.rows] = panel.values(Q[panel.rows].astype(held.backend.dtype))
+    return found

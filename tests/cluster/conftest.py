@@ -1,0 +1,33 @@
+"""A real cluster: a scheduler and two worker processes with nannies, which start a worker again that was killed."""
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from tribit import Observations
+
+
+@pytest.fixture(scope="session")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def seen():
+    """Return a table of low rank with intercepts, in which one row and one column have no entry."""
+    draws = np.random.default_rng(0)
+    X = draws.normal(size=(160, 2)) @ draws.normal(size=(2, 60)) + draws.normal(size=60)
+    likes = draws.random(X.shape) < 1 / (1 + np.exp(-1.5 * X))
+    A = np.where(likes, 1, -1) * (draws.random(X.shape) < 0.3)
+    A[7], A[:, 3] = 0, 0
+    return Observations.from_matrix(A)
