@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser torture lint format bench bench-accuracy bench-cluster bench-cold bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -27,6 +27,9 @@ test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20
 
 test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-gpu: .venv/.installed-test,gpu  ## the backends of a GPU, on one (skipped, with the reason, where there is none)
+	$(BIN)/python -m pytest -m gpu tests/gpu
 
 torture: .venv/.installed-test  ## the fuzzers in full: model files, tables, random problems, threads, forks, kills (minutes)
 	$(PYTEST) tests/torture --torture --timeout 900
@@ -56,6 +59,10 @@ bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other s
 
 bench-cold: .venv/.installed-test  ## new users and items, with and without features (DATA=folder with ml-100k)
 	@$(call measured,cold,cold,ml-100k)
+
+bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU, at the shape of MovieLens-20M
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \
+	  && mv docs/measured/gpu.part docs/measured/gpu.md || { rm -f docs/measured/gpu.part; exit 1; }
 
 bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the size of drawn tables
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.scale | tee docs/measured/scale.part' \

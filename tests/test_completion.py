@@ -755,6 +755,7 @@ WRONG = [
         "dtype must be one of float32, float64; got 'float16",
     ),
     ({"dtype": int}, InvalidInputError, "dtype must be one of float32, float64"),
+    ({"device": "gpu"}, InvalidInputError, "device must be one of cpu, cuda, auto; got 'gpu'"),
     ({"norm": "nuclear"}, InvalidInputError, "norm must be one of max, trace; got 'nuclear'"),
     ({"norm": None}, InvalidInputError, "norm must be one of max, trace; got None"),
     ({"norm": ["max"]}, TribitError, r"norm must be one of max, trace; got \['max'\]"),

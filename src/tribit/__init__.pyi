@@ -8,6 +8,7 @@ from .data.observations import Observations as Observations
 from .entry_classifier import EntryClassifier as EntryClassifier
 from .errors import InvalidInputError as InvalidInputError
 from .errors import InvalidTypeError as InvalidTypeError
+from .errors import OutOfMemoryError as OutOfMemoryError
 from .errors import TribitError as TribitError
 from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning

@@ -9,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.backends import SUMS
+from tribit.backends.cuda.device import memory_named, usable_device
+from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.cloning import clone_keeping
@@ -22,6 +24,7 @@ from tribit.metrics.entries import SCORINGS
 from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.factors import Factors
 from tribit.model.features import feature_maps
+from tribit.model.links import as_link
 from tribit.model.slopes import BothSlopes, with_slopes
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
@@ -150,6 +153,10 @@ class BinaryMatrixCompletion(FactorModel):
         a quadratic part of them exactly and estimates the rest from a sample, unbiased, at a cost that grows with the
         observed entries, rows and columns (:mod:`tribit.backends.sampled`). "auto" is "exact" up to 2 x 10^9 cells;
         ``backend_`` says which it was.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where search and fit are computed, and lists and other large answers. "cuda" is a GPU, by PyTorch and Triton
+        (``pip install "tribit[gpu]"``); its answers agree with the CPU's as float32 allows. "auto" is a GPU where there
+        is one and the table has 300,000 entries or more.
     random_state : int, Generator, RandomState or None, default=None
         Draws the first factors, which entries are held out, and the sample where there is one.
     verbose : int, default=0
@@ -264,6 +271,7 @@ class BinaryMatrixCompletion(FactorModel):
         dtype: str = "float32",
         n_jobs: int | None = None,
         backend: str = AUTO,
+        device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -298,6 +306,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.backend = backend
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -352,12 +361,15 @@ class BinaryMatrixCompletion(FactorModel):
         check_options(self)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
+        # To "auto" entries on other machines are none: the workers of a cluster compute on CPUs.
+        n_here = 0 if isinstance(observations, RemoteObservations) else observations.n_observed
+        device = usable_device(self.device, n_here, as_link(self.link))
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
-        with single_threaded_blas():
+        with single_threaded_blas(), memory_named(), sharing_layouts(observations):
             encoders, side = side_features.learned(observations.axes, row_features, column_features)
             if isinstance(observations, RemoteObservations):
                 observations.check_possible(self, side)
-            spec, search = resolve(self, observations, asked, draws, side)
+            spec, search = resolve(self, observations, asked, draws, side, device)
             solver = default_solver(spec) if asked is None else asked
             # Ctrl-C once ends the search or the last fit early; twice it is an error.
             interrupted = search is not None and search.interrupted
@@ -367,9 +379,8 @@ class BinaryMatrixCompletion(FactorModel):
                 stopping = Stopping(
                     most, self.tol, self.max_time, callback, interruptible=not interrupted
                 )
-                fits = fit_members(
-                    specs, observations, search, asked, stopping, options_of(self, side), draws
-                )
+                options = options_of(self, side, device)
+                fits = fit_members(specs, observations, search, asked, stopping, options, draws)
             problem, result = fits.problems[0], fits.results[0]
             factors = fits.factors(self.dtype)
             self._set_fitted(factors, observations)

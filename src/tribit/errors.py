@@ -23,6 +23,7 @@ from typing import Any, Self
 __all__ = [
     "InvalidInputError",
     "InvalidTypeError",
+    "OutOfMemoryError",
     "TribitError",
     "TribitWarning",
     "UnboundedRiskWarning",
@@ -127,6 +128,10 @@ class InvalidInputError(TribitError, ValueError):
 
 class InvalidTypeError(TribitError, TypeError):
     """An object of a kind that tribit cannot use (also a ``TypeError``)."""
+
+
+class OutOfMemoryError(TribitError, MemoryError):
+    """A device whose memory is used up (also a ``MemoryError``)."""
 
 
 class TribitWarning(_WithMessage, UserWarning):

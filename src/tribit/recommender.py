@@ -132,7 +132,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         model.fit(observations, row_features=row_features, column_features=column_features)
         ranker = None
         if wanted:
-            ranker = CandidateRanker(random_state=self.random_state).fit(observations)
+            ranker = CandidateRanker(device=model.device, random_state=self.random_state)
+            ranker.fit(observations)
         remote = isinstance(observations, RemoteObservations)
         self._set(model, ranker, None if remote else observations)
         self.reading_: Reading | None = None

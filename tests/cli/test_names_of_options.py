@@ -34,7 +34,7 @@ CASES = [
         "--inverse-power 2", "--target some", "--scoring r2", "--n-candidates 0", "--calibration magic",
         "--n-fits 0", "--n-fits few",
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
-        "--backend some",
+        "--backend some", "--device gpu",
         "--value item", "--max-size 10",
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, REPORT) for words in ("--max-size 10",)),

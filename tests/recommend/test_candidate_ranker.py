@@ -447,6 +447,7 @@ def test_ratings_and_an_estimator_of_scikit_learn():
         "like_at": 4,
         "l2": "auto",
         "n_jobs": None,
+        "device": "cpu",
         "random_state": 0,
     }
 

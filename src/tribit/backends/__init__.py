@@ -4,13 +4,18 @@ A backend knows one risk on one set of observations. ``P`` and ``Q`` are factors
 appended as columns. :func:`make_backend` picks the first of ``BACKENDS`` on the device asked for that takes the risk:
 tiles where unobserved entries count and the observed entries alone where they do not. These give the same numbers as
 the plain dense formula, up to rounding; where every entry counts and there are too many to visit, the sampled backend
-estimates them.
+estimates them. Those of a GPU are in :mod:`tribit.backends.cuda`.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from tribit.backends.base import Backend, Panel
+from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
+from tribit.backends.layout import shared
 from tribit.backends.sampled import SampledBackend
 from tribit.backends.sparse import SparseBackend
 from tribit.backends.tiles import TileBackend
@@ -26,6 +31,9 @@ BACKENDS: dict[str, type[Backend]] = {
     "tiles": TileBackend,
     "sparse": SparseBackend,
     "sampled": SampledBackend,
+    # What these build is another class: they are here to be named.
+    "cuda-tiles": CudaTiles,  # type: ignore[type-abstract]
+    "cuda-sparse": CudaSparse,  # type: ignore[type-abstract]
 }
 #: How sums over all entries may be done.
 SUMS = ("auto", "exact", "sampled")
@@ -47,10 +55,10 @@ __all__ = [
 ]
 
 
-def estimated(backend: str, risk: Risk, observations: Observations) -> bool:
+def estimated(backend: str, risk: Risk, observations: Observations, device: str = "cpu") -> bool:
     """Return whether the sums of a risk are estimates from a sample: "auto" decides by the number of cells.
 
-    Where unobserved entries have no weight all sums are exact, whatever was asked for; on a cluster too.
+    Where unobserved entries have no weight all sums are exact, whatever was asked for; on a cluster and on a GPU too.
     """
     check_choice("backend", backend, SUMS)
     if not risk.unobserved or backend == "exact":
@@ -60,6 +68,13 @@ def estimated(backend: str, risk: Risk, observations: Observations) -> bool:
             raise InvalidInputError(
                 f"Workers of a cluster visit every entry: leave out {parameter('backend', 'sampled')}, or fit on one "
                 "machine, without a client."
+            )
+        return False
+    if device != "cpu":
+        if backend == "sampled":
+            raise InvalidInputError(
+                f"A GPU visits every entry: leave out {parameter('backend', 'sampled')}, or use "
+                f"{parameter('device', 'cpu')}."
             )
         return False
     if backend == "sampled" and risk.imputed is not None:
@@ -91,8 +106,13 @@ def make_backend(
     seed : int, default=0
         Draws the sample.
     """
-    sampled = estimated(backend, risk, observations)
+    sampled = estimated(backend, risk, observations, device)
     if isinstance(observations, RemoteObservations):
+        if device != "cpu":
+            raise InvalidInputError(
+                f"Workers of a cluster compute on their CPUs: leave out {parameter('device', device)}, or fit on one "
+                "machine, without a client."
+            )
         remote: Backend = observations.make_backend(link, risk, dtype=dtype, n_jobs=n_jobs)
         return remote
     check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
@@ -108,9 +128,27 @@ def make_backend(
         )
     if risk.imputed is not None:
         risk.imputed.check_shape(observations.shape)
-    plus, minus = risk.observed_weights(
-        observations.labels, observations.rows, observations.columns
-    )
+    plus, minus = _observed_weights(observations, risk)
     form = make_form(link, risk)
     made = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(seed)
     return made if risk.imputed is None else made.impute(risk.imputed)
+
+
+def _observed_weights(observations: Observations, risk: Risk) -> tuple[Any, Any]:
+    """Return the weights of the observed entries; those of the last risk are kept where observations are shared.
+
+    Along a path of penalties every candidate has the same.
+    """
+    last: dict[str, Any] = shared(observations, "weights", dict)
+    parts = tuple(getattr(risk, each.name) for each in fields(risk))
+    known = last.get("parts")
+    # A model of the mask is the same if it is the same object: others may be large to compare.
+    if known is None or not all(
+        old is new or (isinstance(old, float) and old == new)
+        for old, new in zip(known, parts, strict=True)
+    ):
+        last["parts"] = parts
+        last["weights"] = risk.observed_weights(
+            observations.labels, observations.rows, observations.columns
+        )
+    return last["weights"]  # type: ignore[no-any-return]

@@ -18,6 +18,8 @@ from tribit.backends.layout import Layout, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
+from tribit.model.factors import Factors
+from tribit.model.features import Activity, Block, implicit_blocks
 from tribit.model.imputation import Imputation
 from tribit.model.risks import Risk
 
@@ -156,6 +158,29 @@ class Backend(ABC):
     def impute(self, imputation: Imputation) -> Self:
         """Return the backend with a model's probabilities in the dense term, for a form that expects them."""
         raise NotImplementedError(f"{type(self).__name__} has no dense term.")
+
+    def placed(self, array: Array) -> Array:
+        """Return an array where the backend works and in the type of its arithmetic; on a CPU as it is."""
+        return array
+
+    def placed_factors(self, factors: Factors) -> Factors:
+        """Return factors whose arrays are where the backend works; on a CPU as they are."""
+        return factors
+
+    def implicit_blocks(
+        self, observations: Observations, activities: tuple[Activity, Activity], l2: float
+    ) -> tuple[Any, Any]:
+        """Return the blocks of implicit features of rows and of columns, where the backend works."""
+        return implicit_blocks(observations, activities, l2)
+
+    def placed_block(self, block: Block) -> Any:
+        """Return a block of features that combines parts where the backend works; on a CPU as it is."""
+        return block
+
+    def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
+        """Return the sparse matrix of a value at each entry (:meth:`Observations.matrix`) and its transpose."""
+        G = observations.matrix(values)
+        return G, G.T.tocsr()
 
     def value(self, P: Array, Q: Array) -> float:
         """Return the risk in float64."""

@@ -6,10 +6,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.backends.layout import shared
+from tribit.arrays import is_numpy, like, namespace
+from tribit.backends.base import Backend
+from tribit.backends.layout import entry_counts, shared
 from tribit.backends.objective import Objective
 from tribit.backends.preconditioner import Deflated
 from tribit.backends.soft_bounds import SoftBounds
@@ -18,7 +19,13 @@ from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.model.factors import Factors
-from tribit.model.features import Block, Design, Features, activities, mask_of, side_block
+from tribit.model.features import (
+    Design,
+    Features,
+    activities,
+    implicit_blocks,
+    side_block,
+)
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
@@ -45,7 +52,7 @@ class FeaturedObjective:
     objective : Objective
         The risk L; its own ridge weights are those of p, q and the intercepts.
     features : Features
-        How parts combine, and the ridge weights of the parts that features share.
+        How parts combine, where the backend of the risk works, and the ridge weights of the parts that features share.
     bounds : SoftBounds, optional
         The penalty B; 0 where it is left out.
     """
@@ -75,9 +82,14 @@ class FeaturedObjective:
         """The objective in the factors of the matrix, without what features add."""
         return self.objective
 
+    def placed(self, unknowns: Factors) -> Factors:
+        """Return the unknowns where the backend works; see :meth:`Objective.placed`."""
+        return self.objective.placed(unknowns)
+
     def factors(self, unknowns: Factors) -> Factors:
         """Return the factors of the matrix, which the parts combine to."""
-        return self.features.combine(unknowns)
+        found = self.features.combine(self.placed(unknowns))
+        return found.to_numpy() if is_numpy(unknowns.row_factors) else found
 
     def unknowns(self, factors: Factors) -> Factors:
         """Return parts that combine to these factors of the matrix, with the parts of the features at 0."""
@@ -111,6 +123,7 @@ class FeaturedObjective:
 
     def value(self, parts: Factors) -> float:
         """Return F."""
+        parts = self.placed(parts)
         factors = self.features.combine(parts.astype(self.objective.backend.dtype))
         with single_threaded_blas():
             risk = self.objective.risk_value(factors)
@@ -120,6 +133,10 @@ class FeaturedObjective:
 
     def gradient(self, parts: Factors) -> tuple[float, Factors]:
         """Return F and its gradient in the parts."""
+        placed = self.placed(parts)
+        if placed is not parts:  # a solver that knows NumPy's arrays alone
+            value, found = self.gradient(placed)
+            return value, found.to_numpy()
         # In the type of the backend, which rounds the factors in any case: half the memory traffic in single precision.
         kind = self.objective.backend.dtype
         factors = self.features.combine(parts.astype(kind))
@@ -148,23 +165,25 @@ class FeaturedObjective:
         if self.bounds is not None:
             curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
         risk = self.features.pull_back_squares(curvatures)
-        U, V, a, c = (np.ones_like(part) for part in _arrays(parts))
+        ones_like = namespace(parts.row_factors).ones_like
+        U, V, a, c = (ones_like(part) for part in _arrays(parts))
         return risk.plus(1.0, self._weighted(Factors(U, V, 1.0, a, c)))
 
     def preconditioner(self, parts: Factors) -> Deflated:
         """Return a first guess of the inverse curvature of F in all unknowns together."""
         seen = self.objective.observations
         risk = self.objective.curvatures(self.features.combine(parts))
+        sum_of = namespace(parts.row_factors).sum
 
         def entry(factors: Array, intercepts: Array) -> tuple[float, float]:
             columns = max(factors.shape[1], 1)
-            sums = float(np.sum(factors)) / columns, float(np.sum(intercepts))
+            sums = float(sum_of(factors)) / columns, float(sum_of(intercepts))
             return sums[0] / seen.n_observed, sums[1] / seen.n_observed
 
         return Deflated(
             self.scales(parts),
             (self.features.rows, self.features.columns),
-            seen.counts,
+            entry_counts(seen),
             (
                 entry(risk.row_factors, risk.row_intercepts),
                 entry(risk.column_factors, risk.column_intercepts),
@@ -173,6 +192,9 @@ class FeaturedObjective:
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
+        if not is_numpy(parts.row_factors) and is_numpy(self._ridge.row_factors):
+            U, V, a, c = (like(each, parts.row_factors) for each in _arrays(self._ridge))
+            self._ridge = Factors(U, V, 0.0, a, c)
         pairs = zip(_arrays(parts), _arrays(self._ridge), strict=True)
         U, V, a, c = (part * ridge for part, ridge in pairs)
         return Factors(U, V, 0.0, a, c)
@@ -198,6 +220,7 @@ def objective_of(
     n_jobs: int | None = 1,
     backend: str = "exact",
     seed: int = 0,
+    device: str = "cpu",
 ) -> Objective | FeaturedObjective:
     """Return what a model minimises on some observations, in its unknowns; ``risk`` is that of the model.
 
@@ -207,31 +230,42 @@ def objective_of(
         The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
     side : SideFeatures, optional
         What is known of rows and columns, for a model with side features.
-    observations, risk, dtype, n_jobs, backend, seed
+    observations, risk, dtype, n_jobs, backend, seed, device
         As in :class:`~tribit.Objective`.
     """
     plain = Objective.of(
-        spec, observations, risk, dtype=dtype, n_jobs=n_jobs, backend=backend, seed=seed
+        spec,
+        observations,
+        risk,
+        dtype=dtype,
+        n_jobs=n_jobs,
+        backend=backend,
+        seed=seed,
+        device=device,
     )
-    features = features_of(spec, observations, side)
+    features = features_of(spec, observations, side, plain.backend)
     if features is None:
         return plain
     return FeaturedObjective(plain, features, SoftBounds.of(spec, observations, risk))
 
 
 def features_of(
-    spec: ModelSpec, observations: Observations, side: SideFeatures | None
+    spec: ModelSpec,
+    observations: Observations,
+    side: SideFeatures | None,
+    backend: Backend | None = None,
 ) -> Features | None:
-    """Return the features of a model on some observations; None where it has none."""
+    """Return the features of a model on some observations, where a backend works; None where it has none."""
     if not (spec.implicit_features or spec.side_features):
         return None
     floor = spec.activity_floor if spec.implicit_features else None
     known = side if spec.side_features else None
+    place = "cpu" if backend is None else backend.device
     # The features are kept beside what is made of them: their id stands for them as long as they live.
     _, designs = shared(
         observations,
-        ("designs", floor, id(known)),
-        lambda: (known, _designs(observations, floor, known)),
+        ("designs", place, floor, id(known)),
+        lambda: (known, _designs(observations, floor, known, backend)),
     )
     implicit = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
     first = [] if floor is None else [implicit]
@@ -244,23 +278,25 @@ def features_of(
 
 
 def _designs(
-    observations: Observations, floor: tuple[float, float] | None, side: SideFeatures | None
+    observations: Observations,
+    floor: tuple[float, float] | None,
+    side: SideFeatures | None,
+    backend: Backend | None,
 ) -> tuple[Design, Design]:
     """Return the features of rows and of columns, implicit ones first; without ridges."""
     if isinstance(observations, RemoteObservations):  # which have no side features
         remote: tuple[Design, Design] = observations.designs(floor)
         return remote
-    blocks: tuple[list[Block], list[Block]] = ([], [])
+    blocks: tuple[list[Any], list[Any]] = ([], [])
     if floor is not None:
-        mask = mask_of(observations)
-        masks = mask, sp.csr_array(mask.T)
-        for found, activity, seen in zip(
-            blocks, activities(observations, floor), masks, strict=True
-        ):
-            found.append(activity.block(seen, 0.0))
+        make = implicit_blocks if backend is None else backend.implicit_blocks
+        made = make(observations, activities(observations, floor), 0.0)
+        for found, block in zip(blocks, made, strict=True):
+            found.append(block)
     if side is not None:
         for found, known in zip(blocks, side, strict=True):
-            found.extend(side_block(group, 0.0) for group in known or ())
+            own = [side_block(group, 0.0) for group in known or ()]
+            found.extend(own if backend is None else map(backend.placed_block, own))
     rows, columns = (
         Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)
     )

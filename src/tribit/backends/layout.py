@@ -7,7 +7,8 @@ observations alone (:func:`shared`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -39,6 +40,18 @@ def share_layouts(observations: Observations) -> None:
     _shared.setdefault(observations, {})
 
 
+@contextmanager
+def sharing_layouts(observations: Observations) -> Iterator[None]:
+    """Keep what is derived from these observations inside: some fits, and then it goes."""
+    before = observations in _shared
+    share_layouts(observations)
+    try:
+        yield
+    finally:
+        if not before:
+            _shared.pop(observations, None)
+
+
 def shared(observations: Observations, key: Hashable, make: Callable[[], Made]) -> Made:
     """Return what ``make`` derives from the observations, made once where these are shared."""
     known = _shared.get(observations)
@@ -47,6 +60,11 @@ def shared(observations: Observations, key: Hashable, make: Callable[[], Made]) 
     if key not in known:
         known[key] = make()
     return known[key]  # type: ignore[no-any-return]
+
+
+def entry_counts(observations: Observations) -> tuple[Places, Places]:
+    """Return how many entries each row and each column has."""
+    return shared(observations, "counts", lambda: observations.counts)
 
 
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:

@@ -16,7 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import filled, like, namespace
 from tribit.backends import Backend, make_backend
+from tribit.backends.layout import entry_counts
 from tribit.backends.preconditioner import Diagonal, Preconditioner
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_choice
@@ -66,6 +68,8 @@ class Objective:
         them where there are too many.
     seed : int, default=0
         Draws the sample of an estimate.
+    device : str
+        Device of the arithmetic, one of those that ``BACKENDS`` has.
     """
 
     #: Whether rows share unknowns.
@@ -85,6 +89,7 @@ class Objective:
         n_jobs: int | None = 1,
         backend: str = "exact",
         seed: int = 0,
+        device: str = "cpu",
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
         self.ridge, self.intercept = Ridge(l2), intercept
@@ -96,6 +101,7 @@ class Objective:
             risk,
             dtype=dtype,
             n_jobs=count_jobs(n_jobs),
+            device=device,
             backend=backend,
             seed=seed,
         )
@@ -111,6 +117,7 @@ class Objective:
         n_jobs: int | None = 1,
         backend: str = "exact",
         seed: int = 0,
+        device: str = "cpu",
     ) -> Self:
         """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
         return cls(
@@ -125,6 +132,7 @@ class Objective:
             n_jobs=n_jobs,
             backend=backend,
             seed=seed,
+            device=device,
         )
 
     def in_float64(self) -> Self:
@@ -132,7 +140,12 @@ class Objective:
         if self.backend.dtype == np.float64:
             return self
         again = self.backend.astype("float64") or make_backend(
-            self.observations, self.link, self.risk, dtype="float64", n_jobs=self.backend.n_jobs
+            self.observations,
+            self.link,
+            self.risk,
+            dtype="float64",
+            n_jobs=self.backend.n_jobs,
+            device=self.backend.device,
         )
         return self._with(again)
 
@@ -160,6 +173,10 @@ class Objective:
         again = copy(self)
         again.backend = backend
         return again
+
+    def placed(self, unknowns: Factors) -> Factors:
+        """Return the unknowns where the backend works: on a device its own arrays, in the type of the arithmetic."""
+        return self.backend.placed_factors(unknowns)
 
     @property
     def plain(self) -> Objective:
@@ -260,16 +277,18 @@ class Objective:
         d1, d2 = self.shape
         bend = float(self.link.second(np.zeros(1), 1)[0])
         dense = self.risk.unobserved * self._dense_curvature()
-        in_rows, in_columns = self.observations.counts
-        rows = dense * d2 + bend * self.risk.pn * in_rows
-        columns = dense * d1 + bend * self.risk.pn * in_columns
+        in_rows, in_columns = entry_counts(self.observations)
+        of_rows = dense * d2 + bend * self.risk.pn * in_rows
+        of_columns = dense * d1 + bend * self.risk.pn * in_columns
         U, V = factors.row_factors, factors.column_factors
-        squares = (max(float(np.mean(F**2)) if F.size else 0.0, LEAST_SQUARE) for F in (V, U))
+        xp, empty = namespace(U), not factors.rank
+        rows, columns = like(of_rows, U), like(of_columns, U)
+        squares = (max(0.0 if empty else float(xp.mean(F**2)), LEAST_SQUARE) for F in (V, U))
         in_U, in_V = (
-            np.broadcast_to(square * curvature[:, None], F.shape)
+            xp.broadcast_to(square * curvature[:, None], F.shape)
             for F, curvature, square in zip((U, V), (rows, columns), squares, strict=True)
         )
-        return Factors(in_U, in_V, float(np.sum(rows)), rows, columns)
+        return Factors(in_U, in_V, float(np.sum(of_rows)), rows, columns)
 
     def _dense_curvature(self) -> float:
         """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""
@@ -295,5 +314,6 @@ class Objective:
             # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
             rows, columns = in_P[:, k], in_Q[:, k + 1]
         else:  # they are no unknowns, and stay
-            rows, columns = np.zeros(self.shape[0]), np.zeros(self.shape[1])
-        return total, Factors(in_P[:, :k], in_Q[:, :k], float(np.sum(rows)), rows, columns)
+            rows, columns = (filled(F.shape[:1], 0.0, F) for F in (in_P, in_Q))
+        sum_of = namespace(rows).sum
+        return total, Factors(in_P[:, :k], in_Q[:, :k], float(sum_of(rows)), rows, columns)

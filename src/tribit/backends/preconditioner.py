@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import is_numpy, like, namespace
 from tribit.model.factors import Factors
 from tribit.model.features import Design
 
@@ -42,11 +43,13 @@ class Diagonal:
     """``W = D^-1/2``, with D the curvature of each unknown."""
 
     def __init__(self, curvatures: Factors) -> None:
-        self.roots = np.sqrt(1.0 / np.maximum(curvatures.flat(), LEAST))
+        flat = curvatures.flat()
+        xp = namespace(flat)
+        self.roots = xp.sqrt(1.0 / xp.clip(flat, LEAST, None))
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
-        return np.asarray(x * self.roots)
+        return x * self.roots  # type: ignore[no-any-return]
 
     transposed_times = times
 
@@ -92,7 +95,7 @@ class Deflated:
 
     def transposed_times(self, x: Vector) -> Vector:
         """Return ``W' x``."""
-        return self.diagonal.times(self._deflate(x.copy()))
+        return self.diagonal.times(self._deflate(namespace(x).asarray(x, copy=True)))
 
     def _deflate(self, x: Vector) -> Vector:
         """Apply ``I - B t B'`` in place."""
@@ -116,8 +119,9 @@ class _Side:
         of_intercepts: float,
     ) -> None:
         self.first = design.size
-        spectrum = leading_directions(design, counts)
-        shared = factors[self.first :].mean(axis=1) if factors.shape[1] else None
+        spectrum = leading_directions(design, counts, intercepts)
+        mean = namespace(factors).mean
+        shared = mean(factors[self.first :], axis=1) if factors.shape[1] else None
         self.factors = None if shared is None else _Directions(*spectrum, shared, of_factors)
         self.intercepts = _Directions(*spectrum, intercepts[self.first :], of_intercepts)
 
@@ -132,11 +136,12 @@ class _Directions:
     """B and t, from leading eigenvectors of ``S' diag(counts) S``, its eigenvalues, and D."""
 
     def __init__(self, vectors: Array, values: Array, curvatures: Array, entry: float) -> None:
-        scaled = vectors / np.sqrt(np.maximum(curvatures, LEAST))[:, None]
+        xp = namespace(vectors)
+        scaled = vectors / xp.sqrt(xp.clip(curvatures, LEAST, None))[:, None]
         basis, root = _orthonormal(scaled)
-        beyond, rotation = np.linalg.eigh((root * (entry * values)) @ root.T)
+        beyond, rotation = xp.linalg.eigh((root * (entry * values)) @ root.T)
         self.basis = basis @ rotation
-        self.shares = 1.0 - 1.0 / np.sqrt(1.0 + np.maximum(beyond, 0.0))
+        self.shares = 1.0 - 1.0 / xp.sqrt(1.0 + xp.clip(beyond, 0.0, None))
 
     def deflate(self, parts: Array) -> None:
         """Subtract ``B t B' x`` in place."""
@@ -149,8 +154,12 @@ class _Directions:
 def _orthonormal(columns: Array) -> tuple[Array, Array]:
     """Return Q and R with ``Q R`` the columns, as far as these are independent, by their small matrix of products.
 
-    Many rows and few columns are slow in LAPACK's triangular factorisation.
+    Many rows and few columns are slow in LAPACK's triangular factorisation; a device, where they are in single
+    precision, has a fast one.
     """
+    if not is_numpy(columns):
+        basis, triangle = namespace(columns).linalg.qr(columns)
+        return basis, triangle
     values, vectors = np.linalg.eigh(columns.T @ columns)
     kept = values > 1e-12 * values[-1] if values.size and values[-1] > 0 else np.zeros(0, dtype=int)
     values, vectors = values[kept], vectors[:, kept]
@@ -158,24 +167,27 @@ def _orthonormal(columns: Array) -> tuple[Array, Array]:
     return columns @ (vectors / roots), roots[:, None] * vectors.T
 
 
-def leading_directions(design: Design, counts: Counts) -> tuple[Array, Array]:
+def leading_directions(
+    design: Design, counts: Counts, beside: Array | None = None
+) -> tuple[Array, Array]:
     """Return leading eigenvectors and eigenvalues of ``S' diag(counts) S``, roughly, by subspace iteration.
 
     They are the same for every ridge, and kept with the design (Halko, Martinsson and Tropp 2011, "Finding structure
-    with randomness", algorithm 4.4; the first subspace is always the same).
+    with randomness", algorithm 4.4; the first subspace is always the same). They are where ``beside`` is.
     """
     if "directions" not in design.kept:
         width = design.n_parts - design.size
         vectors = min(VECTORS, width)
         drawn = min(VECTORS + SPARE, width)
-        draws = np.random.Generator(np.random.PCG64(0))
-        subspace: Array = draws.standard_normal((width, drawn))
-        weights = np.asarray(counts, dtype=np.float64)[:, None]
+        normal = np.random.Generator(np.random.PCG64(0)).standard_normal((width, drawn))
+        beside = normal if beside is None else beside
+        xp, subspace = namespace(beside), like(normal, beside)
+        weights = like(np.asarray(counts, dtype=np.float64)[:, None], beside)
         for _ in range(POWER):
             pulled = design.pull_back(weights * design.shared(subspace))[design.size :]
             subspace = _orthonormal(pulled)[0]
-        image = np.sqrt(weights) * design.shared(subspace)
-        values, rotation = np.linalg.eigh(image.T @ image)
-        leading = slice(max(values.size - vectors, 0), None)  # ascending
+        image = xp.sqrt(weights) * design.shared(subspace)
+        values, rotation = xp.linalg.eigh(image.T @ image)
+        leading = slice(max(values.shape[0] - vectors, 0), None)  # ascending
         design.kept["directions"] = subspace @ rotation[:, leading], values[leading]
     return design.kept["directions"]  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import dot, like, namespace
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -66,7 +67,7 @@ class SoftBounds:
     def value(self, factors: Factors) -> float:
         """Return B."""
         return sum(
-            0.5 * float(weights @ (rows**2 + intercepts**2))
+            0.5 * dot(weights, rows**2 + intercepts**2)
             for weights, rows, intercepts in self._excesses(factors)
         )
 
@@ -77,7 +78,8 @@ class SoftBounds:
             self._excesses(factors), *_sides(factors), strict=True
         ):
             in_rows = (2.0 / self.row_radius * weights * rows)[:, None] * F
-            sides.append((in_rows, weights * intercepts * np.sign(a) / self.intercept_bound))
+            signs = namespace(a).sign(a)
+            sides.append((in_rows, weights * intercepts * signs / self.intercept_bound))
         (in_U, in_a), (in_V, in_c) = sides
         return Factors(in_U, in_V, 0.0, in_a, in_c)
 
@@ -89,18 +91,19 @@ class SoftBounds:
         ):
             # 2 / R (excess I + 2 u u' / R) w, of which the trace is shared by the columns.
             bend = 2.0 / self.row_radius * (rows + 2.0 * (rows + 1.0) / max(F.shape[1], 1))
-            in_rows = np.broadcast_to((weights * bend * (rows > 0))[:, None], F.shape)
+            in_rows = namespace(F).broadcast_to((weights * bend * (rows > 0))[:, None], F.shape)
             sides.append((in_rows, weights * (intercepts > 0) / self.intercept_bound**2))
         (in_U, in_a), (in_V, in_c) = sides
         return Factors(in_U, in_V, 0.0, in_a, in_c)
 
     def _excesses(self, factors: Factors) -> list[tuple[Array, Array, Array]]:
         """Return for each side its weights and how far rows and intercepts are beyond, relative to their bounds."""
+        xp = namespace(factors.row_factors)
         return [
             (
-                weights,
-                np.maximum(np.einsum("ik,ik->i", F, F) / self.row_radius - 1.0, 0.0),
-                np.maximum(np.abs(a) / self.intercept_bound - 1.0, 0.0),
+                like(weights, F),
+                xp.clip(xp.einsum("ik,ik->i", F, F) / self.row_radius - 1.0, 0.0, None),
+                xp.clip(xp.abs(a) / self.intercept_bound - 1.0, 0.0, None),
             )
             for weights, F, a in zip(
                 (self.row_weights, self.column_weights), *_sides(factors), strict=True

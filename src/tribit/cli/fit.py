@@ -147,6 +147,9 @@ def fit(
     backend: Annotated[
         str, typer.Option(help="Sums over all cells: auto, exact or sampled.")
     ] = "auto",
+    device: Annotated[
+        str, typer.Option(help="Where to compute: cpu, cuda (a GPU) or auto.")
+    ] = "cpu",
     random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
     ranker: Annotated[
         Any,

@@ -58,6 +58,31 @@ LOWEST, FIRST, HIGHEST = -6, 3, 16
 CHOICE_COLUMNS, SHARE_POWER = 1536, 1.2
 
 
+class Algebra:
+    """Counts, inverses and products with them, by NumPy and SciPy; a device has a class of its own."""
+
+    @property
+    def most_columns(self) -> int:
+        """Most columns of which the inverse is computed."""
+        return TABLE_COLUMNS
+
+    def gram(self, F: sp.csr_array) -> Any:
+        """Return ``F'F``."""
+        return gram(F)
+
+    def inverse(self, counts: Any, l2: float) -> Any:
+        """Return ``(counts + l2 I)^-1``; the memory of the counts may be used for it."""
+        return ridge_inverse(counts, l2)
+
+    def product(self, F: Ones, inverse: Any) -> Vector:
+        """Return ``F P``."""
+        return F.times(inverse)
+
+    def fetched(self, array: Any) -> Vector:
+        """Return counts or an inverse as an array of NumPy."""
+        return np.asarray(array)
+
+
 class ColumnRegression:
     """A fitted regression of every column on all others.
 
@@ -70,13 +95,21 @@ class ColumnRegression:
     diagonal : array
         The diagonal of P.
     inverse : array, optional
-        P itself, where it has been computed.
+        P itself, where it has been computed; an array of the algebra's.
+    algebra : Algebra, optional
+        What computes P and products with it, by default NumPy.
     """
 
     def __init__(
-        self, F: sp.csr_array, l2: float, diagonal: Vector, inverse: Vector | None = None
+        self,
+        F: sp.csr_array,
+        l2: float,
+        diagonal: Vector,
+        inverse: Any = None,
+        algebra: Algebra | None = None,
     ) -> None:
         self.F, self.l2, self.diagonal = F, l2, diagonal
+        self.algebra = Algebra() if algebra is None else algebra
         self._inverse = inverse
         self._solved = 0
         self._lock = threading.Lock()
@@ -89,9 +122,13 @@ class ColumnRegression:
     @property
     def inverse(self) -> Vector:
         """P, computed when it is asked for and kept."""
+        return self.algebra.fetched(self._table())
+
+    def _table(self) -> Any:
+        """Return P as the algebra has it."""
         with self._lock:
             if self._inverse is None:
-                self._inverse = ridge_inverse(gram(self.F), self.l2)
+                self._inverse = self.algebra.inverse(self.algebra.gram(self.F), self.l2)
             return self._inverse
 
     def scores(
@@ -124,16 +161,16 @@ class ColumnRegression:
     def _product(self, F: Ones, tolerance: float) -> Vector:
         """Return ``F P``."""
         if self._tabled(F.shape[0]):
-            return F.times(self.inverse)
+            return self.algebra.product(F, self._table())
         found = np.empty(F.shape)
         for start in range(0, F.shape[0], TOGETHER):
             part = np.ascontiguousarray(F.part(start, start + TOGETHER).dense().T)
             try:
                 solved = conjugate_gradients(self.F, self.l2, part, tolerance)
             except InvalidInputError:  # a ridge that is too small for iterations
-                if F.shape[1] > TABLE_COLUMNS:
+                if F.shape[1] > self.algebra.most_columns:
                     raise
-                return F.times(self.inverse)
+                return self.algebra.product(F, self._table())
             found[start : start + TOGETHER] = solved.T
         return found
 
@@ -144,7 +181,9 @@ class ColumnRegression:
         n = self.F.shape[1]
         with self._lock:
             self._solved += n_rows
-            return bool(n <= TABLE_COLUMNS and self._solved * self.F.nnz * ROW_COST > n**3)
+            return bool(
+                n <= self.algebra.most_columns and self._solved * self.F.nnz * ROW_COST > n**3
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         # P follows from the rest and is the largest part by far; a lock cannot be copied.
@@ -159,6 +198,7 @@ def regress_columns(
     l2: float | None = None,
     rows: Positions | None = None,
     draws: np.random.Generator | None = None,
+    algebra: Algebra | None = None,
 ) -> ColumnRegression:
     """Return the regression of every column of a 0/1 matrix on all others.
 
@@ -171,26 +211,36 @@ def regress_columns(
     rows : array of int, optional
         Those on which it is chosen, by default all.
     draws : Generator, optional
-        For the diagonal of P where there are more than ``TABLE_COLUMNS`` columns; it is estimated there.
+        For the diagonal of P where there are more columns than the algebra has an inverse of; it is estimated there.
+    algebra : Algebra, optional
+        What computes P, by default NumPy.
     """
-    exact = F.shape[1] <= TABLE_COLUMNS or draws is None
-    counts = gram(F) if exact else None
+    algebra = Algebra() if algebra is None else algebra
+    exact = F.shape[1] <= algebra.most_columns or draws is None
+    counts = algebra.gram(F) if exact else None
     if l2 is None:
-        l2 = choose_l2(F, np.arange(F.shape[0]) if rows is None else rows, counts)
+        known = counts if isinstance(counts, np.ndarray) else None
+        l2 = choose_l2(F, np.arange(F.shape[0]) if rows is None else rows, known, algebra)
     if counts is None:
         assert draws is not None
-        return ColumnRegression(F, l2, probed_diagonal(F, l2, draws))
-    inverse = ridge_inverse(counts, l2)
-    return ColumnRegression(F, l2, inverse.diagonal().copy(), inverse)
+        return ColumnRegression(F, l2, probed_diagonal(F, l2, draws), algebra=algebra)
+    inverse = algebra.inverse(counts, l2)
+    diagonal = np.array(algebra.fetched(inverse.diagonal()))
+    return ColumnRegression(F, l2, diagonal, inverse, algebra)
 
 
-def choose_l2(F: sp.csr_array, rows: Positions, counts: Vector | None = None) -> float:
+def choose_l2(
+    F: sp.csr_array,
+    rows: Positions,
+    counts: Vector | None = None,
+    algebra: Algebra | None = None,
+) -> float:
     """Return the ridge with the least squared error of held-out entries, over the given rows.
 
     Powers of 2 are tried downhill from a first guess; the parabola through the best and its neighbours, in log l2,
     gives the last digits. Of a matrix with more than ``CHOICE_COLUMNS`` columns those with most observations stand
     for all, with a ridge that is smaller by a power of their share of the observations. ``counts`` is ``F'F``, where it
-    is known.
+    is known; else the algebra counts.
     """
     unit, share = F.nnz / F.shape[1], 1.0
     if F.shape[1] > CHOICE_COLUMNS:
@@ -199,7 +249,10 @@ def choose_l2(F: sp.csr_array, rows: Positions, counts: Vector | None = None) ->
         share = often[most].sum() / F.nnz
         F = sp.csr_array(F[:, most])
         counts = None if counts is None else counts[np.ix_(most, most)]
-    known, part = gram(F) if counts is None else counts, F[rows]
+    if counts is None:
+        by = Algebra() if algebra is None else algebra
+        counts = by.fetched(by.gram(F)).astype(np.float64, copy=False)
+    known, part = counts, F[rows]
     errors: dict[int, float] = {}
 
     def error(power: int) -> float:

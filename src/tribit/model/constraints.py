@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import dot, is_numpy, namespace
 from tribit.checks import check_count, check_field, check_not_negative, check_positive
 
 __all__ = ["Constraint", "EntryBound", "MaxNorm", "Rank", "Ridge", "TraceNorm", "Unconstrained"]
@@ -292,11 +293,11 @@ class Ridge:
 
     def value(self, *arrays: Array) -> float:
         """Return ``l2 / 2`` times the sum of squares."""
-        return 0.5 * self.l2 * sum(float(np.vdot(array, array)) for array in arrays)
+        return 0.5 * self.l2 * sum(dot(array, array) for array in arrays)
 
     def gradient(self, array: Array) -> Array:
         """Return ``l2`` times the array."""
-        return np.asarray(self.l2 * array)
+        return self.l2 * array
 
 
 #: The balls that the estimator's ``radius`` may be of, by the name that its ``norm`` gives them.
@@ -305,6 +306,10 @@ NORMS: dict[str, Callable[[float], Constraint]] = {"max": MaxNorm, "trace": Trac
 
 def clip_rows(F: Array, norm: float) -> Array:
     """Return ``argmin |F - F'|`` over matrices whose rows have Euclidean norm at most ``norm``."""
+    if not is_numpy(F):
+        xp = namespace(F)
+        long = xp.clip(xp.sum(F * F, axis=1), norm**2, None)
+        return F * (norm / xp.sqrt(long))[:, None]  # type: ignore[no-any-return]
     squares = np.einsum("ij,ij->i", F, F)
     # Free of branches and of 0 / 0: rows inside the ball, the zero row too, are multiplied by exactly 1.
     return np.asarray(F * (norm / np.sqrt(np.maximum(squares, norm**2)))[:, None], dtype=F.dtype)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tribit.arrays import dot, filled, is_numpy, namespace, to_numpy
 
 Array = NDArray[np.floating[Any]]
 
@@ -16,7 +19,8 @@ Array = NDArray[np.floating[Any]]
 class Factors:
     """Row factors U, column factors V and the intercepts: one number, one a row, one a column.
 
-    Without intercepts the three are 0 and arrays of zeros.
+    Without intercepts the three are 0 and arrays of zeros. While a solver works on a device the arrays are those of the
+    device (:mod:`tribit.arrays`).
     """
 
     row_factors: Array
@@ -28,7 +32,7 @@ class Factors:
     @classmethod
     def of(cls, row_factors: Array, column_factors: Array, intercept: float = 0.0) -> Factors:
         """Return factors with no row or column intercepts."""
-        rows, columns = np.zeros(row_factors.shape[0]), np.zeros(column_factors.shape[0])
+        rows, columns = (filled(F.shape[:1], 0.0, F) for F in (row_factors, column_factors))
         return cls(row_factors, column_factors, intercept, rows, columns)
 
     @property
@@ -54,36 +58,25 @@ class Factors:
 
     def augmented(self) -> tuple[Array, Array]:
         """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, so that ``x = P Q'`` intercepts and all."""
-        ones = np.ones((self.row_factors.shape[0], 1)), np.ones((self.column_factors.shape[0], 1))
-        P = np.hstack([self.row_factors, self.row_intercepts[:, None], ones[0]])
-        Q = np.hstack(
-            [
-                self.column_factors,
-                ones[1],
-                ones[1] * self.intercept + self.column_intercepts[:, None],
-            ]
-        )
-        return P, Q
+        U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
+        ones = [filled((F.shape[0], 1), 1.0, F) for F in (U, V)]
+        P = xp.concat([U, self.row_intercepts[:, None], ones[0]], axis=1)
+        level = ones[1] * self.intercept + self.column_intercepts[:, None]
+        return P, xp.concat([V, ones[1], level], axis=1)
 
     def flat(self) -> NDArray[np.float64]:
         """Return all unknowns in one vector."""
-        return np.concatenate(
-            [
-                np.ravel(self.row_factors),
-                np.ravel(self.column_factors),
-                [self.intercept],
-                self.row_intercepts,
-                self.column_intercepts,
-            ],
-            dtype=np.float64,
-        )
+        U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
+        parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), filled((1,), self.intercept, U)]
+        parts += [self.row_intercepts, self.column_intercepts]
+        return np.concatenate(parts, dtype=np.float64) if xp is np else xp.concat(parts)
 
     def shaped(self, x: NDArray[np.float64]) -> Factors:
         """Return a vector as factors of the same shapes; their arrays are views of it."""
-        parts = (self.row_factors, self.column_factors, np.zeros(1), self.row_intercepts)
-        U, V, b, a, c = np.split(x, np.cumsum([part.size for part in parts]))
-        shapes = self.row_factors.shape, self.column_factors.shape
-        return Factors(U.reshape(shapes[0]), V.reshape(shapes[1]), float(b[0]), a, c)
+        (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
+        ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()
+        U, V, b, a, c = (x[start:stop] for start, stop in pairwise(ends))
+        return Factors(U.reshape((d1, k)), V.reshape((d2, k)), float(b[0]), a, c)
 
     def plus(self, weight: float, other: Factors) -> Factors:
         """Return ``self + weight other``, part by part."""
@@ -128,16 +121,17 @@ class Factors:
     def dot(self, other: Factors) -> float:
         """Return the inner product over all parts."""
         return float(
-            np.vdot(self.row_factors, other.row_factors)
-            + np.vdot(self.column_factors, other.column_factors)
+            dot(self.row_factors, other.row_factors)
+            + dot(self.column_factors, other.column_factors)
             + self.intercept * other.intercept
-            + np.vdot(self.row_intercepts, other.row_intercepts)
-            + np.vdot(self.column_intercepts, other.column_intercepts)
+            + dot(self.row_intercepts, other.row_intercepts)
+            + dot(self.column_intercepts, other.column_intercepts)
         )
 
     def centred(self) -> Factors:
         """Move the means of the row and column intercepts into the one number: X stays, the ridge shrinks."""
-        rows, columns = float(np.mean(self.row_intercepts)), float(np.mean(self.column_intercepts))
+        mean = namespace(self.row_intercepts).mean
+        rows, columns = float(mean(self.row_intercepts)), float(mean(self.column_intercepts))
         return replace(
             self,
             intercept=self.intercept + rows + columns,
@@ -147,10 +141,11 @@ class Factors:
 
     def clipped_intercepts(self, bound: float) -> Factors:
         """Bring every row and column intercept into ``[-bound, bound]``."""
+        clip = namespace(self.row_intercepts).clip
         return replace(
             self,
-            row_intercepts=np.clip(self.row_intercepts, -bound, bound),
-            column_intercepts=np.clip(self.column_intercepts, -bound, bound),
+            row_intercepts=clip(self.row_intercepts, -bound, bound),
+            column_intercepts=clip(self.column_intercepts, -bound, bound),
         )
 
     def at(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Array:
@@ -165,8 +160,25 @@ class Factors:
             x + self.intercept + self.row_intercepts[rows] + self.column_intercepts[columns]
         )
 
+    def to_numpy(self) -> Factors:
+        """Return the factors as arrays of NumPy in float64; those that are such arrays stay as they are."""
+        if is_numpy(self.row_factors):
+            return self
+        U, V, a, c = (
+            to_numpy(part).astype(np.float64)
+            for part in (
+                self.row_factors,
+                self.column_factors,
+                self.row_intercepts,
+                self.column_intercepts,
+            )
+        )
+        return Factors(U, V, self.intercept, a, c)
+
     def astype(self, dtype: Any) -> Factors:
-        """Return the factors in another floating-point type."""
+        """Return the factors in another floating-point type; those of a device are in that of its backend, and stay."""
+        if not is_numpy(self.row_factors):
+            return self
         return Factors(
             self.row_factors.astype(dtype),
             self.column_factors.astype(dtype),

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit._moved import renamed_classes
+from tribit.arrays import filled, namespace
 from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.side_features import FeatureEncoder, Group
@@ -129,33 +130,30 @@ class Design:
 
     def shared(self, parts: Array) -> Array:
         """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
-        total = np.zeros((self.size, *parts.shape[1:]), dtype=parts.dtype)
+        zeros = namespace(parts).zeros
+        total = zeros((self.size, *parts.shape[1:]), dtype=parts.dtype, device=parts.device)
         at = 0
         for block in self.blocks:
             total += block.times(parts[at : at + block.width])
             at += block.width
-        return total
+        return total  # type: ignore[no-any-return]
 
     def combine(self, parts: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
-        return np.asarray(parts[: self.size] + self.shared(parts[self.size :]))
+        return parts[: self.size] + self.shared(parts[self.size :])
 
     def pull_back(self, gradient: Array) -> Array:
         """Return the gradient in the parts, given that in the factors."""
-        return np.concatenate(
-            [gradient, *(each.transposed_times(gradient) for each in self.blocks)]
-        )
+        return _joined(gradient, *(each.transposed_times(gradient) for each in self.blocks))
 
     def pull_back_squares(self, curvatures: Array) -> Array:
         """Return the curvature in each part, given that in the factors."""
-        return np.concatenate(
-            [curvatures, *(each.squares_times(curvatures) for each in self.blocks)]
-        )
+        return _joined(curvatures, *(each.squares_times(curvatures) for each in self.blocks))
 
     def begin(self, own: Array) -> Array:
         """Return parts that combine to the given factors, with the parts of the features at 0."""
-        zeros = (np.zeros((each.width, *own.shape[1:])) for each in self.blocks)
-        return np.concatenate([own, *zeros])
+        zeros = (filled((each.width, *own.shape[1:]), 0.0, own) for each in self.blocks)
+        return _joined(own, *zeros)
 
     def ridge(self, l2: float) -> Array:
         """Return the weight of the ridge on each part; ``l2`` is that of the own parts."""
@@ -209,7 +207,8 @@ class Features:
 
 
 def _with_intercepts(factors: Array, intercepts: Array) -> Array:
-    return np.column_stack([factors, intercepts])
+    joined: Array = namespace(factors).concat([factors, intercepts[:, None]], axis=1)
+    return joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,6 +323,21 @@ def activities(
     """Return the implicit features of the rows and of the columns."""
     rows, columns = observations.counts
     return Activity.of(rows, columns, shares[0]), Activity.of(columns, rows, shares[1])
+
+
+def implicit_blocks(
+    observations: Observations, known: tuple[Activity, Activity], l2: float
+) -> tuple[Block, Block]:
+    """Return the blocks of the implicit features of the rows and of the columns."""
+    mask = mask_of(observations)
+    rows, columns = known
+    return rows.block(mask, l2), columns.block(sp.csr_array(mask.T), l2)
+
+
+def _joined(*parts: Array) -> Array:
+    """Return parts one below the other."""
+    joined: Array = namespace(parts[0]).concat(parts)
+    return joined
 
 
 def _outer(left: Array, right: Any) -> Array:

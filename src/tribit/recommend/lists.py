@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
@@ -151,9 +152,14 @@ def lists_at(
     ``ordered_by_x`` says whether a model is without a ranker, so that its scores are ``x``.
     """
     axes = Axes.of_model(model)
-    positions, scores, rates = _best_of(score, places, axes.shape[1], n, seen)
+    plain = ordered_by_x and not is_ranker(model)
+    if plain and lists_on_device(model, places.size * axes.shape[1]):
+        positions, scores = _best_on_device(model, places, n, seen)
+        rates = None
+    else:
+        positions, scores, rates = _best_of(score, places, axes.shape[1], n, seen)
     shown = positions >= 0
-    if ordered_by_x and not is_ranker(model):
+    if plain:
         # Ordered by x, which still tells apart what the link rounds or clips to one probability.
         scores[shown] = log_likely(model, scores[shown])
     likes, dislikes = (None, None) if rates is None else rates
@@ -166,6 +172,20 @@ def lists_at(
         likes,
         dislikes,
     )
+
+
+def _best_on_device(
+    model: Any, places: Positions, n: int, seen: sp.csr_array | None
+) -> tuple[Positions, NDArray[np.float64]]:
+    """Return the best columns of the rows by ``x``, and ``x``, from a GPU."""
+    from tribit.backends.cuda.lists import best_columns as on_device  # noqa: PLC0415 - PyTorch
+
+    P, Q = model._factors().augmented()
+    whole = places.size == P.shape[0] and bool(np.all(places == np.arange(places.size)))
+    with memory_named():
+        if whole:
+            return on_device(P, Q, n, seen)
+        return on_device(P[places], Q, n, None if seen is None else seen[places])
 
 
 def _probabilities(model: Any, rows: Positions, positions: Positions) -> NDArray[np.float64]:

@@ -88,6 +88,7 @@ def make_problem(
     generator: np.random.Generator,
     side: SideFeatures | None = None,
     backend: str = "exact",
+    device: str = "cpu",
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
@@ -104,7 +105,7 @@ def make_problem(
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
     # Where nothing is sampled nothing is drawn for it, and what else is drawn stays the same.
-    sampled = estimated(backend, risk, observations)
+    sampled = estimated(backend, risk, observations, device)
     objective = objective_of(
         spec,
         observations,
@@ -114,6 +115,7 @@ def make_problem(
         n_jobs=n_jobs,
         backend="sampled" if sampled else "exact",
         seed=int(generator.integers(2**32)) if sampled else 0,
+        device=device,
     )
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 

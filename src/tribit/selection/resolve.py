@@ -42,6 +42,7 @@ def resolve(
     solver: Any,
     draws: np.random.Generator,
     side: SideFeatures | None = None,
+    device: str = "cpu",
 ) -> tuple[ModelSpec, Search | None]:
     """Return the settings of a fit, and the search for those that were "auto" (None where none was).
 
@@ -57,6 +58,8 @@ def resolve(
         Draws the held-out entries.
     side : SideFeatures, optional
         What is known of rows and columns.
+    device : {"cpu", "cuda"}
+        Where the fits of the search are.
     """
     free = frozenset(name for name in CHOOSABLE if is_auto(getattr(estimator, name)))
     fixed: dict[str, Any] = {name: getattr(DEFAULTS, name) for name in free}
@@ -106,7 +109,7 @@ def resolve(
         )
     if not free and not calibrates(estimator):
         return base, None
-    options = options_of(estimator, side)
+    options = options_of(estimator, side, device)
     if not _searchable(whole):
         sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
         search = Search(
@@ -151,9 +154,9 @@ def _bounded(estimator: Any) -> bool:
     return mixed or any(value is not None for value in bounds)
 
 
-def options_of(estimator: Any, side: SideFeatures | None = None) -> Options:
+def options_of(estimator: Any, side: SideFeatures | None = None, device: str = "cpu") -> Options:
     """Return how the arithmetic of every candidate is done, and what is known of rows and columns."""
-    return Options(estimator.dtype, estimator.n_jobs, side, estimator.backend)
+    return Options(estimator.dtype, estimator.n_jobs, side, estimator.backend, device)
 
 
 def _left(max_time: float | None, began: float) -> float | None:

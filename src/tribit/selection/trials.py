@@ -67,6 +67,7 @@ class Options:
     n_jobs: int | None = None
     side: SideFeatures | None = None
     backend: str = "auto"
+    device: str = "cpu"
 
 
 @dataclass
@@ -348,6 +349,7 @@ def problem_of(
         generator=draws,
         side=options.side,
         backend=options.backend,
+        device=options.device,
     )
 
 

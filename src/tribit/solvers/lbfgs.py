@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import dot
 from tribit.backends.preconditioner import Preconditioner
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
@@ -70,6 +71,7 @@ class LBFGS:
 
     memory: int = 10
     max_iter = 1000  #: where the user names no number
+    any_arrays = True  #: whether unknowns may be arrays of a device
 
     def __post_init__(self) -> None:
         check_field(self, "memory", check_count)
@@ -112,7 +114,8 @@ class _Iterations:
         self.objective, self.like = objective, start
         self.preconditioner = objective.preconditioner(start)
         backend = objective.plain.backend
-        self.memory = LimitedMemory(room, start.flat().size, backend.dtype, backend.n_jobs)
+        x = start.flat()
+        self.memory = LimitedMemory(room, x.shape[0], backend.dtype, backend.n_jobs, beside=x)
         self.values: deque[float] = deque(maxlen=WINDOW)
         self.known: tuple[float, Vector] | None = None
 
@@ -145,7 +148,7 @@ class _Iterations:
         None where no step is low enough.
         """
         direction = self.memory.direction(gradient)
-        slope = float(gradient @ direction)
+        slope = dot(gradient, direction)
         promised = max(-slope, 0.0)
         ahead = self.preconditioner.transposed_times(direction)
         length, noise = 1.0, 1e-12 * abs(value)

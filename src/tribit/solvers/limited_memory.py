@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import dot, filled, is_numpy, like, namespace, to_numpy
 from tribit.backends.threads import ordered_map
 
 Vector = NDArray[np.float64]
 
 #: Unknowns in a block of a pass: a block of the memory stays in a core's cache, and sums over blocks are in float64.
 BLOCK = 8192
+#: The same on a device, where sums within a block are in the type of the unknowns.
+DEVICE_BLOCK = 2**12
 #: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
 CURVED = 1e-10
 
@@ -32,15 +35,22 @@ class LimitedMemory:
     size : int
         Number of unknowns.
     dtype : dtype
-        Of the numbers remembered: those of the objective's arithmetic are no more exact.
+        Of the numbers remembered, in arrays of NumPy: those of the objective's arithmetic are no more exact.
     n_jobs : int
         Threads of a pass; the numbers do not depend on it.
+    beside : array, optional
+        A vector of unknowns of a device: what is remembered is kept there too, in its type.
     """
 
-    def __init__(self, room: int, size: int, dtype: Any, n_jobs: int) -> None:
+    def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:
         self.room, self.n_jobs = room, n_jobs
         # The step and the change of a pair stand together; pages that are never written take no memory.
-        self.vectors = np.empty((2 * room, size), dtype=dtype)
+        if beside is None or is_numpy(beside):
+            self.vectors = np.empty((2 * room, size), dtype=dtype)
+        else:
+            whole = -(-size // DEVICE_BLOCK) * DEVICE_BLOCK
+            self.vectors = filled((2 * room, whole), 0.0, beside)
+        self.size = size
         self.products = np.zeros((2 * room, 2 * room))
         self.blocks = [slice(start, start + BLOCK) for start in range(0, size, BLOCK)]
         #: places of the pairs, from the oldest to the newest; those whose products are not known yet
@@ -53,14 +63,15 @@ class LimitedMemory:
 
     def add(self, step: Vector, change: Vector) -> None:
         """Remember a pair, unless the gradient did not turn up along the step."""
-        product = float(step @ change)
-        if not product > CURVED * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        product = dot(step, change)
+        if not product > CURVED * float(np.sqrt(dot(step, step)) * np.sqrt(dot(change, change))):
             return
         full = len(self.places) == self.room
         place = self.places.pop(0) if full else len(self.places)
         self.places.append(place)
         self.new = [*(each for each in self.new if each != place), place]
-        self.vectors[2 * place], self.vectors[2 * place + 1] = step, change
+        self.vectors[2 * place, : self.size] = step
+        self.vectors[2 * place + 1, : self.size] = change
 
     def direction(self, gradient: Vector) -> Vector:
         """Return minus the remembered inverse curvature times the gradient."""
@@ -91,23 +102,49 @@ class LimitedMemory:
     def _update(self, gradient: Vector) -> Vector:
         """Learn the products of the new pairs with all; return those of the gradient with all."""
         fresh = np.array([2 * place + i for place in self.new for i in (0, 1)], dtype=np.intp)
-        kind = self.vectors.dtype
         held = slice(0, 2 * len(self.places))
+        total: Vector = self._products(held, fresh, gradient)
+        self.products[held, fresh] = total[:, :-1]
+        self.products[fresh, held] = total[:, :-1].T
+        self.new = []
+        last: Vector = total[:, -1]
+        return last
+
+    def _products(self, held: slice, fresh: NDArray[np.intp], gradient: Vector) -> Vector:
+        """Return the inner products of what is held with some of it and with the gradient."""
+        if not is_numpy(gradient):
+            return self._device_products(held, fresh, gradient)
+        kind = self.vectors.dtype
 
         def run(block: slice) -> Vector:
             against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
             return np.asarray(self.vectors[held, block] @ against.T, dtype=np.float64)
 
-        total = np.zeros((held.stop, fresh.size + 1))
+        total: Vector = np.zeros((held.stop, fresh.size + 1))
         for part in ordered_map(run, self.blocks, self.n_jobs):
             total += part
-        self.products[held, fresh] = total[:, :-1]
-        self.products[fresh, held] = total[:, :-1].T
-        self.new = []
-        return np.asarray(total[:, -1])
+        return total
+
+    def _device_products(self, held: slice, fresh: NDArray[np.intp], gradient: Any) -> Vector:
+        """Return the same on a device: one product of matrices for each block, summed in float64."""
+        xp = namespace(gradient)
+        against = filled((fresh.size + 1, self.vectors.shape[1]), 0.0, gradient)
+        for i, place in enumerate(fresh.tolist()):
+            against[i] = self.vectors[place]
+        against[-1, : self.size] = gradient
+        left, right = (
+            xp.reshape(each, (each.shape[0], -1, DEVICE_BLOCK))
+            for each in (self.vectors[held], against)
+        )
+        parts = xp.matmul(xp.permute_dims(left, (1, 0, 2)), xp.permute_dims(right, (1, 2, 0)))
+        found: Vector = to_numpy(xp.sum(parts, axis=0, dtype=xp.float64))
+        return found
 
     def _combined(self, weights: Vector, weight: float, gradient: Vector) -> Vector:
         """Return the combination of what is remembered and the gradient."""
+        if not is_numpy(gradient):
+            found = like(weights, gradient) @ self.vectors[: weights.size]
+            return found[: self.size] + weight * gradient  # type: ignore[no-any-return]
         found = np.empty_like(gradient)
         rounded = weights.astype(self.vectors.dtype)
 

@@ -37,6 +37,7 @@ class Newton:
     """Alternating Newton's method with ball-constrained rows (the default solver)."""
 
     max_iter = 100  #: sweeps, where the user names no number
+    any_arrays = True  #: whether unknowns may be arrays of a device
     least_rank = 1  #: that a search chooses: intercepts alone are sooner found by lbfgs
 
     def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:

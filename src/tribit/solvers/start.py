@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.arrays import namespace, to_numpy
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
@@ -68,11 +69,12 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
         plus, minus = risk.observed_weights(entries.labels, entries.rows, entries.columns)
         return np.asarray(-(plus * likes + minus * dislikes))
 
-    G = seen.matrix(corrections)
-    transposed = G.T.tocsr()
+    G, transposed = objective.backend.matrix(seen, corrections)
+    V = objective.backend.placed(V)
+    xp = namespace(V)
     for _ in range(ROUNDS):
-        U = np.linalg.qr(G @ V + everywhere * V.sum(axis=0))[0]
-        V = np.linalg.qr(transposed @ U + everywhere * U.sum(axis=0))[0]
-    a, values, b = np.linalg.svd(U.T @ (G @ V + everywhere * V.sum(axis=0)))
-    roots = np.sqrt(values)
-    return U @ a * roots, V @ b.T * roots
+        U = xp.linalg.qr(G @ V + everywhere * xp.sum(V, axis=0))[0]
+        V = xp.linalg.qr(transposed @ U + everywhere * xp.sum(U, axis=0))[0]
+    a, values, b = xp.linalg.svd(U.T @ (G @ V + everywhere * xp.sum(V, axis=0)))
+    roots = xp.sqrt(values)
+    return to_numpy(U @ a * roots), to_numpy(V @ b.T * roots)

@@ -86,8 +86,8 @@ def save(
 
     Kept: the factors, intercepts and ids, the unknowns of each fit of an average, what the fit and the search reported
     but for their times, the model (``spec_``) without ``imputed`` and a ``rho`` by entry, and every parameter but
-    ``callback``, ``imputed``, ``random_state``, ``verbose``, ``n_jobs`` and ``backend``. With ``parts`` the file is a
-    bundle (:class:`tribit.Recommender`).
+    ``callback``, ``imputed``, ``random_state``, ``verbose``, ``n_jobs``, ``backend`` and ``device``. With ``parts`` the
+    file is a bundle (:class:`tribit.Recommender`).
     """
     check_is_fitted(model)
     header = {

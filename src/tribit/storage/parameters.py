@@ -18,7 +18,15 @@ from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.solvers import SOLVERS, as_solver
 
 #: Parameters that are not part of what was fitted, or are live objects.
-NOT_KEPT = ("callback", "imputed", "random_state", "verbose", "n_jobs", "backend")
+NOT_KEPT = (
+    "callback",
+    "imputed",
+    "random_state",
+    "verbose",
+    "n_jobs",
+    "backend",
+    "device",
+)
 KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
 #: Parameters that are whole numbers; all other numbers are floats.
 COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")

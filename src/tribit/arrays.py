@@ -1,0 +1,65 @@
+"""Arrays of NumPy or of a device: what solvers and objectives do to either.
+
+Unknowns of a fit are NumPy arrays or, where a backend keeps them on a device, arrays of PyTorch. Code that handles both
+calls the functions of :func:`namespace`, which have the names and the meaning of the array API standard
+(https://data-apis.org/array-api). For NumPy's arrays that is NumPy itself, and nothing else is imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+__all__ = ["add_scaled", "dot", "filled", "is_numpy", "like", "namespace", "to_numpy"]
+
+
+def is_numpy(array: Any) -> bool:
+    """Return whether an array is one of NumPy."""
+    return isinstance(array, np.ndarray)
+
+
+def namespace(array: Any) -> Any:
+    """Return the module with the functions for an array, by the names of the array API standard."""
+    if is_numpy(array):
+        return np
+    from array_api_compat import array_namespace  # noqa: PLC0415 - nobody without a device needs it
+
+    return array_namespace(array)
+
+
+def dot(left: Any, right: Any) -> float:
+    """Return the sum of the products of two arrays of one shape, summed in float64 where a device has float32."""
+    if is_numpy(left):
+        return float(np.vdot(left, right))
+    xp = namespace(left)
+    return float(xp.sum(left * right, dtype=xp.float64))
+
+
+def add_scaled(total: Any, weight: float, vector: Any) -> None:
+    """Add ``weight * vector`` to a vector in its place: no vector of the same size is made and thrown away."""
+    if is_numpy(total):
+        daxpy(vector, total, a=weight)
+    else:
+        total.add_(vector, alpha=weight)
+
+
+def filled(shape: tuple[int, ...], value: float, beside: Any) -> Any:
+    """Return an array of one number: in float64 beside NumPy's arrays, in the type and on the device of others."""
+    if is_numpy(beside):
+        return np.full(shape, value)
+    return namespace(beside).full(shape, value, dtype=beside.dtype, device=beside.device)
+
+
+def like(array: Any, beside: Any) -> Any:
+    """Return an array of NumPy on the device and in the type of another one; as it is beside NumPy's."""
+    if is_numpy(beside) or not is_numpy(array):
+        return array
+    xp = namespace(beside)
+    return xp.asarray(np.ascontiguousarray(array), dtype=beside.dtype, device=beside.device)
+
+
+def to_numpy(array: Any) -> Any:
+    """Return an array of NumPy with the same numbers."""
+    return array if is_numpy(array) else array.cpu().numpy()

@@ -1,0 +1,232 @@
+"""What the backends of a GPU share: arrays that come and go, gradients of both sides, features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tribit.arrays import is_numpy, to_numpy
+from tribit.backends.base import Backend, FixedFactor, RowModels
+from tribit.backends.cuda import dense, observed
+from tribit.backends.cuda.designs import DeviceBlock
+from tribit.backends.cuda.device import place
+from tribit.backends.cuda.forms import DeviceForm, device_form
+from tribit.backends.cuda.layout import DeviceLayout
+from tribit.backends.cuda.observed import DeviceSide
+from tribit.backends.cuda.sweeps import half_sweep
+from tribit.backends.forms import Form
+from tribit.backends.layout import entry_counts, layouts, shared
+from tribit.backends.rows import HalfSweep, RowProblem, RowState
+from tribit.data.observations import Observations
+from tribit.model.factors import Factors
+from tribit.model.features import Activity, Block
+from tribit.model.risks import Risk
+
+Tensor: TypeAlias = torch.Tensor
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Models of all rows: values in float64 or None, gradients, a function of a run of rows for their curvatures."""
+
+    values: Tensor | None
+    gradients: Tensor
+    curvatures: Callable[[int, int], Tensor]
+    tightness: float = 1.0
+
+
+class DevicePanel:
+    """All rows of P against all of Q, with NumPy's arrays at the border."""
+
+    def __init__(self, backend: DeviceBackend, Q: Any) -> None:
+        self.backend, self.Q = backend, backend.placed(Q)
+        self.height = backend.shape[0]
+        self.rows = slice(0, self.height)
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each row in float64."""
+        return _fetched(self.backend.row_values(self.backend.placed(P), self.Q))
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
+        """Return a model of each row in its first ``free`` columns."""
+        found = self.backend.rows(self.backend.placed(P), self.Q, free, exact=exact, value=value)
+        return RowModels(
+            np.full(self.height, np.nan) if found.values is None else _fetched(found.values),
+            _fetched(found.gradients),
+            _fetched(found.curvatures(0, self.height)),
+            found.tightness,
+        )
+
+
+class DeviceBackend(Backend):
+    """Sums on a GPU. Factors that are tensors stay there, and so do gradients; NumPy's arrays are copied both ways."""
+
+    device = "cuda"
+    layout: ClassVar = DeviceLayout
+    side: DeviceSide
+    other: DeviceSide
+    n_panels = 1
+    #: Relative error of a row's value and of its curvature, in float32.
+    error: ClassVar[float] = float(np.finfo(np.float32).eps)
+
+    def __init__(
+        self, side: DeviceSide, other: DeviceSide, form: Any, dtype: np.dtype[Any], n_jobs: int
+    ) -> None:
+        tensors = form if isinstance(form, DeviceForm) else device_form(form)
+        super().__init__(side, other, tensors, dtype, n_jobs)  # type: ignore[arg-type]
+        self.tensors: DeviceForm = tensors
+        self.kind = torch.float32 if dtype == np.float32 else torch.float64
+        single = self.kind == torch.float32
+        self.rounding = self.error if single else float(np.finfo(np.float64).eps)
+
+    @classmethod
+    def build(
+        cls,
+        observations: Observations,
+        form: Form,
+        plus: Array,
+        minus: Array,
+        *,
+        dtype: str,
+        n_jobs: int,
+    ) -> Self:
+        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+        device_form(form)  # a link that it cannot compute is refused before anything is copied
+        kind = np.dtype(dtype)
+        key = dtype, type(form), form.scale, form.unit, getattr(form, "sigma", None)
+        last: dict[str, Any] = shared(observations, cls, dict)
+        if last.get("plus") is plus and last.get("minus") is minus and last["key"] == key:
+            side, other = last["sides"]
+            return cls(side, other, form, kind, n_jobs)
+        numbers = [*form.weights(plus, minus)]
+        if form.bounded and cls.takes_all:
+            numbers.append(form.correct_bound(plus, minus))
+        weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
+        side, other = (
+            DeviceSide(layout, *(each[layout.order] for each in weights))
+            for layout in layouts(cls.layout, observations)
+        )
+        last |= {"plus": plus, "minus": minus, "key": key, "sides": (side, other)}
+        return cls(side, other, form, kind, n_jobs)
+
+    #: Whether unobserved entries count.
+    takes_all: ClassVar[bool]
+
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether unobserved entries count, or do not."""
+        return bool(risk.unobserved) == cls.takes_all
+
+    @classmethod
+    def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
+        """Return the observed entries of one orientation: :meth:`build` does it for both at once."""
+        raise NotImplementedError
+
+    def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:
+        """Return models of all rows in their first ``free`` columns; bounds for curvature unless ``exact``."""
+        raise NotImplementedError
+
+    def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
+        """Return the risk of each row in float64 (None unless asked for) and the gradient in P."""
+        raise NotImplementedError
+
+    def row_values(self, P: Tensor, Q: Tensor) -> Tensor:
+        """Return the risk of each row in float64."""
+        values = self.half_gradient(P, Q, value=True)[0]
+        assert values is not None
+        return values
+
+    def panel(self, number: int, against: FixedFactor) -> DevicePanel:  # noqa: ARG002
+        """Return all rows against a fixed Q."""
+        return DevicePanel(self, against.Q)
+
+    def placed(self, array: Any) -> Any:
+        """Return an array on the device, in the type of the arithmetic."""
+        if is_numpy(array):
+            array = torch.from_numpy(np.ascontiguousarray(array, dtype=self.dtype))
+        return array.to(place(), self.kind).contiguous()
+
+    def placed_factors(self, factors: Factors) -> Factors:
+        """Return factors whose arrays are on the device; those that are stay."""
+        if not is_numpy(factors.row_factors):
+            return factors
+        U, V, a, c = (
+            self.placed(part)
+            for part in (
+                factors.row_factors,
+                factors.column_factors,
+                factors.row_intercepts,
+                factors.column_intercepts,
+            )
+        )
+        return Factors(U, V, factors.intercept, a, c)
+
+    def implicit_blocks(
+        self, observations: Observations, activities: tuple[Activity, Activity], l2: float
+    ) -> tuple[Any, Any]:
+        """Return the blocks of implicit features: the mask has the layout of the entries."""
+        own, other = self.side.layout, self.other.layout
+        counts, popular = entry_counts(observations)
+        return (
+            DeviceBlock.of_mask(own, other, activities[0], counts, l2),
+            DeviceBlock.of_mask(other, own, activities[1], popular, l2),
+        )
+
+    def placed_block(self, block: Block) -> Any:
+        """Return a block of features on the device."""
+        return DeviceBlock.of_block(block)
+
+    def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
+        """Return the sparse matrix of a value at each entry and its transpose, to multiply by."""
+        numbers = self.placed(values(observations, None))
+        own, other = (
+            DeviceMatrix(side.layout, numbers[side.layout.order])
+            for side in (self.side, self.other)
+        )
+        return own, other
+
+    def value(self, P: Any, Q: Any) -> float:
+        """Return the risk in float64."""
+        return float(self.row_values(self.placed(P), self.placed(Q)).sum())
+
+    def gradient(self, P: Any, Q: Any, *, value: bool = True) -> tuple[float, Any, Any]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, as arrays of the kind that came."""
+        p, q = self.placed(P), self.placed(Q)
+        values, in_P = self.half_gradient(p, q, value=value)
+        _, in_Q = self.transposed.half_gradient(q, p, value=False)
+        total = float("nan") if values is None else float(values.sum())
+        if is_numpy(P):
+            return total, _fetched(in_P), _fetched(in_Q)
+        return total, in_P, in_Q
+
+    def half_sweep(
+        self, P: Any, Q: Any, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every row of P to the minimiser of its own model, Q fixed."""
+        found = half_sweep(self, self.placed(P), self.placed(Q), problem, state, value=value)
+        return found._replace(P=_fetched(found.P)) if is_numpy(P) else found
+
+    def largest(self, P: Any, Q: Any) -> float:
+        """Return ``max |P Q'|`` over all entries."""
+        return dense.largest(self.placed(P), self.placed(Q))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceMatrix:
+    """A sparse matrix by rows, to multiply dense ones by."""
+
+    layout: DeviceLayout
+    values: Tensor
+
+    def __matmul__(self, Q: Tensor) -> Tensor:
+        return observed.row_sums(self.layout, self.values, Q.contiguous())
+
+
+def _fetched(tensor: Tensor) -> Array:
+    return np.asarray(to_numpy(tensor), dtype=np.float64)

@@ -1,0 +1,119 @@
+"""The half-sweep on a device: every row of P moves to the minimiser of a quadratic model of its own objective, Q fixed.
+
+The algorithm is that of :func:`tribit.backends.rows.half_sweep`; here one pass serves all rows, and curvatures are made
+for runs of rows that fit the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from tribit.backends.cuda.balls import minimise_in_balls
+from tribit.backends.rows import ENOUGH, HALVINGS, TIGHT, HalfSweep, RowProblem, RowState
+
+if TYPE_CHECKING:
+    from tribit.backends.cuda.backends import DeviceBackend
+
+Tensor: TypeAlias = torch.Tensor
+#: Numbers of the curvatures of a run of rows, and the multiple of rows that kernels work on.
+NUMBERS, MULTIPLE = 2**27, 128
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceProblem:
+    """The penalty of the rows as tensors: see :class:`tribit.backends.rows.RowProblem`."""
+
+    free: int
+    ridge: Tensor
+    centre: Tensor | None
+
+    @classmethod
+    def of(cls, problem: RowProblem, beside: Tensor) -> DeviceProblem:
+        """Return it on the device of the factors."""
+
+        def tensor(array: Any) -> Tensor:
+            return torch.as_tensor(array, dtype=beside.dtype, device=beside.device)
+
+        centre = None if problem.centre is None else tensor(problem.centre)
+        return cls(problem.free, tensor(problem.ridge), centre)
+
+    def penalty(self, P: Tensor) -> Tensor:
+        """Return the ridge of each row."""
+        return 0.5 * (self.pulled(P) ** 2 @ self.ridge).double()
+
+    def pulled(self, P: Tensor) -> Tensor:
+        """Return how far the rows are from their centres."""
+        here = P[:, : self.free]
+        return here if self.centre is None else here - self.centre
+
+
+def half_sweep(
+    backend: DeviceBackend,
+    P: Tensor,
+    Q: Tensor,
+    problem: RowProblem,
+    state: RowState,
+    *,
+    value: bool,
+) -> HalfSweep:
+    """Return ``P`` with every row moved; see :func:`tribit.backends.rows.half_sweep`."""
+    exact = not (backend.bounded and state.tightness >= TIGHT)
+    free, own = problem.free, DeviceProblem.of(problem, P)
+    rows = backend.rows(P, Q, free, exact=exact, value=value or exact)
+    values = None if rows.values is None else rows.values + own.penalty(P)
+    gradients = rows.gradients + own.ridge * own.pulled(P)
+    guesses = torch.as_tensor(state.multipliers, dtype=P.dtype, device=P.device)
+    moved, gains, multipliers = P.clone(), 0.0, torch.empty_like(guesses)
+    step = max(MULTIPLE, NUMBERS // free**2 // MULTIPLE * MULTIPLE)
+    for start in range(0, P.shape[0], step):
+        here = slice(start, min(start + step, P.shape[0]))
+        minima = minimise_in_balls(
+            gradients[here],
+            rows.curvatures(here.start, here.stop),
+            P[here, :free],
+            guesses[here],
+            ridge=own.ridge,
+            k=problem.k,
+            norm=problem.norm,
+            rounding=backend.rounding,
+            bound=problem.bound,
+        )
+        moved[here, :free], multipliers[here] = minima.minimisers, minima.multipliers
+        gains += float(minima.gains.sum(dtype=torch.float64))
+    state.multipliers, state.tightness = multipliers, rows.tightness
+    if exact:
+        assert values is not None
+        # Differences below the rounding error of a row's sum decide nothing.
+        noise = backend.rounding * (values.abs() + backend.shape[1])
+        moved = _searched(backend, own, P, moved, Q, values, gradients, noise)
+    total = float("nan") if values is None else float(values.sum())
+    return HalfSweep(moved, gains, total)
+
+
+def _searched(
+    backend: DeviceBackend,
+    problem: DeviceProblem,
+    here: Tensor,
+    target: Tensor,
+    Q: Tensor,
+    values: Tensor,
+    gradients: Tensor,
+    noise: Tensor,
+) -> Tensor:
+    """Backtrack each row's own step until its objective falls enough (Armijo); a row that never does stays."""
+    direction = target - here
+    slope = torch.clamp((gradients * direction[:, : problem.free]).sum(1), max=0.0).double()
+    step = torch.ones(here.shape[0], dtype=here.dtype, device=here.device)
+    for _ in range(HALVINGS):
+        trial = here + step[:, None] * direction
+        reached = backend.row_values(trial, Q) + problem.penalty(trial)
+        # Written so that a NaN is a failure.
+        failed = ~(reached <= values + ENOUGH * step * slope + noise) & (step > 0)
+        if not bool(failed.any()):
+            return trial
+        step = torch.where(failed, 0.5 * step, step)
+    step = torch.where(failed, 0.0, step)
+    return here + step[:, None] * direction
