@@ -633,3 +633,15 @@ def test_a_richer_family_must_win_more_clearly_where_few_entries_are_held_out():
         model = BinaryMatrixCompletion(random_state=0, n_jobs=1).fit(labels)
         richer += model.spec_.family != "intercepts"
     assert richer <= 1
+
+
+def test_of_many_entries_no_more_than_enough_are_held_out(monkeypatch):
+    monkeypatch.setattr(module, "MANY", 1000)
+    monkeypatch.setattr(module, "MOST_HELD_OUT", 50)
+    labels = np.where(np.random.default_rng(0).random((60, 40)) < 0.5, 1, -1)
+    (fold,) = folds_of(observed(labels))
+    assert fold.held_out.n_observed == 2400 // (2400 // 50)
+    labels[:] = 1
+    labels[:20, :12] = -1  # 240 of a label: tenths hold 24 of it out, smaller parts too few
+    (fold,) = folds_of(observed(labels))
+    assert np.count_nonzero(fold.held_out.labels < 0) >= module.ENOUGH_RARE

@@ -90,7 +90,8 @@ def make_folds(
     # Where one label was observed alone it is the one that must be held out.
     rarer = min(observations.n_likes, observations.n_dislikes) or n
     once = n >= MANY and rarer >= 10 * ENOUGH_RARE
-    parts = max(10, n // MOST_HELD_OUT) if once else FIFTHS
+    # Fewer parts where one more would leave too few of a rare label held out.
+    parts = max(10, min(n // MOST_HELD_OUT, rarer // ENOUGH_RARE)) if once else FIFTHS
     needed = max(-(-ENOUGH * FIFTHS // n), 1)
     used = 1 if once else min(MOST_FOLDS, needed)
     if not (observations.n_likes and observations.n_dislikes) and n >= MANY_ALONE:
