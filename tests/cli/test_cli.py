@@ -312,7 +312,8 @@ def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratin
 
 def test_every_saved_parameter_has_an_option_above():
     kept = set(inspect.signature(BinaryMatrixCompletion).parameters)
-    kept -= {"callback", "imputed", "random_state", "verbose", "n_jobs"}  # not part of a model file
+    # Not part of a model file.
+    kept -= {"callback", "imputed", "random_state", "verbose", "n_jobs", "backend", "device"}
     assert {name for _, name, _ in SAVED} == kept
 
 

@@ -105,6 +105,7 @@ class Objective:
             backend=backend,
             seed=seed,
         )
+        self.device = device
 
     @classmethod
     def of(
@@ -145,7 +146,7 @@ class Objective:
             self.risk,
             dtype="float64",
             n_jobs=self.backend.n_jobs,
-            device=self.backend.device,
+            device=self.device,
         )
         return self._with(again)
 
