@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -75,6 +75,14 @@ bench-cluster: .venv/.installed-test  ## costs of a partition and of tasks, and 
 bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,grid,search,ml-100k senate coat)
 
+bench-peers:  ## time to quality beside other libraries, in an environment of its own; a peer that does not install is left out
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[plot]"
+	for peer in implicit cmfrec myfm lightfm; do \
+	  .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "$$peer does not install here."; done
+	bash -o pipefail -c 'TRIBIT_DATA="$(DATA)" .venv-peers/bin/python -m benchmarks.peers | tee docs/measured/peers.part' \
+	  && $(if $(DATA),mv docs/measured/peers.part docs/measured/peers.md,rm docs/measured/peers.part)
+
 bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
 	@$(call measured,serve,serve,ml-100k)
 
@@ -103,4 +111,4 @@ wheel:  ## sdist and wheel, installed into clean environments with and without e
 	PYTHON="$(PYTHON)" .ci/wheel
 
 clean:
-	rm -rf .venv docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png demo.html
+	rm -rf .venv .venv-peers docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png demo.html

@@ -1,0 +1,351 @@
+"""Time to quality beside other libraries: ``make bench-peers DATA=folder``, in an environment of its own.
+
+Every system is fitted to the same training entries with the same number of threads, each run in a process of its own,
+with growing numbers of iterations: a curve of quality over time. Settings of the peers, and of tribit's fits without a
+search, were chosen on the validation part by the grids below (``--tune``; for 1M entries a smaller grid for tribit,
+cmfrec and ALS, and the settings of 100k for the others: ``peers.json``). Scores become probabilities by one Platt
+calibration on the validation part for every system, tribit's too, as most peers have no probabilities; log-loss and
+sign error are those of the test part. "search and fit" is tribit without arguments: it has chosen its settings by
+itself, on training entries, within the time that is shown.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.special import expit
+
+from benchmarks.data import FOLDER, exposed
+from benchmarks.measure import machine, print_table
+from tribit import BinaryMatrixCompletion, Observations
+from tribit.model.calibrator_fits import platt
+
+THREADS = 2
+#: Seconds that one run may take.
+PATIENCE = 100
+PICTURE = Path("docs/measured/peers.png")
+Array = np.ndarray
+#: Scores of entries at rows and columns.
+Scores = Callable[[Array, Array], Array]
+
+
+def tables(name: str) -> tuple[Observations, Observations, Observations]:
+    """Return training, validation and test entries: 90, 5 and 5 in 100."""
+    if name == "100k" and FOLDER:
+        users, items, ratings, _ = np.loadtxt(f"{FOLDER}/ml-100k/u.data", dtype=np.int64).T
+        whole = Observations.from_ratings(
+            users - 1, items - 1, ratings, like_at=4, shape=(943, 1682)
+        )
+    else:
+        whole = exposed(*(((943, 1682), 100_000) if name == "100k" else ((6040, 3706), 1_000_209)))
+    part = np.random.default_rng(0).random(whole.n_observed)
+    rest, test = whole.hold_out(part < 0.05)
+    part = part[part >= 0.05]
+    train, validation = rest.hold_out(part < 0.1)
+    return train, validation, test
+
+
+def matrix(seen: Observations, *, likes_alone: bool = False) -> csr_matrix:
+    """Return labels +1 and -1, or 1 for likes alone, in single precision."""
+    kept = seen.labels > 0 if likes_alone else slice(None)
+    data = seen.labels[kept].astype(np.float32)
+    return csr_matrix((data, (seen.rows[kept], seen.columns[kept])), shape=seen.shape)
+
+
+def of_factors(U: Array, V: Array) -> Scores:
+    """Return the scores ``u_i . v_j``."""
+    return lambda rows, columns: np.einsum("ij,ij->i", U[rows], V[columns])
+
+
+def tribit_search(seen: Observations, **_: Any) -> Scores:
+    """Fit without arguments."""
+    model = BinaryMatrixCompletion(n_jobs=THREADS, random_state=0).fit(seen)
+    return model.decision_function
+
+
+def tribit_fit(
+    seen: Observations, iterations: int, rank: int, l2: float, l2_implicit: float
+) -> Scores:
+    """Fit with settings that are given."""
+    model = BinaryMatrixCompletion(
+        (1, 0, 0),
+        rank=rank,
+        l2=l2,
+        l2_intercept=1.0,
+        implicit_features=True,
+        l2_implicit=l2_implicit,
+        calibration=None,
+        n_jobs=THREADS,
+        random_state=0,
+        max_iter=iterations,
+    ).fit(seen)
+    return model.decision_function
+
+
+def implicit_als(seen: Observations, iterations: int, rank: int, l2: float, alpha: float) -> Scores:
+    """Alternating least squares of implicit: likes have confidence, all else is a weak dislike."""
+    from implicit.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=rank,
+        regularization=l2,
+        alpha=alpha,
+        iterations=iterations,
+        num_threads=THREADS,
+        random_state=0,
+    )
+    model.fit(matrix(seen, likes_alone=True), show_progress=False)
+    return of_factors(np.asarray(model.user_factors), np.asarray(model.item_factors))
+
+
+def implicit_lmf(seen: Observations, iterations: int, rank: int, l2: float) -> Scores:
+    """Logistic matrix factorisation of implicit, on likes."""
+    from implicit.lmf import LogisticMatrixFactorization
+
+    model = LogisticMatrixFactorization(
+        factors=rank,
+        regularization=l2,
+        iterations=iterations,
+        num_threads=THREADS,
+        random_state=0,
+    )
+    model.fit(matrix(seen, likes_alone=True), show_progress=False)
+    return of_factors(np.asarray(model.user_factors), np.asarray(model.item_factors))
+
+
+def cmfrec_cmf(seen: Observations, iterations: int, rank: int, l2: float) -> Scores:
+    """Least squares of cmfrec on the labels, with user and item effects."""
+    from cmfrec import CMF
+
+    model = CMF(
+        k=rank, lambda_=l2, niter=iterations, nthreads=THREADS, random_state=0, verbose=False
+    )
+    model.fit(matrix(seen).tocoo())
+    return model.predict
+
+
+def my_fm(seen: Observations, iterations: int, rank: int) -> Scores:
+    """Factorisation machine of myFM (Gibbs sampling, probit), users and items alone."""
+    from myfm import MyFMClassifier
+
+    d1, d2 = seen.shape
+
+    def one_hot(rows: Array, columns: Array) -> csr_matrix:
+        n = rows.size
+        places = np.column_stack([rows, d1 + columns]).ravel()
+        return csr_matrix((np.ones(2 * n), places, 2 * np.arange(n + 1)), shape=(n, d1 + d2))
+
+    model = MyFMClassifier(rank=rank, random_seed=0)
+    groups = np.repeat([0, 1], [d1, d2])
+    model.fit(
+        one_hot(seen.rows, seen.columns),
+        seen.labels > 0,
+        n_iter=iterations,
+        n_kept_samples=max(iterations // 2, 1),
+        group_shapes=list(np.bincount(groups)),
+    )
+
+    def scores(rows: Array, columns: Array) -> Array:
+        p = np.clip(model.predict_proba(one_hot(rows, columns)), 1e-6, 1 - 1e-6)
+        return np.log(p / (1 - p))
+
+    return scores
+
+
+def light_fm(seen: Observations, iterations: int, rank: int, l2: float) -> Scores:
+    """Stochastic gradients of LightFM on the logistic loss."""
+    from lightfm import LightFM
+
+    model = LightFM(
+        no_components=rank, loss="logistic", user_alpha=l2, item_alpha=l2, random_state=0
+    )
+    model.fit(matrix(seen).tocoo(), epochs=iterations, num_threads=THREADS)
+    return lambda rows, columns: model.predict(rows.astype(np.int32), columns.astype(np.int32))
+
+
+def plain_gradient(
+    seen: Observations, iterations: int, rank: int, radius: float, step: float
+) -> Scores:
+    """Projected gradient of the paper on PN in plain NumPy: a fixed step, rows brought back to their balls."""
+    draws = np.random.default_rng(0)
+    U = draws.standard_normal((seen.shape[0], rank)) * 0.1
+    V = draws.standard_normal((seen.shape[1], rank)) * 0.1
+    rows, columns, labels = seen.rows, seen.columns, seen.labels
+    for _ in range(iterations):
+        slopes = -labels * expit(-labels * np.einsum("ij,ij->i", U[rows], V[columns]))
+        G = csr_matrix((slopes, (rows, columns)), shape=seen.shape)
+        U, V = U - step * (G @ V), V - step * (G.T @ U)
+        for F in (U, V):
+            F *= np.minimum(1.0, np.sqrt(radius) / np.maximum(np.linalg.norm(F, axis=1), 1e-12))[
+                :, None
+            ]
+    return of_factors(U, V)
+
+
+#: System, numbers of iterations of its curve, and the grid of its settings for ``--tune``.
+SYSTEMS: dict[str, tuple[Callable[..., Scores], tuple[int, ...], dict[str, tuple[Any, ...]]]] = {
+    "tribit, search and fit": (tribit_search, (1,), {}),
+    "tribit, one fit": (
+        tribit_fit,
+        (3, 6, 12, 25, 50, 100),
+        {"rank": (10, 40), "l2": (5.0, 10.0, 40.0), "l2_implicit": (30.0, 70.0)},
+    ),
+    "cmfrec": (cmfrec_cmf, (1, 2, 4, 8, 16), {"rank": (5, 10, 40), "l2": (3.0, 10.0, 30.0)}),
+    "myFM": (my_fm, (10, 30, 100, 300), {"rank": (5, 10)}),
+    "LightFM": (light_fm, (1, 3, 10, 30), {"rank": (5, 20), "l2": (0.0, 1e-5, 1e-4)}),
+    "implicit ALS": (
+        implicit_als,
+        (1, 3, 10, 20),
+        {"rank": (5, 20), "l2": (1.0, 30.0), "alpha": (1.0, 10.0)},
+    ),
+    "implicit LMF": (implicit_lmf, (3, 10, 30, 100), {"rank": (5, 20), "l2": (0.6, 5.0)}),
+    "projected gradient, plain NumPy": (
+        plain_gradient,
+        (30, 100, 300, 1000),
+        {"rank": (5, 10), "radius": (1.0, 2.0, 4.0), "step": (0.003, 0.01)},
+    ),
+}
+#: Best settings on the validation part (``python -m benchmarks.peers --tune 100k``).
+CHOSEN: dict[str, dict[str, dict[str, Any]]] = json.loads(
+    Path(__file__).with_name("peers.json").read_text()
+)
+
+
+def run(system: str, table: str, iterations: int, settings: dict[str, Any]) -> None:
+    """Fit one system and print seconds, peak memory and quality as JSON."""
+    train, validation, test = tables(table)
+    fit = SYSTEMS[system][0]
+    began, spent = time.perf_counter(), time.process_time()
+    scores = fit(train, iterations=iterations, **settings)
+    took, spent = time.perf_counter() - began, time.process_time() - spent
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+    curve = platt(scores(validation.rows, validation.columns), validation.labels)
+    found = {"seconds": took, "cpu": spent, "peak": peak, "iterations": iterations}
+    for name, part in (("validation", validation), ("", test)):
+        p = np.clip(curve(scores(part.rows, part.columns)), 1e-9, 1 - 1e-9)
+        right = np.where(part.labels > 0, p, 1 - p)
+        found[f"{name}log_loss"] = float(-np.mean(np.log(right)))
+        found[f"{name}error"] = float(np.mean(right < 0.5))
+    print(json.dumps(found))
+
+
+def measured(
+    system: str, table: str, iterations: int, settings: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return what a run in a process of its own printed; None where the system is missing or takes too long."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.peers", "--run", system, table]
+    command += [str(iterations), json.dumps(settings)]
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    # implicit asks for BLAS of one thread beside its own threads; the others bring their own.
+    threads["OMP_NUM_THREADS"] = str(THREADS)
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            env=os.environ | threads,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        if "ModuleNotFoundError" not in done.stderr:
+            print(system, done.stderr.strip().splitlines()[-1:], file=sys.stderr)
+        return None
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def tune(table: str) -> None:
+    """Choose the settings of each system on the validation part, with the second largest number of iterations."""
+    chosen = dict(CHOSEN.get(table, {}))
+    for system, (_, iterations, grid) in SYSTEMS.items():
+        tried = []
+        for values in itertools.product(*grid.values()) if grid else ():
+            settings = dict(zip(grid, values, strict=True))
+            found = measured(system, table, iterations[-2], settings)
+            if found is not None:
+                tried.append((found["validationlog_loss"], settings))
+                print(system, settings, f"{tried[-1][0]:.4f}", file=sys.stderr, flush=True)
+        if tried:
+            chosen[system] = min(tried, key=lambda each: each[0])[1]
+    CHOSEN[table] = chosen
+    text = json.dumps(CHOSEN, indent=1, sort_keys=True)
+    Path(__file__).with_name("peers.json").write_text(text + "\n")
+
+
+def main() -> None:
+    """Print a table for each size, and draw the curves."""
+    print(machine())
+    curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for table in ("100k", "1M"):
+        curves[table] = {}
+        for system, (_, iterations, grid) in SYSTEMS.items():
+            settings = CHOSEN.get(table, {}).get(system, {})
+            if grid and not settings:
+                continue
+            runs = (measured(system, table, each, settings) for each in iterations)
+            points = [point for point in runs if point is not None]
+            if points:
+                curves[table][system] = points
+        _print(table, curves[table])
+    _draw(curves)
+
+
+def _print(table: str, curves: dict[str, list[dict[str, Any]]]) -> None:
+    """Print each system at its best point, and the time in which it came within 1% of the log-loss of that."""
+    title = "ML-100k" if table == "100k" and FOLDER else f"{table}, drawn"
+    rows = []
+    for system, points in curves.items():
+        best = min(points, key=lambda point: point["validationlog_loss"])
+        near = next(p for p in points if p["log_loss"] <= 1.01 * best["log_loss"])
+        cells = f"{best['log_loss']:.4f}", f"{100 * best['error']:.1f}%"
+        times = f"{best['seconds']:.1f}", f"{best['cpu']:.1f}", f"{near['seconds']:.1f}"
+        rows.append((system, *cells, *times, f"{best['peak']:.0f} MB"))
+    header = ("system", "log-loss", "error", "seconds", "CPU", "seconds to within 1%", "peak")
+    print_table(f"{title}, {THREADS} threads", header, rows)
+
+
+def _draw(curves: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    """Draw log-loss over seconds, one curve a system."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    names = list(SYSTEMS)
+    for panel, (table, found) in zip(panels, curves.items(), strict=True):
+        for system, points in found.items():
+            x, y = zip(*((p["seconds"], p["log_loss"]) for p in points), strict=True)
+            ours = system.startswith("tribit")
+            colour = f"C{names.index(system)}"
+            panel.plot(x, y, "o-", color=colour, label=system, lw=2.5 if ours else 1.2, ms=4)
+        panel.set(xscale="log", xlabel="seconds, 2 threads", title=f"{table} ratings")
+    panels[0].set_ylabel("log-loss of test entries")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False)
+    figure.savefig(PICTURE, dpi=120)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tune", metavar="TABLE", choices=("100k", "1M"))
+    parser.add_argument("--run", nargs=4, metavar=("SYSTEM", "TABLE", "ITERATIONS", "SETTINGS"))
+    asked = parser.parse_args()
+    if asked.run:
+        run(asked.run[0], asked.run[1], int(asked.run[2]), json.loads(asked.run[3]))
+    elif asked.tune:
+        tune(asked.tune)
+    else:
+        main()
