@@ -50,7 +50,6 @@ __all__ = [
     "SampledBackend",
     "SparseBackend",
     "TileBackend",
-    "estimated",
     "make_backend",
 ]
 
