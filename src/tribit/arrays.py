@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
-__all__ = ["add_scaled", "dot", "filled", "is_numpy", "like", "namespace", "to_numpy"]
+__all__ = ["dot", "filled", "is_numpy", "like", "namespace", "to_numpy"]
 
 
 def is_numpy(array: Any) -> bool:
@@ -35,14 +34,6 @@ def dot(left: Any, right: Any) -> float:
         return float(np.vdot(left, right))
     xp = namespace(left)
     return float(xp.sum(left * right, dtype=xp.float64))
-
-
-def add_scaled(total: Any, weight: float, vector: Any) -> None:
-    """Add ``weight * vector`` to a vector in its place: no vector of the same size is made and thrown away."""
-    if is_numpy(total):
-        daxpy(vector, total, a=weight)
-    else:
-        total.add_(vector, alpha=weight)
 
 
 def filled(shape: tuple[int, ...], value: float, beside: Any) -> Any:

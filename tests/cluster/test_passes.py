@@ -9,7 +9,7 @@ from tribit.backends.featured import features_of
 from tribit.backends.rows import RowProblem, RowState
 from tribit.cluster import backend as cluster_backend
 from tribit.cluster import calls, from_observations
-from tribit.cluster.folds import hashed_fold_numbers, hold_out
+from tribit.cluster.folds import hashed_fold_numbers
 from tribit.model.factors import Factors
 from tribit.model.features import Features
 from tribit.model.risks import Risk, pn, pu, tri
@@ -177,7 +177,8 @@ def test_counts_sums_and_matrices_equal_those_of_one_machine(seen, there):
 
 def test_folds_are_those_of_one_machine_and_a_tenth_of_the_entries(seen, there):
     for number, (train, held_out) in enumerate(there.hashed_folds(5, 2, seed=11)):
-        expected = hold_out(seen, 5, number, 11)
+        numbers = hashed_fold_numbers(seen.rows, seen.columns, 5, 11)
+        expected = seen.hold_out(numbers == number)
         np.testing.assert_array_equal(held_out.rows, expected[1].rows)
         np.testing.assert_array_equal(held_out.columns, expected[1].columns)
         np.testing.assert_array_equal(held_out.labels, expected[1].labels)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,9 +11,11 @@ import pytest
 from scipy.sparse.linalg import svds
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tribit import BinaryMatrixCompletion
+from tribit import BinaryMatrixCompletion, Observations, backends
 from tribit.backends import threads
+from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import ordered_map, single_threaded_blas
+from tribit.model.risks import pn, tri
 from tribit.selection import stages
 
 KINDS = [
@@ -47,6 +50,15 @@ def cores(monkeypatch):
     yield pretend
     threads._pool().shutdown()
     threads._pool.cache_clear()
+
+
+@pytest.fixture
+def switching():
+    """Threads that take turns as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 def table(seed):
@@ -96,6 +108,24 @@ def test_fits_in_threads_have_the_bits_of_fits_alone(cases):
     assert [a == b for a, b in zip(alone, together, strict=True)] == [True] * len(seeds)
     assert set(map(frozenset, during)) == {frozenset({1})}
     assert blas_threads() == before
+
+
+def test_threads_that_share_observations_have_the_weights_of_their_own_risk(switching):
+    seen = Observations.from_matrix(table(0))
+    risks = [pn(), tri(0.5, 0.5, 0.0, 0.8), tri(0.2, 0.3, 0.5, 0.8), tri(0.6, 0.2, 0.2, 0.8)]
+    expected = [risk.observed_weights(seen.labels, seen.rows, seen.columns) for risk in risks]
+
+    def job(number):
+        odd = 0
+        for turn in range(300):
+            which = (number + turn) % len(risks)
+            with sharing_layouts(seen):
+                found = backends._observed_weights(seen, risks[which])
+            odd += not all(map(np.array_equal, found, expected[which]))
+        return odd
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(job, range(4))) == [0] * 4
 
 
 def test_blas_is_limited_between_the_fits_of_a_search_too(monkeypatch):

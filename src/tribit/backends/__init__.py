@@ -15,7 +15,7 @@ from typing import Any
 from tribit.backends.base import Backend, Panel
 from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
-from tribit.backends.layout import shared
+from tribit.backends.layout import latest
 from tribit.backends.sampled import SampledBackend
 from tribit.backends.sparse import SparseBackend
 from tribit.backends.tiles import TileBackend
@@ -134,20 +134,10 @@ def make_backend(
 
 
 def _observed_weights(observations: Observations, risk: Risk) -> tuple[Any, Any]:
-    """Return the weights of the observed entries; those of the last risk are kept where observations are shared.
-
-    Along a path of penalties every candidate has the same.
-    """
-    last: dict[str, Any] = shared(observations, "weights", dict)
-    parts = tuple(getattr(risk, each.name) for each in fields(risk))
-    known = last.get("parts")
-    # A model of the mask is the same if it is the same object: others may be large to compare.
-    if known is None or not all(
-        old is new or (isinstance(old, float) and old == new)
-        for old, new in zip(known, parts, strict=True)
-    ):
-        last["parts"] = parts
-        last["weights"] = risk.observed_weights(
-            observations.labels, observations.rows, observations.columns
-        )
-    return last["weights"]  # type: ignore[no-any-return]
+    """Return the weights of the observed entries: along a path of penalties every candidate has the same."""
+    return latest(
+        observations,
+        "weights",
+        tuple(getattr(risk, each.name) for each in fields(risk)),
+        lambda: risk.observed_weights(observations.labels, observations.rows, observations.columns),
+    )

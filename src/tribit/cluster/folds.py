@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.cluster.parts import Part
-from tribit.data.observations import Observations
 
 
 def hashed_fold_numbers(
@@ -48,14 +47,6 @@ def in_fold(part: Part, *, n: int, number: int, seed: int) -> tuple[Any, Any, An
     chosen = _chosen(part, n, number, seed)
     entries = part.entries
     return part.rows[entries.rows[chosen]], entries.columns[chosen], entries.labels[chosen]
-
-
-def hold_out(
-    observations: Observations, n: int, number: int, seed: int
-) -> tuple[Observations, Observations]:
-    """Return the same fold of entries that are on this machine."""
-    numbers = hashed_fold_numbers(observations.rows, observations.columns, n, seed)
-    return observations.hold_out(numbers == number)
 
 
 def _chosen(part: Part, n: int, number: int, seed: int) -> NDArray[np.bool_]:

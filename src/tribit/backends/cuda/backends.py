@@ -20,7 +20,7 @@ from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
 from tribit.backends.forms import Form
-from tribit.backends.layout import entry_counts, layouts, shared
+from tribit.backends.layout import entry_counts, latest, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
@@ -99,21 +99,28 @@ class DeviceBackend(Backend):
         """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
         device_form(form)  # a link that it cannot compute is refused before anything is copied
         kind = np.dtype(dtype)
-        key = dtype, type(form), form.scale, form.unit, getattr(form, "sigma", None)
-        last: dict[str, Any] = shared(observations, cls, dict)
-        if last.get("plus") is plus and last.get("minus") is minus and last["key"] == key:
-            side, other = last["sides"]
-            return cls(side, other, form, kind, n_jobs)
-        numbers = [*form.weights(plus, minus)]
-        if form.bounded and cls.takes_all:
-            numbers.append(form.correct_bound(plus, minus))
-        weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
-        side, other = (
-            DeviceSide(layout, *(each[layout.order] for each in weights))
-            for layout in layouts(cls.layout, observations)
+        made_of = (
+            plus,
+            minus,
+            dtype,
+            type(form),
+            form.scale,
+            form.unit,
+            getattr(form, "sigma", None),
         )
-        last |= {"plus": plus, "minus": minus, "key": key, "sides": (side, other)}
-        return cls(side, other, form, kind, n_jobs)
+
+        def sides() -> tuple[DeviceSide, DeviceSide]:
+            numbers = [*form.weights(plus, minus)]
+            if form.bounded and cls.takes_all:
+                numbers.append(form.correct_bound(plus, minus))
+            weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
+            side, other = (
+                DeviceSide(layout, *(each[layout.order] for each in weights))
+                for layout in layouts(cls.layout, observations)
+            )
+            return side, other
+
+        return cls(*latest(observations, cls, made_of, sides), form, kind, n_jobs)
 
     #: Whether unobserved entries count.
     takes_all: ClassVar[bool]
