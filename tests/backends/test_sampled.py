@@ -283,17 +283,25 @@ def test_a_sample_cannot_stand_for_entries_that_are_each_imputed():
     assert not estimated("auto", risk, seen_in((10**5, 10**5)))
 
 
-def test_the_cost_of_a_pass_does_not_grow_with_the_number_of_cells():
+def sample_of(shape, entries):
+    """The sample for a table with entries anywhere."""
     draws = np.random.default_rng(0)
+    pairs = np.unique(draws.integers(0, shape[0] * shape[1], entries))
+    ones = np.ones(pairs.size, dtype=np.int8)
+    seen = Observations.from_pairs(pairs // shape[1], pairs % shape[1], ones, shape=shape)
+    backend = make_backend(seen, Logistic(), pu(0.0), dtype="float32", n_jobs=1, backend="sampled")
+    return backend.side.sample.tiles, backend.other.sample.tiles
 
-    def cells(d2):
-        rows, columns = draws.integers(0, 20_000, 5000), draws.integers(0, d2, 5000)
-        pairs = np.unique(rows * d2 + columns)
-        ones = np.ones(pairs.size, dtype=np.int8)
-        seen = Observations.from_pairs(pairs // d2, pairs % d2, ones, shape=(20_000, d2))
-        backend = make_backend(
-            seen, Logistic(), pu(0.0), dtype="float32", n_jobs=1, backend="sampled"
-        )
-        return backend.side.sample.tiles.columns.size
 
-    assert cells(10_000) == pytest.approx(cells(5_000), rel=0.02)
+@pytest.mark.parametrize(
+    ("shape", "entries"), [((20_000, 5_000), 5_000), ((6_000, 6_000), 200_000)]
+)
+def test_the_sample_does_not_grow_with_the_number_of_cells(shape, entries):
+    sizes = [sample_of((shape[0], d2), entries)[0].columns.size for d2 in (shape[1], 2 * shape[1])]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(400, 20_000), (20_000, 400), (9_000, 9_000)])
+def test_every_block_of_rows_and_of_columns_meets_a_tile(shape):
+    for tiles in sample_of(shape, 2_000):
+        assert np.diff(tiles.ends).min() >= 1

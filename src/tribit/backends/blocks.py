@@ -19,9 +19,12 @@ Places = NDArray[np.integer[Any]]
 #: Rows and columns of a tile: enough for matrix products, and few enough that a row meets many blocks, for what the
 #: entries of a tile have in common does not average out within it.
 BLOCK = 64
-#: Least number of tiles that a block along the longer side meets on average, and the share of them that each block
-#: meets in any case: a row meets 1,024 columns, and no fewer than 320 or so.
-TILES, LEAST = 16, 0.3
+#: Cells in the sample for each observed entry: what twice as many columns with the same entries in all do not change.
+#: Rows and columns with few entries have scores of little spread, of which the quadratics leave little to a sample.
+CELLS = 20
+#: Most and least number of tiles that a block along the longer side meets on average, and the share of them that each
+#: block meets in any case: a row meets up to 1,024 columns, and no fewer than 80 or so.
+TILES, FEW_TILES, LEAST = 16, 4, 0.3
 #: Fractional part of the golden ratio: its multiples modulo 1 fill an interval evenly, however many there are.
 GOLDEN = 0.6180339887498949
 
@@ -87,7 +90,18 @@ class Tiles:
         return Tiles(ends, rows[order], self.weights[order])
 
 
-def probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: int) -> Array:
+def wanted_tiles(rows: Blocks, columns: Blocks, n_entries: int, unknowns: int) -> float:
+    """Return the number of tiles that a block along the longer side is to meet on average.
+
+    ``CELLS`` cells for each observed entry, within limits that grow with the ``unknowns`` of a row, which need
+    as many more columns.
+    """
+    longer = max(rows.size, columns.size)
+    most, least = max(TILES, unknowns), max(FEW_TILES, unknowns / 2)
+    return float(np.clip(CELLS * n_entries / (longer * BLOCK), least, most))
+
+
+def probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: float) -> Array:
     """Return the probability that a tile is drawn, for each class of rows and of columns.
 
     In proportion to ``spread``, the standard deviation of what is to be summed in a tile, which for a given number of
@@ -97,7 +111,7 @@ def probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: int) -> A
     ----------
     spread : array of shape (n_row_classes, n_column_classes)
         At least 0.
-    tiles : int
+    tiles : float
         Number of tiles that a block along the longer side meets on average.
     """
     longer = max(rows.n_blocks, columns.n_blocks)

@@ -8,7 +8,7 @@ the first sum is exact through Gram matrices (:mod:`tribit.backends.controls`), 
 drawn with known probabilities (:mod:`tribit.backends.blocks`), each weighted by the inverse of its own. Value and
 gradients are unbiased, and they are those of one function: the sample and the quadratics stay as they are until
 :meth:`SampledBackend.staged` draws and fits them anew (sample average approximation). Observed corrections are exact. A
-pass costs the observed entries, a sample of fixed size for each row and column, and ``(d1 + d2) k^2``.
+pass costs the observed entries, a sample in proportion to their number, and ``(d1 + d2) k^2``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends import blocks
 from tribit.backends.base import Backend, FixedFactor, Panel
-from tribit.backends.blocks import draw_tiles, probabilities
+from tribit.backends.blocks import draw_tiles, probabilities, wanted_tiles
 from tribit.backends.controls import fit_controls
 from tribit.backends.forms import Form
 from tribit.backends.sampled_entries import Sample, SampledLayout, SampledSide, SortedFactor
@@ -51,7 +50,7 @@ class SampledBackend(Backend):
         super().__init__(side, other, form, dtype, n_jobs)
         #: The observed corrections alone.
         self.observed = SparseBackend(side, other, form, dtype, n_jobs)
-        self.seed, self.tiles = 0, blocks.TILES
+        self.seed, self.enlargement = 0, 1
         self._local = threading.local()
 
     @classmethod
@@ -91,7 +90,7 @@ class SampledBackend(Backend):
         if tiles >= self.side.rows.n_blocks * self.side.columns.n_blocks:
             return None
         again = copy(self)
-        again.tiles = 2 * self.tiles
+        again.enlargement = 2 * self.enlargement
         return again
 
     def staged(self, P: Array, Q: Array) -> Self:
@@ -108,10 +107,13 @@ class SampledBackend(Backend):
         right = np.stack([columns.draw(PILOT, draws) for _ in range(pairs[0])])
         z = self.form.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
         controls = fit_controls(self.form, z)
-        # A row needs as many more columns as it has unknowns.
-        wanted = max(self.tiles, P.shape[1])
-        chances = probabilities(rows, columns, controls.spread, wanted)
-        tiles = draw_tiles(rows, columns, chances, draws)
+        wanted = wanted_tiles(rows, columns, self.side.n_entries, P.shape[1])
+        chances = probabilities(rows, columns, controls.spread, self.enlargement * wanted)
+        # Along the blocks of the longer side, each of which meets one at least; the others meet more.
+        if rows.n_blocks >= columns.n_blocks:
+            tiles = draw_tiles(rows, columns, chances, draws)
+        else:
+            tiles = draw_tiles(columns, rows, chances.T, draws).transposed(rows.n_blocks)
         self.side = self.side.with_sample(Sample(tiles, controls))
         flipped = Sample(tiles.transposed(columns.n_blocks), controls.transposed)
         self.other = self.other.with_sample(flipped)
@@ -122,7 +124,7 @@ class SampledBackend(Backend):
         again = type(self)(
             self.side.astype(kind), self.other.astype(kind), self.form, kind, self.n_jobs
         )
-        again.seed, again.tiles = self.seed, self.tiles
+        again.seed, again.enlargement = self.seed, self.enlargement
         return again
 
     @property
@@ -137,10 +139,10 @@ class SampledBackend(Backend):
         return SampledPanel(self, number, against)
 
     def buffers(self, height: int, width: int) -> list[Array]:
-        """Return this thread's four buffers for the tiles of a block."""
+        """Return this thread's five buffers for the tiles of a block."""
         store = getattr(self._local, "store", None)
         if store is None or store.shape[1] < height * width:
-            store = self._local.store = np.empty((4, height * width), dtype=self.dtype)
+            store = self._local.store = np.empty((5, height * width), dtype=self.dtype)
         return [buffer[: height * width].reshape(height, width) for buffer in store]
 
     def fixed(self, Q: Array) -> SortedFactor:

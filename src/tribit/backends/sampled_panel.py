@@ -106,9 +106,11 @@ class SampledPanel:
         """Return values, gradients and ratios of curvatures of the dense term."""
         form, against, dtype = self.backend.form, self.against, self.backend.dtype
         scaled = P * dtype.type(form.scale)
-        z, first_buffer, second_buffer, spare = self.backend.buffers(P.shape[0], self.Q.shape[0])
+        z, first_buffer, second_buffer, spare, last = self.backend.buffers(
+            P.shape[0], self.Q.shape[0]
+        )
         np.matmul(scaled, self.Q.T, out=z)
-        beyond = self._cut(z)
+        beyond = self._cut(z, last)
         out, second = first_buffer if value else None, second_buffer if bend else None
         form.apply(z, out, second, spare)
         if beyond is not None:
@@ -136,17 +138,18 @@ class SampledPanel:
             ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / np.sum(self._bend)
         return values, first, ratios
 
-    def _cut(self, z: Array) -> Array | None:
+    def _cut(self, z: Array, beyond: Array) -> Array | None:
         """Cut ``z`` to the interval in which the link is its own, and return what was cut off; None for nothing.
 
         Tiles that are in every sample have nothing to correct, and are left as they are.
         """
         low, high = self._interval
-        beyond = z - np.clip(z, low, high)
-        if not beyond.any():
+        np.minimum(np.maximum(z, low, out=beyond), high, out=beyond)
+        np.subtract(z, beyond, out=beyond)
+        if beyond.min() == 0 == beyond.max():
             return None
         z -= beyond
-        return np.asarray(beyond)
+        return beyond
 
     @cached_property
     def _interval(self) -> tuple[Array, Array]:
