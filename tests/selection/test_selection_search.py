@@ -99,21 +99,30 @@ def test_after_a_better_score_one_step_up_is_forgiven_again():
 # Refining
 
 
-def refined(function, start, step=2.0, name="l2", free=EVERYTHING):
+def refined(function, start, step=2.0, name="l2", free=EVERYTHING, doublings=0):
     steps = stages(name, function, free)
     settings = replace(ModelSpec(), **{name: start})
     best = Candidate(settings, function(start) if start else 1.0, (), 0.0, 0)
-    found = steps._refined(best, name, step)
+    found = steps._refined(best, name, step, doublings)
     return getattr(found.settings, name), steps.trials.tried
 
 
-def test_a_value_moves_as_long_as_that_helps():
-    def valley(value):
-        return 1.0 + (np.log2(value) - 4.0) ** 2
+def valley(value):
+    return 1.0 + (np.log2(value) - 4.0) ** 2
 
+
+def test_a_value_moves_as_long_as_that_helps():
     assert refined(valley, 1.0) == (16.0, [2.0, 4.0, 8.0, 16.0, 32.0])
     assert refined(valley, 64.0) == (16.0, [128.0, 32.0, 16.0, 8.0])
     assert refined(valley, 16.0) == (16.0, [32.0, 8.0])
+
+
+def test_steps_that_help_become_longer_and_one_that_is_too_long_is_not_the_last():
+    assert refined(valley, 1.0, doublings=2) == (16.0, [2.0, 4.0, 16.0, 256.0, 32.0])
+    assert refined(valley, 0.25, doublings=2) == (16.0, [0.5, 1.0, 4.0, 64.0, 8.0, 16.0, 32.0])
+    far, exponents = 2.0**-14, [-13, -12, -10, -6, -2, 2, 6, 3, 4, 5]
+    assert refined(valley, far, doublings=2) == (16.0, [2.0**n for n in exponents])
+    assert refined(valley, 64.0, doublings=1) == (16.0, [128.0, 32.0, 16.0, 4.0, 8.0])
 
 
 def test_a_gain_that_is_not_worth_a_step_is_left():
@@ -173,10 +182,13 @@ def test_a_model_of_the_mask_need_be_neither_comparable_nor_copied():
 
 
 def test_the_order_is_from_simple_to_rich(search):
-    families = [candidate.settings.family for candidate in search.candidates]
     order = ["intercepts", "factors", "implicit features", "mixture"]
     assert list(search.families()) == order
-    assert families == sorted(families, key=order.index)
+    # Other numbers of columns of the factors alone come after implicit features, which may make them needless.
+    kinds = [(each.settings.family, each.settings.rank) for each in search.candidates]
+    featured = kinds.index(("implicit features", 10))
+    assert {rank for family, rank in kinds[:featured] if family == "factors"} == {10}
+    assert {rank for family, rank in kinds[featured:] if family == "factors"} >= {1, 2, 5}
     assert search.stop_reason == "every stage was done"
     assert search.n_folds == 3
     assert search.density == np.mean(A != 0)

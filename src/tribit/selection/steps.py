@@ -52,21 +52,28 @@ class Steps:
         assert best is not None
         return best
 
-    def _refined(self, best: Candidate, name: str, step: float) -> Candidate:
-        """Move one value up or down by a factor, as long as that helps."""
+    def _refined(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
+        """Move one value up or down by a factor, as long as that helps.
+
+        From the third step that helps on the factor is squared, at most so many times.
+        """
         if name not in self.free or not getattr(best.settings, name):
             return best
-        for factor in (step, 1.0 / step):
-            moved = best
+        for power in (1.0, -1.0):
+            moved, helped, most = best, 0, doublings
             while True:
-                value = getattr(moved.settings, name) * factor
+                longer = min(max(helped - 1, 0), most)
+                value = getattr(moved.settings, name) * step ** (power * 2**longer)
                 changed = replace(moved.settings, **{name: value})
                 if name == "radius":
                     changed = self._inside(changed, value)
                 tried = self.trials.score(changed)
-                if tried.score >= moved.score * (1.0 - WORTH):
+                if tried.score < moved.score * (1.0 - WORTH):
+                    moved, helped = tried, helped + 1
+                elif longer:
+                    most = 0  # too far: on with steps of the first length
+                else:
                     break
-                moved = tried
             if moved is not best:
                 return moved
         return best
