@@ -34,6 +34,7 @@ from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.starts import start_of
 from tribit.selection.thinning import thinned
+from tribit.selection.watching import Watch
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -240,6 +241,7 @@ class Trials:
                 tol=TOLERANCE,
                 max_time=self._time_left(),
                 interruptible=not interrupted,
+                watched=self.watched(fold),
             )
             interrupted |= result.stop_reason == INTERRUPTED
             # The first candidate is scored even if cut short: there is nothing else to choose.
@@ -257,6 +259,13 @@ class Trials:
         if interrupted:
             raise SearchEndedError(INTERRUPTED)
         return candidate
+
+    def watched(self, fold: Fold) -> Fold | None:
+        """Return the fold where a fit may end when its held-out entries see no change; None where it may not.
+
+        Only on large tables, where that saves time and there are enough entries to see.
+        """
+        return fold if fold.train.n_observed >= MANY else None
 
     @property
     def calibrates(self) -> bool:
@@ -326,11 +335,15 @@ def fit_from(
     tol: float,
     max_time: float | None = None,
     interruptible: bool = True,
+    watched: Fold | None = None,
 ) -> tuple[Factors, SolverResult]:
     """Fit from a warm start of the same family or of a simpler one; keep the result for the next."""
     problem = problem_of(observations, settings, options, draws)
     start = start_of(problem, settings, ends)
-    stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible)
+    watch = None
+    if watched is not None:
+        watch = Watch(problem, watched.held_out, watched.weights, settings.link)
+    stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
     _, result = minimise_in_stages(
         default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
     )

@@ -53,6 +53,9 @@ class UnseenTrials(Trials):
         """Whether scores are those of calibrated probabilities: they are of the order of cells."""
         return False
 
+    def watched(self, fold: Fold) -> None:
+        """Return None: held-out entries of one label alone prefer whatever is larger."""
+
     def _keep(self, candidate: Candidate, kept: Any) -> None:
         self.fits[candidate], self.held_out[candidate] = kept
 

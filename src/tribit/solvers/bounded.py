@@ -34,6 +34,7 @@ from tribit.solvers.loop import (
     CONVERGED,
     NO_DESCENT,
     OUT_OF_ITERATIONS,
+    UNCHANGED,
     Iteration,
     SolverResult,
     Stopping,
@@ -151,7 +152,7 @@ def _rounds(
         violation = lagrangian.update(factors)
         met = value - result.objective <= stopping.tol * objective.size and missed <= slack
         done = result.converged and (met or not bounded) and step_tol <= STEP * stopping.tol
-        goes_on = result.stop_reason in (CONVERGED, OUT_OF_ITERATIONS, NO_DESCENT)
+        goes_on = result.stop_reason in (CONVERGED, UNCHANGED, OUT_OF_ITERATIONS, NO_DESCENT)
         if done or not bounded or not goes_on or len(history) >= stopping.max_iter:
             reason = result.stop_reason
             if bounded and goes_on:  # the end of a round is not yet the end

@@ -17,12 +17,15 @@ CONVERGED = "what is left to gain fell below tol"
 NO_DESCENT = "no step lowers the objective any more"
 #: Of a solver that keeps a set by a scaling, which is no projection.
 ABOVE_MINIMUM = "a solver that keeps the bound on entries exactly goes lower"
+UNCHANGED = "what the fit is for does not change any more"
 OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
 CALLED_OFF = "the callback asked to stop"
 INTERRUPTED = "interrupted from the keyboard"
 #: Multiple of ``tol`` up to which the first-order decrease of a solver that finds no further step counts as converged.
 NEARLY = 1000.0
+#: Iterations between two looks of ``Stopping.watch``, which may cost as much as a part of an iteration.
+LOOK_EVERY = 3
 #: Share of the iterations over which gains are compared with those before, to see how fast they shrink: few enough to
 #: see a rate that still changes, enough of them not to mistake one slow iteration for a rate.
 WINDOW = 1 / 6
@@ -71,7 +74,8 @@ class Stopping:
     A solver stops when both the first-order decrease of an iteration and what further iterations would gain
     (:func:`left_to_gain`) are at most ``tol`` times the size of the objective (the larger of its absolute value now and
     the risk at ``X = 0``), after ``max_iter`` iterations, after ``max_time`` seconds, or when ``callback(iteration)``
-    returns True. Ctrl-C ends it with the best factors so far if ``interruptible``, else it raises.
+    returns True, or ``watch(factors)``, which is asked every few iterations. Ctrl-C ends it with the best factors so
+    far if ``interruptible``, else it raises.
     """
 
     max_iter: int
@@ -79,6 +83,7 @@ class Stopping:
     max_time: float | None = None
     callback: Callback | None = None
     interruptible: bool = True
+    watch: Callable[[Factors], bool] | None = None
 
     def __post_init__(self) -> None:
         check_field(self, "max_iter", check_count)
@@ -136,6 +141,13 @@ def run(
                 if isinstance(answer, bool | np.bool_) and answer:
                     reason = CALLED_OFF
                     break
+            if (
+                stopping.watch is not None
+                and iteration % LOOK_EVERY == 0
+                and stopping.watch(factors)
+            ):
+                reason, converged = UNCHANGED, True
+                break
             enough = stopping.tol * max(size, abs(step.objective))
             if step.stuck:
                 # Near the end that is rounding; far from it something is wrong, and not convergence.

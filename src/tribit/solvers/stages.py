@@ -22,6 +22,7 @@ from tribit.solvers.loop import (
     DIVERGED,
     NO_DESCENT,
     OUT_OF_ITERATIONS,
+    UNCHANGED,
     Iteration,
     SolverResult,
     Stopping,
@@ -31,7 +32,7 @@ from tribit.solvers.loop import (
 #: 80 steps of L-BFGS. The spread of X changes most at first, and the estimate holds near where its stage began.
 FIRST = (0.005, 0.01, 0.02, 0.04, 0.08)
 #: Reasons after which a further stage is worth its while.
-GOES_ON = (CONVERGED, NO_DESCENT, OUT_OF_ITERATIONS)
+GOES_ON = (CONVERGED, UNCHANGED, NO_DESCENT, OUT_OF_ITERATIONS)
 #: Share of the objective by which a fit may be better on its own sample than on another before the sample is too small.
 #: About two thirds of it is how far the fit is above the minimum of the exact sum (masks of MovieLens-100k, split 10,
 #: with 256 and 512 columns for each row).
