@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
 from tribit.backends.forms import Form
-from tribit.backends.layout import Layout, layouts
+from tribit.backends.layout import Layout, layouts, shared
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, Block, implicit_blocks
 from tribit.model.imputation import Imputation
+from tribit.model.masks import scaled_masks
 from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
@@ -171,7 +172,8 @@ class Backend(ABC):
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
     ) -> tuple[Any, Any]:
         """Return the blocks of implicit features of rows and of columns, where the backend works."""
-        return implicit_blocks(observations, activities, l2)
+        masks = shared(observations, "masks", lambda: scaled_masks(observations))
+        return implicit_blocks(observations, activities, l2, masks)
 
     def placed_block(self, block: Block) -> Any:
         """Return a block of features that combines parts where the backend works; on a CPU as it is."""
