@@ -28,7 +28,7 @@ from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.side_features import FeatureEncoder, Group
 from tribit.model.factors import Factors
-from tribit.model.masks import ScaledMask, scaled_masks
+from tribit.model.masks import ScaledMask
 from tribit.model.spec import ModelSpec
 
 __all__ = ["Activity", "Features"]
@@ -51,7 +51,7 @@ class Block:
         Weight of the ridge on the parts, those of intercepts too.
     """
 
-    matrix: sp.csr_array | ScaledMask
+    matrix: Any
     shift: Array
     means: Array
     l2: float
@@ -349,17 +349,12 @@ def implicit_blocks(
     observations: Observations,
     known: tuple[Activity, Activity],
     l2: float,
-    masks: tuple[ScaledMask, ScaledMask] | None = None,
+    masks: tuple[ScaledMask, ScaledMask],
 ) -> tuple[Block, Block]:
-    """Return the blocks of the implicit features of the rows and of the columns; masks are those of the observations."""
+    """Return the blocks of the implicit features of rows and of columns, from the masks of these observations."""
     rows, columns = (
         Block(mask, activity.shift(counts), activity.popularity, l2)
-        for mask, activity, counts in zip(
-            scaled_masks(observations) if masks is None else masks,
-            known,
-            observations.counts,
-            strict=True,
-        )
+        for mask, activity, counts in zip(masks, known, observations.counts, strict=True)
     )
     return rows, columns
 

@@ -1,8 +1,8 @@
 """The mask of what was observed as sparse matrices that hold each index once: what implicit features are made of.
 
-A matrix ``diag(s) O`` has one number for each row, so that its entries follow from the places of O alone. Both sides of a
-model, both orientations, every ridge and every ``activity_floor`` share these places; entries are made from them in the
-type that a product asks for.
+A matrix ``diag(s) O`` has one number for each row, so that its entries follow from the places of O alone. Both sides of
+a model, both orientations, every ridge and every ``activity_floor`` share these places; entries are made from them in
+the type that a product asks for.
 """
 
 from __future__ import annotations
@@ -81,18 +81,13 @@ class ScaledMask:
 
 def scaled_masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
     """Return the masks of rows and of columns, each row (each column) over the root of its number of entries."""
-    sizes, n = observations.shape, observations.n_observed
-    kind = np.int32 if max(*sizes, n) < 2**31 else np.int64
     counts = observations.counts
-    offsets = [np.concatenate([[0], np.cumsum(each)]).astype(kind) for each in counts]
-    # Rows are in order already: a stable order by column alone is that of the transpose.
-    order = np.argsort(observations.columns.astype(kind), kind="stable")
-    patterns = [
-        Pattern(offsets[0], observations.columns.astype(kind)),
-        Pattern(offsets[1], observations.rows[order].astype(kind)),
-    ]
-    scales = [1.0 / np.sqrt(np.maximum(each, 1)) for each in counts]
-    return (
-        ScaledMask(patterns[0], patterns[1], scales[0]),
-        ScaledMask(patterns[1], patterns[0], scales[1]),
-    )
+    kind = np.int32 if max(*observations.shape, observations.n_observed) < 2**31 else np.int64
+    offsets = np.append(0, np.cumsum(counts[0])).astype(kind)
+    # One byte for each entry: it is the places that are turned.
+    ones = np.ones(observations.n_observed, dtype=np.int8)
+    own = sp.csr_array((ones, observations.columns.astype(kind), offsets), shape=observations.shape)
+    turned = own.T.tocsr()
+    by_rows, by_columns = Pattern(own.indptr, own.indices), Pattern(turned.indptr, turned.indices)
+    rows, columns = (1.0 / np.sqrt(np.maximum(each, 1)) for each in counts)
+    return ScaledMask(by_rows, by_columns, rows), ScaledMask(by_columns, by_rows, columns)
