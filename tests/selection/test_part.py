@@ -2,17 +2,24 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.special import expit
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion, Observations
 from tribit.data.side_features import Group, SideFeatures
 from tribit.model.factors import Factors
+from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
 from tribit.selection import part as module
 from tribit.selection import search as search_module
 from tribit.selection.part import Part, part_of, taken
 from tribit.selection.problem import make_problem
+from tribit.selection.ridges import largest_ridge, ridge_share
+from tribit.selection.stages import SHARES
 from tribit.selection.starts import start_of
+from tribit.selection.thinning import thinned
+from tribit.selection.trials import Options
 
 BASE = ModelSpec(rank=2)
 A = low_rank((60, 20), density=0.5)
@@ -56,8 +63,6 @@ def test_small_tables_one_label_and_models_of_the_mask_are_searched_as_they_are(
 
 
 def test_side_features_of_the_longer_side_are_those_of_the_part():
-    import scipy.sparse as sp
-
     part = taken(observed(A), np.array([3, 5, 40]), 0)
     values = np.arange(60.0)[:, None]
     known = np.arange(60) % 2 == 1
@@ -126,11 +131,12 @@ def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to
     model = BinaryMatrixCompletion(
         gammas=(1, 0, 0), n_candidates=12, random_state=0, n_jobs=1, max_iter=400
     ).fit(seen)
-    rows = {each.shape[0] for each in fitted[:-1]}
-    assert len(rows) == 1
-    assert rows.pop() < seen.shape[0]
-    assert fitted[-1].shape == seen.shape
-    assert fitted[-1].n_observed == seen.n_observed
+    # Intercepts of both tables, whose largest ridges are compared; the candidates; the last fit.
+    whole = [each.n_observed == seen.n_observed for each in fitted]
+    assert np.flatnonzero(whole).tolist() == [1, len(fitted) - 1]
+    assert {each.shape[1] for each in fitted} == {seen.shape[1]}
+    assert len({each.shape[0] for each in fitted[2:-1]}) == 1
+    assert fitted[2].shape[0] < seen.shape[0]
     assert model.row_factors_.shape[0] == seen.shape[0]
     again = BinaryMatrixCompletion(
         gammas=(1, 0, 0), n_candidates=12, random_state=0, n_jobs=2, max_iter=400
@@ -163,6 +169,42 @@ def test_weights_of_entries_ask_for_all_of_the_table(small, monkeypatch):
         target="all", rho="row-column", rank=1, l2=1.0, gammas=(1, 0, 0), random_state=0, n_jobs=1
     )
     assert model.fit(observed(A)).search_.best is not None
+
+
+def test_ridges_hold_for_the_whole_table_and_are_smaller_in_the_part():
+    seen = observed(low_rank((900, 20), density=0.5))
+    part = taken(seen, np.arange(0, 900, 9), 0)
+    share = ridge_share(part.observations, seen, BASE, Options(n_jobs=1))
+    # Rows are many and short: a norm grows as the root of their number.
+    assert share == pytest.approx(1 / 3, rel=0.1)
+    settings = ModelSpec(rank=2, l2=6.0, l2_intercept=5.0, l2_implicit=None, l2_side=9.0)
+    found = thinned(settings, 1.0, share)
+    assert (found.l2, found.l2_side) == (share * 6.0, share * 9.0)
+    assert (found.l2_intercept, found.l2_implicit) == (5.0, None)
+    assert thinned(settings, 1.0) == settings
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_largest_ridge_is_the_norm_of_the_gradient_without_factors(intercept):
+    seen = observed(A)
+    end = Factors.of(np.zeros((60, 0)), np.zeros((20, 0)), 0.4) if intercept else None
+    slope = np.where(A > 0, expit(0.4 * intercept) - 1, expit(0.4 * intercept))
+    expected = np.linalg.norm(np.where(A, slope, 0.0), 2)
+    assert largest_ridge(seen, Logistic(), end) == pytest.approx(expected)
+
+
+def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
+    seen = observed(low_rank((900, 20), density=0.5))
+    monkeypatch.setattr(module, "ENTRIES", seen.n_observed // 9)
+    options = {"implicit_features": False, "rank": 2, "gammas": (1, 0, 0), "l2_intercept": 3.0}
+    model = BinaryMatrixCompletion(random_state=0, n_jobs=1, **options).fit(seen)
+    first = next(c for c in model.search_.candidates if c.settings.rank)
+    intercepts = BinaryMatrixCompletion(
+        **{**options, "rank": 0, "calibration": None, "tol": 1e-8}, n_jobs=1
+    ).fit(seen)
+    largest = largest_ridge(seen, Logistic(), intercepts._factors())
+    # The fold that it is taken from has four fifths of the entries of the part.
+    assert first.settings.l2 == pytest.approx(SHARES[0] * largest * np.sqrt(0.8), rel=0.05)
 
 
 def test_the_note_names_the_side():

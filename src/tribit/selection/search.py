@@ -16,6 +16,7 @@ from tribit.selection.averages import averaged
 from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
 from tribit.selection.part import part_of
 from tribit.selection.record import DONE, LIKE, Candidate, Search
+from tribit.selection.ridges import ridge_share
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.selection.unseen_trials import UnseenTrials
@@ -74,6 +75,8 @@ def choose(
     else:
         options = replace(options, side=part.side(options.side))
         folds = make_folds(part.observations, None, draws)
+        share = ridge_share(part.observations, observations, base, options)
+        folds = [replace(fold, ridge_share=share) for fold in folds]
     deadline = None if max_time is None else began + max_time
     trials_of: type[Trials] = UnseenTrials if alone else Trials
     trials = trials_of(
