@@ -14,7 +14,7 @@ from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Observations
 
 #: Rows, columns, entries and rank of the table from which each is doubled.
-BASE = {"rows": 20_000, "columns": 10_000, "entries": 1_000_000, "rank": 16}
+BASE = {"rows": 10_000, "columns": 5_000, "entries": 500_000, "rank": 16}
 #: Iterations of a fit (the first few of L-BFGS may take a second step), and rounds.
 ITERATIONS, ROUNDS = 4, 2
 FIXED = {"l2": 8.0, "l2_intercept": 3.0, "calibration": None, "random_state": 0, "n_jobs": 1}
