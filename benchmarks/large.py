@@ -1,4 +1,4 @@
-"""The shape of MovieLens-20M on the CPU: a mixture sweep, an L-BFGS iteration, search and fit; seconds and peak memory.
+"""The shape of MovieLens-20M on the CPU: a mixture sweep, an L-BFGS iteration, search and fit; CPU seconds and memory.
 
 ``python -m benchmarks.large`` draws the table once (minutes, and more memory than what is measured) in a process of its
 own, and measures each stage in another: the peak is that of Python, the libraries, the table and the fit.
@@ -64,30 +64,29 @@ def draw(path: str) -> None:
 
 
 def measure(path: str, stage: str) -> None:
-    """Print the CPU seconds and those on the wall of a stage on all cores, and the peak memory of the process."""
+    """Print the CPU seconds of a stage, of all threads together, and the peak memory of the process."""
     from tribit import BinaryMatrixCompletion, Observations
 
     options, one = STAGES[stage]
     with np.load(path) as table:
         seen = Observations.from_pairs(*(table[name] for name in table.files), shape=SHAPE)
-    marks = [(time.process_time(), time.perf_counter())]
+    marks = [time.process_time()]
 
     def mark(_: Any = None) -> None:
-        marks.append((time.process_time(), time.perf_counter()))
+        marks.append(time.process_time())
 
     model = BinaryMatrixCompletion(**options, callback=mark if one else None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a few iterations are not meant to converge
         model.fit(seen)
-    if one:  # what comes before the first iteration is none
-        cpu, wall = min((b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks[1:]))
+    if one:  # what comes before the first is the start
+        seconds = min(after - before for before, after in pairwise(marks[1:]))
     else:
-        mark()
-        cpu, wall = (last - first for first, last in zip(marks[0], marks[-1], strict=True))
+        seconds = time.process_time() - marks[0]
         print(model.search_, f"{model.n_iter_} iterations", sep="\n", file=sys.stderr)
     # Not getrusage: a child's high-water mark there begins with its parent's.
     peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
-    print(f"{cpu:.1f} {wall:.1f} {peak:.0f}")
+    print(f"{seconds:.1f} {peak:.0f}")
 
 
 def main() -> None:
@@ -101,11 +100,11 @@ def main() -> None:
         for stage in STAGES:
             run = [*command, path, stage]
             answer = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout
-            cpu, wall, peak = answer.split()
-            rows.append((stage, f"{cpu} s", f"{wall} s", f"{peak} MB"))
+            seconds, peak = answer.split()
+            rows.append((stage, f"{seconds} s", f"{peak} MB"))
     print_table(
-        f"{SHAPE[0]:,} x {SHAPE[1]:,}, {ENTRIES:,} seen, drawn by benchmarks.data.exposed, every core",
-        ("stage", "CPU", "on the wall", "peak memory of the process"),
+        f"{SHAPE[0]:,} x {SHAPE[1]:,}, {ENTRIES:,} seen, drawn; every core",
+        ("stage", "CPU seconds of all threads", "peak memory of the process"),
         rows,
     )
 

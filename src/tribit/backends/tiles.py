@@ -67,7 +67,7 @@ class _TiledSide:
         a, b = weights
         # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
         self.one_weight = bool(a.size) and bool(np.all(a == a[0]))
-        self.a: Array = a[:1] if self.one_weight else a[order]
+        self.a: Array = a[:1].copy() if self.one_weight else a[order]
         self.b: Array = b[order]
         self._entries = None if bounds is None else (bounds, (layout.rows, layout.columns))
         self._bounds: list[csr_array] = []
