@@ -21,7 +21,7 @@ from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.one_label import one_label
 
-#: Entries of a part. On the one drawn table that was measured, 27,700 x 26,744 with 3.8 million training entries, a part
+#: Entries of a part. On the one drawn table that was tried, 27,700 x 26,744 with 3.8 million training entries, a part
 #: of a million lost nothing (held-out log-loss .3854, that of a search of all .3861); this is three times as many.
 ENTRIES = 3_000_000
 #: Tables with fewer than this multiple of them are searched as they are: a part would save little.
