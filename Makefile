@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -64,9 +64,14 @@ bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \
 	  && mv docs/measured/gpu.part docs/measured/gpu.md || { rm -f docs/measured/gpu.part; exit 1; }
 
-bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the size of drawn tables
-	bash -o pipefail -c '$(BIN)/python -m benchmarks.scale | tee docs/measured/scale.part' \
-	  && mv docs/measured/scale.part docs/measured/scale.md || { rm -f docs/measured/scale.part; exit 1; }
+bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the size of drawn tables, and how cost grows
+	for page in scale growth; do \
+	  bash -o pipefail -c "$(BIN)/python -m benchmarks.$$page | tee docs/measured/$$page.part" \
+	    && mv docs/measured/$$page.part docs/measured/$$page.md || { rm -f docs/measured/$$page.part; exit 1; }; done
+
+bench-large: .venv/.installed-test  ## the shape of MovieLens-20M on the CPU: sweeps, search and fit (half an hour on two cores)
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.large | tee docs/measured/large.part' \
+	  && mv docs/measured/large.part docs/measured/large.md || { rm -f docs/measured/large.part; exit 1; }
 
 bench-cluster: .venv/.installed-test  ## costs of a partition and of tasks, and what they add up to on a cluster
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.cluster | tee docs/measured/cluster.part' \

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from tribit import Logistic, Objective, Observations, pn, tri
+from tribit import Logistic, Objective, Observations, backends, pn, tri
 from tribit.backends import layout as module
 from tribit.backends import sparse
 from tribit.backends.layout import layouts, share_layouts, stable_order
@@ -86,3 +86,55 @@ def test_weights_of_one_risk_do_not_stay_for_the_next(risk):
         Objective(Observations.from_matrix(A), Logistic(s), risk).value(factors) for s in (1.0, 2.0)
     ]
     assert [first, second] == alone
+
+
+def test_places_take_32_bits():
+    assert stable_order(np.arange(5, dtype=np.int64)).dtype == np.int32
+    for side in layouts(TileLayout, Observations.from_matrix(A)):
+        assert side.order.dtype == np.int32
+        assert side.cells.dtype == side.local_rows.dtype == np.uint16
+
+
+@pytest.mark.parametrize("columns", [1, 255, 256, 257, 600])
+def test_every_entry_has_its_cell_in_a_tile(columns):
+    labels = draws.choice([-1, 0, 1], (300, columns), p=[0.1, 0.8, 0.1])
+    labels[299, columns - 1] = 1
+    seen = Observations.from_matrix(labels)
+    side = TileLayout(seen.rows, seen.columns, seen.shape)
+    for number in range(2 * side.tiles):
+        panel, tile = divmod(number, side.tiles)
+        here = slice(side.offsets[number], side.offsets[number + 1])
+        block = labels[panel * 256 : panel * 256 + 256, tile * 256 : tile * 256 + 256]
+        np.testing.assert_array_equal(np.sort(side.cells[here]), np.flatnonzero(block))
+        np.testing.assert_array_equal(
+            block.reshape(-1)[side.cells[here]], seen.labels[side.order[here]]
+        )
+        np.testing.assert_array_equal(
+            side.local_rows[here], seen.rows[side.order[here]] - panel * 256
+        )
+
+
+def test_a_value_makes_no_bounds_of_curvatures():
+    objective = Objective(
+        Observations.from_matrix(A), Logistic(), tri(0.6, 0.2, 0.2, 0.8), n_jobs=2
+    )
+    factors = Factors.of(draws.normal(size=(300, 3)), draws.normal(size=(270, 3)))
+    side = objective.backend.side
+    objective.value(factors)
+    assert side._bounds == []
+    made = side.bounds
+    assert len(made) == objective.backend.n_panels
+    np.testing.assert_array_equal(np.vstack([each.toarray() for each in made]) > 0, A != 0)
+    assert side.bounds is made
+    assert side._entries is None  # the entries are not held twice
+
+
+@pytest.mark.parametrize(("most", "kept"), [(10**6, True), (10, False)])
+def test_weights_of_many_entries_are_not_kept(most, kept, monkeypatch):
+    monkeypatch.setattr(backends, "MOST_KEPT", most)
+    seen = Observations.from_matrix(A)
+    share_layouts(seen)
+    factors = Factors.of(draws.normal(size=(300, 3)), draws.normal(size=(270, 3)))
+    first, second = (Objective(seen, Logistic(), pn()).value(factors) for _ in range(2))
+    assert first == second
+    assert ("weights" in module._shared[seen]) is kept

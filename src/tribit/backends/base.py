@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
 from tribit.backends.forms import Form
-from tribit.backends.layout import Layout, layouts
+from tribit.backends.layout import Layout, layouts, masks
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
@@ -113,8 +113,9 @@ class Backend(ABC):
     ) -> Self:
         """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
         kind = np.dtype(dtype)
-        a, b = form.weights(plus, minus)
-        weights = a.astype(kind), b.astype(kind)
+        # Not by names of their own: in double precision they would stay beside what is made of them.
+        a, b = (each.astype(kind, copy=False) for each in form.weights(plus, minus))
+        weights = a, b
         bounds = form.correct_bound(plus, minus).astype(kind) if form.bounded else None
         side, other = (
             cls.arrange(layout, weights, bounds) for layout in layouts(cls.layout, observations)
@@ -171,7 +172,7 @@ class Backend(ABC):
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
     ) -> tuple[Any, Any]:
         """Return the blocks of implicit features of rows and of columns, where the backend works."""
-        return implicit_blocks(observations, activities, l2)
+        return implicit_blocks(observations, activities, l2, masks(observations))
 
     def placed_block(self, block: Block) -> Any:
         """Return a block of features that combines parts where the backend works; on a CPU as it is."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, like, namespace
 from tribit.backends.base import Backend
-from tribit.backends.layout import entry_counts, shared
+from tribit.backends.layout import entry_counts, masks, shared
 from tribit.backends.objective import Objective
 from tribit.backends.preconditioner import Deflated
 from tribit.backends.soft_bounds import SoftBounds
@@ -289,13 +289,16 @@ def _designs(
         return remote
     blocks: tuple[list[Any], list[Any]] = ([], [])
     if floor is not None:
-        make = implicit_blocks if backend is None else backend.implicit_blocks
-        made = make(observations, activities(observations, floor), 0.0)
+        known = activities(observations, floor)
+        if backend is None:
+            made = implicit_blocks(observations, known, 0.0, masks(observations))
+        else:
+            made = backend.implicit_blocks(observations, known, 0.0)
         for found, block in zip(blocks, made, strict=True):
             found.append(block)
     if side is not None:
-        for found, known in zip(blocks, side, strict=True):
-            own = [side_block(group, 0.0) for group in known or ()]
+        for found, groups in zip(blocks, side, strict=True):
+            own = [side_block(group, 0.0) for group in groups or ()]
             found.extend(own if backend is None else map(backend.placed_block, own))
     rows, columns = (
         Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)

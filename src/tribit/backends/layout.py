@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.observations import Observations
+from tribit.model.masks import ScaledMask, scaled_masks
 
 Places = NDArray[np.integer[Any]]
 
@@ -87,6 +88,11 @@ def entry_counts(observations: Observations) -> tuple[Places, Places]:
     return shared(observations, "counts", lambda: observations.counts)
 
 
+def masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
+    """Return the scaled masks of rows and of columns, of which implicit features are made."""
+    return shared(observations, "masks", lambda: scaled_masks(observations))
+
+
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
@@ -97,10 +103,19 @@ def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     )
 
 
+def place_type(*sizes: int) -> type[np.signedinteger[Any]]:
+    """Return the type of places below these sizes: 32 bits where they fit, half the memory and its traffic."""
+    return np.int32 if max(sizes) < 2**31 else np.int64
+
+
 def stable_order(values: Places) -> Places:
     """Return the stable order of numbers >= 0, by digits of 16 bits: for these NumPy has a radix sort."""
+    kind = place_type(values.size)
     if values.max(initial=0) >= 2**32:
-        return np.argsort(values, kind="stable")
-    order = np.argsort((values & 0xFFFF).astype(np.uint16), kind="stable")
+        return np.argsort(values, kind="stable").astype(kind)
+    order = np.argsort((values & 0xFFFF).astype(np.uint16), kind="stable").astype(kind)
     high = (values >> 16).astype(np.uint16)
-    return order[np.argsort(high[order], kind="stable")] if high.any() else order
+    if not high.any():
+        return order
+    high = high[order]
+    return order[np.argsort(high, kind="stable").astype(kind)]

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from tribit.backends.base import Backend, FixedFactor, Places, RowModels
 from tribit.backends.forms import Form
-from tribit.backends.layout import stable_order
+from tribit.backends.layout import place_type, stable_order
 from tribit.errors import InvalidInputError
 from tribit.model.imputation import ExpectedLabels, Imputation
 from tribit.model.risks import Risk
@@ -37,14 +37,19 @@ class TileLayout:
         self.shape, self.rows, self.columns = shape, rows, columns
         self.tiles = -(-shape[1] // TILE)
         panels = -(-shape[0] // TILE)
-        tile = (rows // TILE) * self.tiles + columns // TILE
+        tile = (rows // TILE).astype(place_type(panels * self.tiles))
+        tile *= self.tiles
+        tile += columns // TILE
         self.order = order = stable_order(tile)
         counts = np.bincount(tile, minlength=panels * self.tiles)
+        del tile
         self.offsets: list[int] = np.concatenate([[0], np.cumsum(counts)]).tolist()
-        left = (columns[order] // TILE) * TILE
-        width = np.minimum(shape[1] - left, TILE)
-        self.cells = ((rows[order] % TILE) * width + (columns[order] - left)).astype(np.uint16)
-        self.local_rows = (rows[order] % TILE).astype(np.uint16)
+        # In a tile rows and columns are below 256, and 256 x 256 cells fit 16 bits: so do all sums on the way.
+        self.local_rows = (rows % TILE).astype(np.uint16)[order]
+        last = shape[1] - (self.tiles - 1) * TILE
+        self.cells = np.where(columns[order] < shape[1] - last, np.uint16(TILE), np.uint16(last))
+        self.cells *= self.local_rows
+        self.cells += (columns % TILE).astype(np.uint16)[order]
 
 
 class _TiledSide:
@@ -53,7 +58,7 @@ class _TiledSide:
     def __init__(
         self, layout: TileLayout, weights: tuple[Array, Array], bounds: Array | None
     ) -> None:
-        self.shape = shape = layout.shape
+        self.shape = layout.shape
         self.tiles, self.offsets = layout.tiles, layout.offsets
         self.cells, self.local_rows = layout.cells, layout.local_rows
         #: expected labels of every entry, where the risk imputes them
@@ -62,14 +67,26 @@ class _TiledSide:
         a, b = weights
         # Under the logistic link the first weight is g_PN for every entry: one number then serves all.
         self.one_weight = bool(a.size) and bool(np.all(a == a[0]))
-        self.a: Array = a[:1] if self.one_weight else a[order]
+        self.a: Array = a[:1].copy() if self.one_weight else a[order]
         self.b: Array = b[order]
-        #: bounds of what the observed entries of each panel add to the curvature, as sparse matrices
-        self.bounds: list[csr_array] = []
-        if bounds is not None:
-            whole = csr_array((bounds, (layout.rows, layout.columns)), shape=shape)
-            whole.eliminate_zeros()
-            self.bounds = [whole[start : start + TILE] for start in range(0, shape[0], TILE)]
+        self._entries = None if bounds is None else (bounds, (layout.rows, layout.columns))
+        self._bounds: list[csr_array] = []
+        self._lock = threading.Lock()
+
+    @property
+    def bounds(self) -> list[csr_array]:
+        """Bounds of what the observed entries of each panel add to the curvature, as sparse matrices.
+
+        They take as much memory as all else here, and are made for the first panel that asks: a value needs none.
+        """
+        with self._lock:
+            if self._entries is not None:
+                whole = csr_array(self._entries, shape=self.shape)
+                whole.eliminate_zeros()
+                starts = range(0, self.shape[0], TILE)
+                self._bounds = [whole[start : start + TILE] for start in starts]
+                self._entries = None
+            return self._bounds
 
 
 class TilePanel:

@@ -28,6 +28,7 @@ from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.side_features import FeatureEncoder, Group
 from tribit.model.factors import Factors
+from tribit.model.masks import ScaledMask
 from tribit.model.spec import ModelSpec
 
 __all__ = ["Activity", "Features"]
@@ -42,7 +43,7 @@ class Block:
 
     Attributes
     ----------
-    matrix : sparse array of shape (n, n_features)
+    matrix : sparse array or ScaledMask of shape (n, n_features)
         M.
     shift, means : array of shape (n,), (n_features,)
         h and m: a correction of rank one, such as centring, that leaves M sparse.
@@ -50,7 +51,7 @@ class Block:
         Weight of the ridge on the parts, those of intercepts too.
     """
 
-    matrix: sp.csr_array
+    matrix: Any
     shift: Array
     means: Array
     l2: float
@@ -62,14 +63,17 @@ class Block:
         """Number of features."""
         return int(self.matrix.shape[1])
 
-    def _in(self, dtype: Any) -> _Numbers:
+    def _in(self, dtype: Any) -> _Numbers | _MaskNumbers:
         """Return the features in the type of the arithmetic, and transposed too."""
         name = np.dtype(dtype).name
         if name not in self.kept:
-            matrix = self.matrix.astype(dtype)
             vectors = self.shift.astype(dtype), self.means.astype(dtype)
-            self.kept[name] = _Numbers(matrix, matrix.T.tocsr(), *vectors)
-        found: _Numbers = self.kept[name]
+            if isinstance(self.matrix, ScaledMask):
+                self.kept[name] = _MaskNumbers(self.matrix, *vectors)
+            else:
+                matrix = self.matrix.astype(dtype)
+                self.kept[name] = _Numbers(matrix, matrix.T.tocsr(), *vectors)
+        found: _Numbers | _MaskNumbers = self.kept[name]
         return found
 
     def times(self, parts: Array) -> Array:
@@ -99,6 +103,22 @@ class _Numbers(NamedTuple):
     transposed: sp.csr_array
     shift: Array
     means: Array
+
+
+class _MaskNumbers(NamedTuple):
+    """The numbers of a block of a mask in one type; those of its entries are made from it."""
+
+    mask: ScaledMask
+    shift: Array
+    means: Array
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        return self.mask.matrix(self.shift.dtype)
+
+    @property
+    def transposed(self) -> sp.csr_array:
+        return self.mask.transposed(self.shift.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,12 +346,17 @@ def activities(
 
 
 def implicit_blocks(
-    observations: Observations, known: tuple[Activity, Activity], l2: float
+    observations: Observations,
+    known: tuple[Activity, Activity],
+    l2: float,
+    masks: tuple[ScaledMask, ScaledMask],
 ) -> tuple[Block, Block]:
-    """Return the blocks of the implicit features of the rows and of the columns."""
-    mask = mask_of(observations)
-    rows, columns = known
-    return rows.block(mask, l2), columns.block(sp.csr_array(mask.T), l2)
+    """Return the blocks of the implicit features of rows and of columns, from the masks of these observations."""
+    rows, columns = (
+        Block(mask, activity.shift(counts), activity.popularity, l2)
+        for mask, activity, counts in zip(masks, known, observations.counts, strict=True)
+    )
+    return rows, columns
 
 
 def _joined(*parts: Array) -> Array:

@@ -14,7 +14,9 @@ from tribit.errors import Message, parameter, warn
 from tribit.model.spec import ModelSpec
 from tribit.selection.averages import averaged
 from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
+from tribit.selection.part import part_of
 from tribit.selection.record import DONE, LIKE, Candidate, Search
+from tribit.selection.ridges import ridge_share
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
 from tribit.selection.unseen_trials import UnseenTrials
@@ -66,7 +68,15 @@ def choose(
         return Search(
             (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
         )
-    folds = make_folds(observations, None if alone else weights, draws)
+    # Weights of entries are those of a model of the mask, with which all of the table is searched.
+    part = part_of(observations, base, draws) if weights is None else None
+    if part is None:
+        folds = make_folds(observations, None if alone else weights, draws)
+    else:
+        options = replace(options, side=part.side(options.side))
+        folds = make_folds(part.observations, None, draws)
+        share = ridge_share(part.observations, observations, base, options)
+        folds = [replace(fold, ridge_share=share) for fold in folds]
     deadline = None if max_time is None else began + max_time
     trials_of: type[Trials] = UnseenTrials if alone else Trials
     trials = trials_of(
@@ -87,7 +97,7 @@ def choose(
     reason = DONE
     try:
         stages.run()
-        reason = "; ".join([reason, *stages.notes])
+        reason = "; ".join([reason, *stages.notes, *([] if part is None else [part.note])])
     except SearchEndedError as ended:
         reason = str(ended)
     except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
@@ -117,7 +127,7 @@ def choose(
         time.perf_counter() - began,
         reason,
         observations.density,
-        folds[0].ends,
+        folds[0].ends if part is None else part.whole_ends(folds[0].ends),
         held_out,
         average,
         trials.calibrates,

@@ -14,13 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
-from tribit.data.observations import Observations
-from tribit.metrics.entries import Array
 from tribit.model.spec import ModelSpec
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.record import Candidate
+from tribit.selection.ridges import largest_ridge
 from tribit.selection.steps import FAR, NEAR, RANK, Steps
 from tribit.selection.trials import Trials
 
@@ -256,19 +254,7 @@ class Stages(Steps):
         return replace(settings, implicit_features=True, l2=l2, l2_implicit=l2_implicit)
 
     def _largest_ridge(self, settings: ModelSpec) -> float:
-        """Return the ridge weight above which the factors vanish: the spectral norm of the gradient without them.
-
-        At a minimum with ``U = V = 0`` the ridge ``l2 |X|_*`` outweighs every direction of the gradient.
-        """
+        """Return the ridge weight above which the factors vanish, of the table that settings are meant for."""
         fold = self.trials.folds[0]
-        seen, link = fold.train, self.base.link
-
-        def slopes(entries: Observations, x: Array | None) -> Array:
-            at = np.zeros(entries.n_observed) if x is None else x
-            return np.where(entries.labels > 0, link.first(at, 1), link.first(at, -1))
-
-        G = seen.matrix(slopes, fold.ends.get(settings.family))
-        if min(G.shape) <= 2:
-            return float(np.linalg.norm(G.toarray(), 2))
-        v0 = np.ones(min(G.shape))
-        return float(svds(G, k=1, v0=v0, return_singular_vectors=False)[0])
+        end = fold.ends.get(settings.family)
+        return largest_ridge(fold.train, self.base.link, end) / fold.ridge_share

@@ -25,11 +25,20 @@ class _Thinned:
         return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
 
 
-def thinned(settings: ModelSpec, share: float) -> ModelSpec:
-    """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture."""
+def thinned(settings: ModelSpec, share: float, ridge_share: float = 1.0) -> ModelSpec:
+    """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture.
+
+    Of a fold of a part of the table ``ridge_share`` is the share of the ridges that suits it
+    (:func:`tribit.selection.ridges.ridge_share`).
+    """
     rho = settings.rho
     if isinstance(rho, Missingness):
         rho = _Thinned(rho, share)
     elif rho:  # with 0 the label is that of having been observed, in a fold as in the whole
         rho = 1.0 - share * (1.0 - rho)
-    return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share))
+    ridges = {
+        name: ridge_share * value
+        for name in ("l2", "l2_implicit", "l2_side")
+        if (value := getattr(settings, name)) is not None
+    }
+    return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share), **ridges)

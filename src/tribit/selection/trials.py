@@ -81,6 +81,7 @@ class Fold:
     share: float  #: training entries as a share of the observed ones
     seed: int
     ends: dict[str, Factors] = field(default_factory=dict)
+    ridge_share: float = 1.0  #: ridges that suit the fold, as a share of those of the whole table
 
 
 def make_folds(
@@ -234,7 +235,7 @@ class Trials:
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
-                thinned(settings, fold.share),
+                thinned(settings, fold.share, fold.ridge_share),
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
