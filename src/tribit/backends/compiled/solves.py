@@ -1,0 +1,66 @@
+"""Small symmetric systems, one after the other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tribit.backends.compiled.jit import compiled
+
+#: Lifts of the diagonal, each ten times the one before, after which a matrix is no longer taken for a positive one.
+LIFTS = 12
+
+
+@compiled(any_order=True)
+def factorised(L, m):
+    """Overwrite the lower triangle of a matrix by its Cholesky factor; return whether it is positive definite."""
+    for j in range(m):
+        pivot = L[j, j]
+        for k in range(j):
+            pivot -= L[j, k] * L[j, k]
+        if not pivot > 0.0:
+            return False
+        root = math.sqrt(pivot)
+        L[j, j] = root
+        share = 1.0 / root
+        for i in range(j + 1, m):
+            s = L[i, j]
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            L[i, j] = s * share
+    return True
+
+
+@compiled(any_order=True)
+def substituted(L, m, x):
+    """Overwrite ``x`` by ``(L L')^-1 x``."""
+    for i in range(m):
+        s = x[i]
+        for k in range(i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+    for i in range(m - 1, -1, -1):
+        s = x[i] / L[i, i]
+        x[i] = s
+        for k in range(i):
+            x[k] -= L[i, k] * s
+
+
+@compiled()
+def solved(H, L, x, lift):
+    """Overwrite ``x`` by ``H^-1 x``, with L for the factor; a matrix that rounding made indefinite is lifted.
+
+    Where H holds a NaN, x is NaN.
+    """
+    m = x.size
+    for turn in range(LIFTS):
+        for i in range(m):
+            for j in range(i + 1):
+                L[i, j] = H[i, j]
+            if turn:
+                L[i, i] += lift * 10.0**turn
+        if factorised(L, m):
+            substituted(L, m, x)
+            return
+    x[:] = np.nan
