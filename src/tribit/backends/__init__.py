@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import Any
 
 from tribit.backends.base import Backend, Panel
-from tribit.backends.compiled import CompiledSparse
+from tribit.backends.compiled.backend import CompiledSparse
 from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
 from tribit.backends.layout import latest

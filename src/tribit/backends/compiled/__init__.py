@@ -10,15 +10,6 @@ import os
 import warnings
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
-
-from tribit.backends.base import Backend
-from tribit.backends.forms import Form, LogisticForm
-from tribit.backends.sparse import SparseBackend
-from tribit.data.observations import Observations
-from tribit.model.risks import Risk
-
-__all__ = ["CompiledSparse", "kernels_for"]
 
 #: The variable of the environment that turns the kernels off, or on for tables of any size.
 VARIABLE = "TRIBIT_COMPILED"
@@ -41,7 +32,7 @@ def loaded() -> bool:
     if find_spec("numba") is None:
         return False
     try:
-        from tribit.backends.compiled import backend  # noqa: F401, PLC0415
+        from tribit.backends.compiled import sums  # noqa: F401, PLC0415
     except Exception as error:
         # Whatever is wrong with it (its version of NumPy, a library of LLVM that is missing), NumPy gives the same.
         warnings.warn(
@@ -52,27 +43,3 @@ def loaded() -> bool:
         )
         return False
     return True
-
-
-class CompiledSparse(Backend):
-    """Sums over the observed entries alone, by compiled kernels where these serve.
-
-    See :class:`~tribit.backends.compiled.backend.CompiledBackend`; the same sums by NumPy are
-    :class:`~tribit.backends.SparseBackend`, which also has the links without a kernel.
-    """
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries have no weight."""
-        return not risk.unobserved
-
-    @classmethod
-    def build(
-        cls, observations: Observations, form: Form, *weights: Any, **options: Any
-    ) -> Backend:
-        """Return the backend: compiled for the logistic link and many entries."""
-        if type(form) is LogisticForm and kernels_for(observations.n_observed):
-            from tribit.backends.compiled.backend import CompiledBackend  # noqa: PLC0415
-
-            return CompiledBackend.build(observations, form, *weights, **options)
-        return SparseBackend.build(observations, form, *weights, **options)

@@ -1,99 +1,23 @@
-"""The backend of the compiled kernels: sums over the observed entries under the logistic link."""
+"""The backend that the registry names: compiled where kernels serve, NumPy's elsewhere. Nothing of Numba is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tribit.backends.base import Backend, FixedFactor, Places, RowModels
-from tribit.backends.compiled import rows as kernels
-from tribit.backends.compiled.products import sparse_times
-from tribit.backends.layout import stable_order
-from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
+from tribit.backends.base import Backend
+from tribit.backends.compiled import kernels_for
+from tribit.backends.forms import Form, LogisticForm
+from tribit.backends.sparse import SparseBackend
+from tribit.data.observations import Observations
 from tribit.model.risks import Risk
 
-Array = NDArray[np.floating[Any]]
 
-#: Entries and rows in a block, the work of one call of a kernel: enough that the call itself costs nothing, and few
-#: enough that threads end together.
-ENTRIES, ROWS = 32768, 1024
+class CompiledSparse(Backend):
+    """Sums over the observed entries alone, by compiled kernels where these serve.
 
-
-class EntriesByRow:
-    """The observed entries of one orientation, by rows, and the blocks that they are worked on in."""
-
-    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
-        self.shape, self.n_entries = shape, rows.size
-        self.order = stable_order(rows)
-        counts = np.bincount(rows, minlength=shape[0])
-        self.indptr = np.concatenate([[0], np.cumsum(counts)])
-        self.columns = columns[self.order].astype(np.int32)
-        self.blocks = cut(self.indptr)
-
-
-def cut(indptr: Places) -> list[tuple[int, int]]:
-    """Cut rows into blocks: they do not depend on threads."""
-    blocks, start, n_rows = [], 0, indptr.size - 1
-    while start < n_rows:
-        stop = int(np.searchsorted(indptr, indptr[start] + ENTRIES, side="right")) - 1
-        stop = min(max(stop, start + 1), start + ROWS, n_rows)
-        blocks.append((start, stop))
-        start = stop
-    return blocks
-
-
-class _CompiledSide:
-    """The entries of one orientation with their weights."""
-
-    def __init__(self, layout: EntriesByRow, weights: tuple[Array, Array]) -> None:
-        self.shape, self.blocks, self.order = layout.shape, layout.blocks, layout.order
-        #: as in a CSR matrix, with both weights of each entry
-        self.entries = (
-            layout.indptr,
-            layout.columns,
-            np.stack([each[layout.order] for each in weights]),
-        )
-
-
-class CompiledPanel:
-    """The rows of one block against all of Q, at the observed entries only."""
-
-    def __init__(self, backend: CompiledBackend, number: int, against: FixedFactor) -> None:
-        self.backend, self.Q = backend, against.Q
-        self.rows = slice(*backend.side.blocks[number])
-        self.height = self.rows.stop - self.rows.start
-
-    def values(self, P: Array) -> Array:
-        """Return the risk of each row in float64."""
-        found = np.empty(self.height)
-        self._run(kernels.values, P, (self.backend.form.scale, self.backend.form.unit), found)
-        return found
-
-    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
-        """Return value, gradient and exact curvature of each row: bounds would cost as much."""
-        form = self.backend.form
-        found, gradients = np.empty(self.height), np.empty((self.height, free))
-        curvatures = np.empty((self.height, free, free))
-        numbers = form.scale, form.unit, form.slope
-        self._run(kernels.models, P, numbers, found, gradients, curvatures)
-        return RowModels(found if value else np.full_like(found, np.nan), gradients, curvatures)
-
-    def _run(self, kernel: Callable[..., None], P: Array, numbers: Any, *found: Array) -> None:
-        own = np.ascontiguousarray(P, dtype=self.backend.dtype)
-        entries = self.backend.side.entries
-        kernel(self.rows.start, self.rows.stop, *entries, self.Q, own, *numbers, *found)
-
-
-class CompiledBackend(Backend):
-    """Sums over the observed entries, for risks that give the unobserved ones no weight; each row in one pass."""
-
-    side: _CompiledSide
-    other: _CompiledSide
-    bounded = False
-    layout: ClassVar = EntriesByRow
+    See :class:`~tribit.backends.compiled.sums.CompiledBackend`; the same sums by NumPy are
+    :class:`~tribit.backends.SparseBackend`, which also has the links without a kernel.
+    """
 
     @classmethod
     def takes(cls, risk: Risk) -> bool:
@@ -101,73 +25,12 @@ class CompiledBackend(Backend):
         return not risk.unobserved
 
     @classmethod
-    def arrange(
-        cls,
-        layout: EntriesByRow,
-        weights: tuple[Array, Array],
-        bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
-    ) -> _CompiledSide:
-        """Put the weights of the observed entries in order."""
-        return _CompiledSide(layout, weights)
+    def build(
+        cls, observations: Observations, form: Form, *weights: Any, **options: Any
+    ) -> Backend:
+        """Return the backend: compiled for the logistic link and many entries."""
+        if type(form) is LogisticForm and kernels_for(observations.n_observed):
+            from tribit.backends.compiled.sums import CompiledBackend  # noqa: PLC0415
 
-    @property
-    def n_panels(self) -> int:
-        """The number of blocks."""
-        return len(self.side.blocks)
-
-    def panel(self, number: int, against: FixedFactor) -> CompiledPanel:
-        """Return a block of rows against a fixed Q."""
-        return CompiledPanel(self, number, against)
-
-    def half_sweep(
-        self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
-    ) -> HalfSweep:
-        """Move every row of P to the minimiser of its own model: one kernel where no row has a bound."""
-        if np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound)):
-            return half_sweep(self, P, Q, problem, state, value=value)
-        form, entries, Q = self.form, self.side.entries, self.fixed(Q).Q
-        P = np.ascontiguousarray(P, dtype=np.float64)
-        moved, found = P.copy(), np.empty((P.shape[0], 2))
-        centre = np.empty((0, 0)) if problem.centre is None else problem.centre
-        numbers = form.scale, form.unit, form.slope
-        pull = problem.ridge, np.ascontiguousarray(centre, dtype=np.float64)
-        rounding = float(np.finfo(self.dtype).eps)
-
-        def run(block: tuple[int, int]) -> None:
-            kernels.move(*block, *entries, Q, P, *numbers, *pull, rounding, moved, found)
-
-        for _ in self.map(run, self.side.blocks):
-            pass
-        state.tightness = 1.0
-        values, gains = np.sum(found, axis=0)
-        return HalfSweep(moved, float(gains), float(values))
-
-    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
-        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
-        P, Q = (np.ascontiguousarray(each, dtype=self.dtype) for each in (P, Q))
-        in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
-        by_rows, by_columns = self.side.entries, self.other.entries
-        # In the order of the observations, in which both orientations find them.
-        first = np.empty(self.side.order.size, dtype=self.dtype)
-
-        def over_rows(block: tuple[int, int]) -> float:
-            here = slice(*by_rows[0][list(block)])
-            own = np.empty(here.stop - here.start, dtype=self.dtype)
-            total = kernels.firsts(*block, *by_rows, Q, P, self.form.scale, own, in_P)
-            first[self.side.order[here]] = own
-            return float(total)
-
-        def over_columns(block: tuple[int, int]) -> None:
-            here = slice(*by_columns[0][list(block)])
-            own = first[self.other.order[here]]
-            sparse_times(
-                *block, *by_columns[:2], own, here.start, P, in_Q
-            )
-
-        total = self.form.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
-        for _ in self.map(over_columns, self.other.blocks):
-            pass
-        unit = self.form.unit * self.form.slope
-        in_P *= unit
-        in_Q *= unit
-        return (total if value else float("nan")), in_P, in_Q
+            return CompiledBackend.build(observations, form, *weights, **options)
+        return SparseBackend.build(observations, form, *weights, **options)

@@ -6,8 +6,8 @@ from tribit.backends.compiled.jit import compiled
 
 
 @compiled()
-def sparse_times(start, stop, indptr, columns, data, first, B, out):
-    """Fill in rows ``start`` to ``stop`` of ``S B``.
+def sparse_times(start, stop, indptr, columns, data, first, B, shift, base, out):
+    """Fill in rows ``start`` to ``stop`` of ``S B + shift base'``.
 
     Parameters
     ----------
@@ -15,11 +15,17 @@ def sparse_times(start, stop, indptr, columns, data, first, B, out):
         S, as in a CSR matrix; ``data`` begins with entry ``first``.
     B, out : arrays of shape (n_columns, m), (n_rows, m)
         The other factor, and the product.
+    shift, base : arrays of shape (n_rows,), (m,)
+        What is added to the product; nothing where they are empty.
     """
     m = B.shape[1]
     for i in range(start, stop):
-        for j in range(m):
-            out[i, j] = 0.0
+        if base.size:
+            for j in range(m):
+                out[i, j] = shift[i] * base[j]
+        else:
+            for j in range(m):
+                out[i, j] = 0.0
         e, end = indptr[i], indptr[i + 1]
         # Four entries in one loop: a row of the product is read and written a quarter as often.
         while e + 4 <= end:

@@ -153,15 +153,15 @@ def models(
 
 
 @compiled()
-def firsts(start, stop, indptr, columns, weights, Q, P, scale, found, in_P):
+def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, found, in_P):
     """Return the sum of the losses of rows ``start`` to ``stop``; fill in first derivatives and their sums times q.
 
-    ``found`` has the derivatives of the entries of these rows, in their order.
+    The derivative of entry e goes to ``found[places[e]]``.
     """
     m, kind = Q.shape[1], Q.dtype
     p, g, q = np.empty(m, kind), np.empty(m, kind), np.empty((RUN, m), kind)
     z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
-    value, before = 0.0, indptr[start]
+    value = 0.0
     for row in range(start, stop):
         scaled(P, row, scale, p)
         for j in range(m):
@@ -172,7 +172,7 @@ def firsts(start, stop, indptr, columns, weights, Q, P, scale, found, in_P):
             derivatives(z, n, weights, left, first, bends, loss)
             value += total(loss, n)
             for e in range(n):
-                found[left - before + e] = first[e]
+                found[places[left + e]] = first[e]
             for j in range(m):
                 g[j] = 0.0
             add_multiples(n, first, q, g)

@@ -24,11 +24,26 @@ def factorised(L, m):
         root = math.sqrt(pivot)
         L[j, j] = root
         share = 1.0 / root
-        for i in range(j + 1, m):
+        i = j + 1
+        while i + 4 <= m:  # four rows in one loop: row j is read a quarter as often
+            s0 = s1 = s2 = s3 = 0.0
+            for k in range(j):
+                x = L[j, k]
+                s0 += L[i, k] * x
+                s1 += L[i + 1, k] * x
+                s2 += L[i + 2, k] * x
+                s3 += L[i + 3, k] * x
+            L[i, j] = (L[i, j] - s0) * share
+            L[i + 1, j] = (L[i + 1, j] - s1) * share
+            L[i + 2, j] = (L[i + 2, j] - s2) * share
+            L[i + 3, j] = (L[i + 3, j] - s3) * share
+            i += 4
+        while i < m:
             s = L[i, j]
             for k in range(j):
                 s -= L[i, k] * L[j, k]
             L[i, j] = s * share
+            i += 1
     return True
 
 
