@@ -1,7 +1,7 @@
 """Kernels that Numba compiles (``pip install "tribit[fast]"``): the same sums as NumPy's, in one pass over the entries.
 
-Nothing of Numba is imported before a backend of many entries is built. ``TRIBIT_COMPILED=0`` in the environment keeps to
-NumPy, and ``TRIBIT_COMPILED=1`` takes the kernels for tables of any size.
+Nothing of Numba is imported before a backend of many entries is built. ``TRIBIT_COMPILED=0`` in the environment keeps
+to NumPy, and ``TRIBIT_COMPILED=1`` takes the kernels for tables of any size.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from importlib.util import find_spec
 
 #: The variable of the environment that turns the kernels off, or on for tables of any size.
 VARIABLE = "TRIBIT_COMPILED"
-#: Number of entries from which the kernels serve: importing Numba and reading compiled code from its files takes about a
-#: second, as long as NumPy takes for a fit of that many (drawn tables).
+#: Number of entries from which the kernels serve: importing Numba and reading compiled code from its files takes about
+#: a second, as long as NumPy takes for a fit of that many (drawn tables).
 LEAST_ENTRIES = 50_000
 
 
 def kernels_for(n_entries: int) -> bool:
-    """Return whether the kernels serve a table of so many entries: they are installed, wanted, and worth their import."""
+    """Return whether the kernels serve a table of so many entries: they are installed, wanted, and worth an import."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "0" or (wanted != "1" and n_entries < LEAST_ENTRIES):
         return False

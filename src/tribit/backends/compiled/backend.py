@@ -1,4 +1,4 @@
-"""The backend that the registry names: compiled where kernels serve, NumPy's elsewhere. Nothing of Numba is imported."""
+"""The backend that the registry names: compiled where kernels serve, NumPy's elsewhere; it imports no Numba."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 from tribit.backends.base import Backend
 from tribit.backends.compiled import kernels_for
-from tribit.backends.forms import Form, LogisticForm
+from tribit.backends.forms import LogisticForm
 from tribit.backends.sparse import SparseBackend
-from tribit.data.observations import Observations
 from tribit.model.risks import Risk
 
 
@@ -25,12 +24,11 @@ class CompiledSparse(Backend):
         return not risk.unobserved
 
     @classmethod
-    def build(
-        cls, observations: Observations, form: Form, *weights: Any, **options: Any
-    ) -> Backend:
+    def build(cls, *arguments: Any, **options: Any) -> Any:
         """Return the backend: compiled for the logistic link and many entries."""
+        observations, form, *_ = arguments
         if type(form) is LogisticForm and kernels_for(observations.n_observed):
             from tribit.backends.compiled.sums import CompiledBackend  # noqa: PLC0415
 
-            return CompiledBackend.build(observations, form, *weights, **options)
-        return SparseBackend.build(observations, form, *weights, **options)
+            return CompiledBackend.build(*arguments, **options)
+        return SparseBackend.build(*arguments, **options)

@@ -39,7 +39,7 @@ def compiled(*, any_order: bool = False) -> Callable[[Callable[..., Any]], Any]:
 
 def _forgive_full_disks(kernel: Any) -> None:
     """Let a file that cannot be written be no reason not to compute: its folder may have gone, or the disk be full."""
-    kept = getattr(kernel, "_cache", None)
+    kept: Any = getattr(kernel, "_cache", None)
     save = getattr(kept, "save_overload", None)
     if save is None:
         return

@@ -106,9 +106,9 @@ def values(start, stop, indptr, columns, weights, Q, P, scale, unit, found):
 def model_of_row(
     start, stop, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
 ):
-    """Return the sum of the losses of a row; fill in ``sum_j first_j q_j`` and the lower half of ``sum_j b_j^2 q_j q_j'``.
+    """Return the sum of the losses of a row; fill in ``sum_j first_j q_j`` and half of ``sum_j bend_j^2 q_j q_j'``.
 
-    There are as many unknowns as H has rows.
+    There are as many unknowns as H has rows; its lower half is filled in.
     """
     free = H.shape[0]
     for i in range(free):
@@ -201,8 +201,8 @@ def move(
 ):
     """Move rows ``start`` to ``stop`` to the minimisers of their models (:func:`tribit.backends.rows.half_sweep`).
 
-    For rows without a ball and without bounds, each with a backtracking line search on its own objective. ``centre`` has
-    no rows where the ridge pulls to 0. The columns of ``found`` are the values before and the gains.
+    For rows without a ball and without bounds, each with a backtracking line search on its own objective. ``centre``
+    has no rows where the ridge pulls to 0. The columns of ``found`` are the values before and the gains.
     """
     free, m, kind = ridge.size, Q.shape[1], Q.dtype
     p, g, sums = np.empty(m, kind), np.empty(m, kind), np.empty(free)

@@ -18,6 +18,7 @@ from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
+
 class EntriesByRow:
     """The observed entries of one orientation, by rows, and the blocks that they are worked on in."""
 
