@@ -14,7 +14,7 @@ from importlib.util import find_spec
 #: The variable of the environment that turns the kernels off, or on for tables of any size.
 VARIABLE = "TRIBIT_COMPILED"
 #: Number of entries from which the kernels serve: importing Numba and reading compiled code from its files takes about
-#: a second, as long as NumPy takes for a fit of that many (drawn tables).
+#: a second of CPU, where a sweep of NumPy's over that many entries takes some 20 ms (drawn tables). A round number.
 LEAST_ENTRIES = 50_000
 
 

@@ -27,7 +27,8 @@ class CompiledSparse(Backend):
     def build(cls, *arguments: Any, **options: Any) -> Any:
         """Return the backend: compiled for the logistic link and many entries."""
         observations, form, *_ = arguments
-        if type(form) is LogisticForm and kernels_for(observations.n_observed):
+        fits = max(observations.shape) < 2**31  # places have 32 bits
+        if fits and type(form) is LogisticForm and kernels_for(observations.n_observed):
             from tribit.backends.compiled.sums import CompiledBackend  # noqa: PLC0415
 
             return CompiledBackend.build(*arguments, **options)
