@@ -207,6 +207,20 @@ def test_a_row_that_is_not_a_number_stays(monkeypatch):
 
 
 @needs_numba
+def test_factors_of_other_shapes_are_refused_before_a_kernel_reads_beyond_them(monkeypatch):
+    A = long_rows()
+    P, Q = random_factors(A.shape, 4)
+    fast = pair(A, "float64", monkeypatch)[1]
+    for wrong in ((P[1:], Q), (P, Q[1:]), (P, Q[:, 1:])):
+        with pytest.raises(ValueError, match="factors of shapes"):
+            fast.gradient(*wrong)
+        with pytest.raises(ValueError, match="factors of shapes"):
+            fast.half_sweep(*wrong, RowProblem(4, False, 0.3), RowState(A.shape[0]))
+        with pytest.raises(ValueError, match="factors of shapes"):
+            fast.value(*wrong)
+
+
+@needs_numba
 def test_the_logistic_link_to_the_last_bits():
     from tribit.backends.compiled.logistic import decay, log_one_plus
 

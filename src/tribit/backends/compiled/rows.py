@@ -153,10 +153,10 @@ def models(
 
 
 @compiled()
-def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, found, in_P):
+def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, unit, found, in_P):
     """Return the sum of the losses of rows ``start`` to ``stop``; fill in first derivatives and their sums times q.
 
-    The derivative of entry e goes to ``found[places[e]]``.
+    Derivatives and sums are times the unit. The derivative of entry e goes to ``found[places[e]]``.
     """
     m, kind = Q.shape[1], Q.dtype
     p, g, q = np.empty(m, kind), np.empty(m, kind), np.empty((RUN, m), kind)
@@ -172,6 +172,7 @@ def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, found, in
             derivatives(z, n, weights, left, first, bends, loss)
             value += total(loss, n)
             for e in range(n):
+                first[e] *= unit
                 found[places[left + e]] = first[e]
             for j in range(m):
                 g[j] = 0.0

@@ -69,6 +69,7 @@ class CompiledPanel:
 
     def _run(self, kernel: Callable[..., None], P: Array, numbers: Any, *found: Array) -> None:
         own = np.ascontiguousarray(P, dtype=self.backend.dtype)
+        self.backend.check((self.height, self.backend.shape[1]), own, self.Q)
         entries = self.backend.side.entries
         kernel(self.rows.start, self.rows.stop, *entries, self.Q, own, *numbers, *found)
 
@@ -96,6 +97,12 @@ class CompiledBackend(Backend):
         """Put the weights of the observed entries in order."""
         return _CompiledSide(layout, weights)
 
+    @staticmethod
+    def check(shape: tuple[int, int], P: Array, Q: Array) -> None:
+        """Refuse factors of other shapes: a kernel would read memory that is not theirs."""
+        if (P.shape[0], Q.shape[0]) != shape or P.shape[1] != Q.shape[1]:
+            raise ValueError(f"factors of shapes {P.shape} and {Q.shape} for {shape} entries")
+
     @property
     def n_panels(self) -> int:
         """The number of blocks."""
@@ -113,6 +120,7 @@ class CompiledBackend(Backend):
             return half_sweep(self, P, Q, problem, state, value=value)
         form, entries, Q = self.form, self.side.entries, self.fixed(Q).Q
         P = np.ascontiguousarray(P, dtype=np.float64)
+        self.check(self.shape, P, Q)
         moved, found = P.copy(), np.empty((P.shape[0], 2))
         centre = np.empty((0, 0)) if problem.centre is None else problem.centre
         numbers = form.scale, form.unit, form.slope
@@ -131,25 +139,24 @@ class CompiledBackend(Backend):
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         P, Q = (np.ascontiguousarray(each, dtype=self.dtype) for each in (P, Q))
+        self.check(self.shape, P, Q)
         in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
         by_rows, by_columns = self.side.entries, self.other.entries
-        scale, nothing = self.form.scale, np.empty(0, dtype=self.dtype)
+        scale, unit = self.form.scale, self.form.unit * self.form.slope
+        nothing = np.empty(0, dtype=self.dtype)
         # In the order of the observations, in which both orientations find them.
         first = np.empty(self.side.order.size, dtype=self.dtype)
 
         def over_rows(block: tuple[int, int]) -> float:
             places = self.side.order
-            return float(kernels.firsts(*block, *by_rows, places, Q, P, scale, first, in_P))
+            return float(kernels.firsts(*block, *by_rows, places, Q, P, scale, unit, first, in_P))
 
         def over_columns(block: tuple[int, int]) -> None:
             here = slice(*by_columns[0][list(block)])
-            own = first[self.other.order[here]]
+            own = first.take(self.other.order[here])
             sparse_times(*block, *by_columns[:2], own, here.start, P, nothing, nothing, in_Q)
 
         total = self.form.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
         for _ in self.map(over_columns, self.other.blocks):
             pass
-        unit = self.form.unit * self.form.slope
-        in_P *= unit
-        in_Q *= unit
         return (total if value else float("nan")), in_P, in_Q
