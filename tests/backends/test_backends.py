@@ -434,7 +434,8 @@ def test_a_backend_is_one_class_and_one_line(monkeypatch):
 
 
 @pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
-def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk):
+def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk, monkeypatch):
+    monkeypatch.delenv(compiled.VARIABLE, raising=False)
     backend = make_backend(
         observations_of(MATRICES["gaps"]), Logistic(), risk, dtype="float32", n_jobs=1
     )
