@@ -16,8 +16,8 @@ from tribit.backends.compiled.logistic import derivatives, losses, total
 from tribit.backends.compiled.solves import solved
 from tribit.backends.rows import ENOUGH, HALVINGS
 
-#: Entries in a run: with 32 factors in single precision two runs of rows of Q fill the 48 kB of a first cache. On a
-#: drawn table of 2.2 million entries 128 and 256 took the same time.
+#: Entries in a run: with 32 factors in single precision a run of rows of Q and its multiples take 34 kB, which the
+#: first cache of a core holds (48 kB here). By that count alone; other lengths were not timed.
 RUN = 128
 
 
