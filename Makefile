@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser test-compiled test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -28,6 +28,9 @@ test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20
 test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/browser
 
+test-compiled: .venv/.installed-test,fast  ## the tests of the compiled kernels, which Numba compiles for half a minute first
+	$(PYTEST) tests/backends tests/torture/test_threads.py tests/test_import.py
+
 test-gpu: .venv/.installed-test,gpu  ## the backends of a GPU, on one (skipped, with the reason, where there is none)
 	$(BIN)/python -m pytest -m gpu tests/gpu
 
@@ -44,7 +47,7 @@ format: .venv/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
+bench: .venv/.installed-test,fast  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
 	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
 
 # Runs a benchmark, shows what it prints, and with DATA keeps it as a table of the manual: all of it, or the old one stays.

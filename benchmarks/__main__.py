@@ -2,12 +2,13 @@
 
 import datetime
 
-from benchmarks import backend, bundle, memory, ranker, solver
+from benchmarks import backend, bundle, compiled, memory, ranker, solver
 from benchmarks.measure import machine
 from tribit import __version__
 
 print(f"tribit {__version__}, {datetime.date.today()}, {machine()}")
 backend.main()
+compiled.main()
 solver.main()
 memory.main()
 ranker.main()

@@ -15,7 +15,17 @@ def python(code):
 def test_importing_tribit_loads_nothing_heavy_and_nothing_else_of_its_own():
     modules = python("import sys, tribit; print(*sys.modules)")
     assert [name for name in modules if name.startswith("tribit")] == ["tribit._moved", "tribit"]
-    for name in ("torch", "dask", "matplotlib", "pandas", "sklearn", "scipy", "numpy", "rich"):
+    for name in (
+        "torch",
+        "dask",
+        "matplotlib",
+        "numba",
+        "pandas",
+        "sklearn",
+        "scipy",
+        "numpy",
+        "rich",
+    ):
         assert name not in modules
 
 
@@ -24,8 +34,20 @@ def test_the_estimator_brings_in_no_extra():
         "import sys, tribit; tribit.BinaryMatrixCompletion; tribit.load; print(*sys.modules)"
     )
     assert "sklearn" in modules
-    for name in ("torch", "dask", "matplotlib"):  # scikit-learn itself loads pandas
+    for name in ("torch", "dask", "matplotlib", "numba"):  # scikit-learn itself loads pandas
         assert name not in modules
+
+
+def test_a_model_is_fitted_to_few_entries_loaded_and_asked_without_numba(tmp_path):
+    modules = python(
+        "import sys, numpy, tribit\n"
+        "A = numpy.random.default_rng(0).choice([-1, 0, 1], (30, 20))\n"
+        f"path = {str(tmp_path / 'model.tribit')!r}\n"
+        "tribit.BinaryMatrixCompletion(rank=2, l2=1.0, gammas=(1, 0, 0)).fit(A).save(path)\n"
+        "tribit.load(path).predict_proba([0], [1])\n"
+        "print(*sys.modules)"
+    )
+    assert "numba" not in modules
 
 
 def test_the_help_of_the_command_line_does_not_wait_for_the_library():

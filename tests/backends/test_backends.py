@@ -1,5 +1,6 @@
 import tracemalloc
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from reference import (
     random_factors,
     random_matrix,
 )
-from tribit.backends import BACKENDS, base, make_backend, sparse, tiles
+from tribit.backends import BACKENDS, base, compiled, make_backend, sparse, tiles
 from tribit.backends.base import FixedFactor
+from tribit.backends.compiled import blocks
 from tribit.backends.forms import make_form
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowProblem, RowState
@@ -37,7 +39,16 @@ PAIRS = {
     # Those of a GPU: tests/gpu.
     if backend.device == "cpu" and backend.takes(risk) and not backend.estimates
 }
-each_pair = pytest.mark.parametrize(("kind", "risk"), PAIRS.values(), ids=PAIRS)
+needs_numba = pytest.mark.skipif(
+    find_spec("numba") is None, reason='needs compiled kernels: pip install "tribit[fast]"'
+)
+each_pair = pytest.mark.parametrize(
+    ("kind", "risk"),
+    [
+        pytest.param(*pair, id=name, marks=[needs_numba] if pair[0] == "compiled" else [])
+        for name, pair in PAIRS.items()
+    ],
+)
 each_link = pytest.mark.parametrize("link", ALL_LINKS, ids=link_id)
 some_links = pytest.mark.parametrize("link", SOME_LINKS, ids=link_id)
 each_matrix = pytest.mark.parametrize("A", MATRICES.values(), ids=MATRICES)
@@ -49,6 +60,7 @@ def cut(monkeypatch, size):
     monkeypatch.setattr(tiles, "GROUP", 2)
     monkeypatch.setattr(sparse, "ENTRIES", size * 2)
     monkeypatch.setattr(sparse, "SPARE", size)
+    monkeypatch.setattr(blocks, "ENTRIES", size * 2)
 
 
 @pytest.fixture(params=[4, 7, None], ids=["tile4", "tile7", "tile"])
@@ -66,7 +78,9 @@ def build(kind, A, link, risk, *, dtype="float64", n_jobs=1):
     seen = observations_of(A)
     plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
     form = make_form(link, risk)
-    return BACKENDS[kind].build(seen, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(compiled.VARIABLE, "1")  # of any size; NumPy's backends do not read it
+        return BACKENDS[kind].build(seen, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
 
 
 def models(backend, P, Q, free, *, exact=True, value=True):
@@ -420,7 +434,8 @@ def test_a_backend_is_one_class_and_one_line(monkeypatch):
 
 
 @pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
-def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk):
+def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk, monkeypatch):
+    monkeypatch.delenv(compiled.VARIABLE, raising=False)
     backend = make_backend(
         observations_of(MATRICES["gaps"]), Logistic(), risk, dtype="float32", n_jobs=1
     )

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -52,6 +53,14 @@ def cores(monkeypatch):
     threads._pool.cache_clear()
 
 
+@pytest.fixture(params=["0", "1"], ids=["numpy", "compiled"])
+def kernels(request, monkeypatch):
+    """NumPy's backend and the compiled one, by turns, for tables of any size."""
+    if request.param == "1" and find_spec("numba") is None:
+        pytest.skip('needs compiled kernels: pip install "tribit[fast]"')
+    monkeypatch.setenv("TRIBIT_COMPILED", request.param)
+
+
 @pytest.fixture
 def switching():
     """Threads that take turns as often as the interpreter can."""
@@ -87,6 +96,7 @@ def blas_threads():
     }
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")
 def test_fits_in_threads_have_the_bits_of_fits_alone(cases):
     seeds = cases(80)
@@ -180,6 +190,7 @@ def child_says(function):
     return said
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")
 def test_a_fork_in_the_middle_of_a_fit_leaves_both_sides_whole(cases):
     """A child of another thread starts anew; a child of the fitting thread keeps the guard it is in."""

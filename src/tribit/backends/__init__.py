@@ -13,6 +13,7 @@ from dataclasses import fields
 from typing import Any
 
 from tribit.backends.base import Backend, Panel
+from tribit.backends.compiled.backend import CompiledSparse
 from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
 from tribit.backends.layout import latest
@@ -29,9 +30,10 @@ from tribit.model.risks import Risk
 #: Every backend, by name; the first one of a device that takes a risk is used.
 BACKENDS: dict[str, type[Backend]] = {
     "tiles": TileBackend,
+    # What this one and those of a GPU build is another class: they are here to be named.
+    "compiled": CompiledSparse,  # type: ignore[type-abstract]
     "sparse": SparseBackend,
     "sampled": SampledBackend,
-    # What these build is another class: they are here to be named.
     "cuda-tiles": CudaTiles,  # type: ignore[type-abstract]
     "cuda-sparse": CudaSparse,  # type: ignore[type-abstract]
 }

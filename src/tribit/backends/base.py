@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
+from tribit.backends.compiled import kernels_for
 from tribit.backends.forms import Form
 from tribit.backends.layout import Layout, layouts, masks
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
@@ -172,11 +173,16 @@ class Backend(ABC):
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
     ) -> tuple[Any, Any]:
         """Return the blocks of implicit features of rows and of columns, where the backend works."""
-        return implicit_blocks(observations, activities, l2, masks(observations))
+        rows, columns = implicit_blocks(observations, activities, l2, masks(observations))
+        return self.placed_block(rows), self.placed_block(columns)
 
     def placed_block(self, block: Block) -> Any:
-        """Return a block of features that combines parts where the backend works; on a CPU as it is."""
-        return block
+        """Return a block of features that combines parts where the backend works; on a CPU compiled where that pays."""
+        if not kernels_for(block.matrix.nnz):
+            return block
+        from tribit.backends.compiled.features import CompiledBlock  # noqa: PLC0415
+
+        return CompiledBlock.of(block, self.n_jobs)
 
     def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
         """Return the sparse matrix of a value at each entry (:meth:`Observations.matrix`) and its transpose."""

@@ -79,12 +79,16 @@ class Block:
     def times(self, parts: Array) -> Array:
         """Return ``S z`` for parts of shape (n_features,) or (n_features, k), in their type."""
         own = self._in(parts.dtype)
-        return np.asarray(own.matrix @ parts + _outer(own.shift, own.means @ parts))
+        return self._product(own.matrix, parts, own.shift, own.means @ parts)
 
     def transposed_times(self, gradient: Array) -> Array:
         """Return ``S' g``."""
         own = self._in(gradient.dtype)
-        return np.asarray(own.transposed @ gradient + _outer(own.means, own.shift @ gradient))
+        return self._product(own.transposed, gradient, own.means, own.shift @ gradient)
+
+    def _product(self, matrix: sp.csr_array, dense: Array, shift: Array, base: Array) -> Array:
+        """Return ``M z + h b'``, or the same of the transpose."""
+        return np.asarray(matrix @ dense + _outer(shift, base))
 
     def squares_times(self, curvatures: Array) -> Array:
         """Return ``(S * S)' c``: the curvature of each part, given that of each row."""

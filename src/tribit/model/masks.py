@@ -54,6 +54,11 @@ class ScaledMask:
         """Numbers of rows and columns of M."""
         return self.by_rows.offsets.size - 1, self.by_columns.offsets.size - 1
 
+    @property
+    def nnz(self) -> int:
+        """Number of entries of M, under the name that sparse arrays have for it."""
+        return int(self.by_rows.columns.size)
+
     def matrix(self, dtype: Any) -> sp.csr_array:
         """Return M in a type of numbers."""
         return self._in(np.dtype(dtype), turned=False)

@@ -1,0 +1,265 @@
+"""The rows of P against a fixed Q, at the observed entries: values, derivatives, models and moves.
+
+A row is done in runs of entries: their rows of Q are gathered once, and stay in the core's first cache through the
+products with them. Products are in the type of Q; sums over runs, and what is solved, in float64.
+
+Arrays are passed whole, with the place where a row begins: a slice would count its owners, which threads share.
+``indptr`` and ``columns`` are those of a CSR matrix; ``weights`` has the weights a and b of its entries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tribit.backends.compiled.jit import compiled
+from tribit.backends.compiled.logistic import derivatives, losses, total
+from tribit.backends.compiled.solves import solved
+from tribit.backends.rows import ENOUGH, HALVINGS
+
+#: Entries in a run: with 32 factors in single precision a run of rows of Q and its multiples take 34 kB, which the
+#: first cache of a core holds (48 kB here). By that count alone; other lengths were not timed.
+RUN = 128
+
+
+@compiled(any_order=True)
+def gather(columns, start, n, Q, p, q, z):
+    """Copy the rows of Q that n entries from ``start`` on belong to, and fill in their products with p."""
+    m = Q.shape[1]
+    for e in range(n):
+        c = columns[start + e]
+        for j in range(m):
+            q[e, j] = Q[c, j]
+    project(n, p, q, z)
+
+
+@compiled(any_order=True)
+def project(n, p, q, z):
+    """Fill in the products of n rows of q with p."""
+    for e in range(n):
+        s = q.dtype.type(0.0)
+        for j in range(p.size):
+            s += q[e, j] * p[j]
+        z[e] = s
+
+
+@compiled()
+def add_multiples(n, numbers, q, g):
+    """Add the rows of q, each times a number, to g; four at a time, which reads and writes g a quarter as often."""
+    kind = q.dtype.type
+    whole = n - n % 4
+    for e in range(0, whole, 4):
+        x0, x1 = kind(numbers[e]), kind(numbers[e + 1])
+        x2, x3 = kind(numbers[e + 2]), kind(numbers[e + 3])
+        for j in range(g.size):
+            g[j] += x0 * q[e, j] + x1 * q[e + 1, j] + x2 * q[e + 2, j] + x3 * q[e + 3, j]
+    for e in range(whole, n):
+        x = kind(numbers[e])
+        for j in range(g.size):
+            g[j] += x * q[e, j]
+
+
+@compiled()
+def add_squares(n, bends, q, bent, square, H):
+    """Add ``sum_e bends_e^2 q_e q_e'`` to H, by a product of BLAS."""
+    free = H.shape[0]
+    for e in range(n):
+        x = q.dtype.type(bends[e])
+        for j in range(free):
+            bent[e, j] = q[e, j] * x
+    np.dot(bent[:n].T, bent[:n], square)
+    for i in range(free):
+        for j in range(i + 1):
+            H[i, j] += square[i, j]
+
+
+@compiled()
+def scaled(P, row, scale, p):
+    """Fill in a row of P times the scale; rounded first, as P is elsewhere."""
+    for j in range(p.size):
+        p[j] = p.dtype.type(P[row, j]) * p.dtype.type(scale)
+
+
+@compiled()
+def value_of_row(start, stop, columns, weights, Q, p, q, z, loss):
+    """Return the sum of the losses of a row, the entries from ``start`` to ``stop``."""
+    value = 0.0
+    for left in range(start, stop, RUN):
+        n = min(RUN, stop - left)
+        gather(columns, left, n, Q, p, q, z)
+        losses(z, n, weights, left, loss)
+        value += total(loss, n)
+    return value
+
+
+@compiled()
+def values(start, stop, indptr, columns, weights, Q, P, scale, unit, found):
+    """Fill in the values of rows ``start`` to ``stop``, which P holds from its first row on."""
+    q, p = np.empty((RUN, Q.shape[1]), Q.dtype), np.empty(Q.shape[1], Q.dtype)
+    z, loss = np.empty(RUN), np.empty(RUN)
+    for i in range(stop - start):
+        scaled(P, i, scale, p)
+        left, right = indptr[start + i], indptr[start + i + 1]
+        found[i] = unit * value_of_row(left, right, columns, weights, Q, p, q, z, loss)
+
+
+@compiled()
+def model_of_row(
+    start, stop, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
+):
+    """Return the sum of the losses of a row; fill in ``sum_j first_j q_j`` and half of ``sum_j bend_j^2 q_j q_j'``.
+
+    There are as many unknowns as H has rows; its lower half is filled in.
+    """
+    free = H.shape[0]
+    for i in range(free):
+        sums[i] = 0.0
+        for j in range(i + 1):
+            H[i, j] = 0.0
+    value = 0.0
+    for left in range(start, stop, RUN):
+        n = min(RUN, stop - left)
+        gather(columns, left, n, Q, p, q, z)
+        derivatives(z, n, weights, left, first, bends, loss)
+        value += total(loss, n)
+        for j in range(g.size):
+            g[j] = 0.0
+        add_multiples(n, first, q, g)
+        for j in range(free):
+            sums[j] += g[j]
+        add_squares(n, bends, q, bent, square, H)
+    return value
+
+
+@compiled()
+def models(
+    start, stop, indptr, columns, weights, Q, P, scale, unit, slope, found, gradients, curvatures
+):
+    """Fill in values, gradients and curvatures of rows ``start`` to ``stop``, which P holds from its first row on."""
+    free, m, kind = gradients.shape[1], Q.shape[1], Q.dtype
+    p, g, sums = np.empty(m, kind), np.empty(m, kind), np.empty(free)
+    q, bent = np.empty((RUN, m), kind), np.empty((RUN, free), kind)
+    z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
+    square, H = np.empty((free, free), kind), np.empty((free, free))
+    for i in range(stop - start):
+        scaled(P, i, scale, p)
+        left, right = indptr[start + i], indptr[start + i + 1]
+        found[i] = unit * model_of_row(
+            left, right, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
+        )
+        for j in range(free):
+            gradients[i, j] = sums[j] * (unit * slope)
+            for k in range(j + 1):
+                curvatures[i, j, k] = curvatures[i, k, j] = H[j, k] * (unit * slope * slope)
+
+
+@compiled()
+def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, unit, found, in_P):
+    """Return the sum of the losses of rows ``start`` to ``stop``; fill in first derivatives and their sums times q.
+
+    Derivatives and sums are times the unit. The derivative of entry e goes to ``found[places[e]]``.
+    """
+    m, kind = Q.shape[1], Q.dtype
+    p, g, q = np.empty(m, kind), np.empty(m, kind), np.empty((RUN, m), kind)
+    z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
+    value = 0.0
+    for row in range(start, stop):
+        scaled(P, row, scale, p)
+        for j in range(m):
+            in_P[row, j] = 0.0
+        for left in range(indptr[row], indptr[row + 1], RUN):
+            n = min(RUN, indptr[row + 1] - left)
+            gather(columns, left, n, Q, p, q, z)
+            derivatives(z, n, weights, left, first, bends, loss)
+            value += total(loss, n)
+            for e in range(n):
+                first[e] *= unit
+                found[places[left + e]] = first[e]
+            for j in range(m):
+                g[j] = 0.0
+            add_multiples(n, first, q, g)
+            for j in range(m):
+                in_P[row, j] += g[j]
+    return value
+
+
+@compiled()
+def move(
+    start,
+    stop,
+    indptr,
+    columns,
+    weights,
+    Q,
+    P,
+    scale,
+    unit,
+    slope,
+    ridge,
+    centre,
+    rounding,
+    moved,
+    found,
+):
+    """Move rows ``start`` to ``stop`` to the minimisers of their models (:func:`tribit.backends.rows.half_sweep`).
+
+    For rows without a ball and without bounds, each with a backtracking line search on its own objective. ``centre``
+    has no rows where the ridge pulls to 0. The columns of ``found`` are the values before and the gains.
+    """
+    free, m, kind = ridge.size, Q.shape[1], Q.dtype
+    p, g, sums = np.empty(m, kind), np.empty(m, kind), np.empty(free)
+    q, bent = np.empty((RUN, m), kind), np.empty((RUN, free), kind)
+    z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
+    square, H, L = np.empty((free, free), kind), np.empty((free, free)), np.empty((free, free))
+    step, pulled, bend_unit = np.empty(free), np.empty(free), unit * slope * slope
+    for row in range(start, stop):
+        scaled(P, row, scale, p)
+        left, right = indptr[row], indptr[row + 1]
+        value = unit * model_of_row(
+            left, right, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
+        )
+        trace = 0.0
+        for j in range(free):
+            trace += H[j, j] * bend_unit
+        # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
+        lift = 4.0 * rounding * trace + 1e-12
+        for j in range(free):
+            pulled[j] = P[row, j] - (centre[row, j] if centre.shape[0] else 0.0)
+            value += 0.5 * ridge[j] * pulled[j] * pulled[j]
+            sums[j] = sums[j] * (unit * slope) + ridge[j] * pulled[j]
+            step[j] = -sums[j]
+            for k in range(j + 1):
+                H[j, k] *= bend_unit
+            H[j, j] += ridge[j] + lift
+        solved(H, L, step, lift)
+        falls = 0.0
+        for j in range(free):
+            falls += sums[j] * step[j]
+        if not falls <= 0.0:  # a step that promises no gain, or is NaN: the row stays
+            falls = 0.0
+            for j in range(free):
+                step[j] = 0.0
+        # Differences below the rounding error of a row's sum decide nothing.
+        bar = value + rounding * (abs(value) + Q.shape[0])
+        length = 1.0
+        for turn in range(HALVINGS + 1):
+            if turn == HALVINGS:  # it never fell enough: the row stays
+                length = 0.0
+                break
+            reached = 0.0
+            for j in range(free):
+                p[j] = kind.type(P[row, j] + length * step[j]) * kind.type(scale)
+                reached += 0.5 * ridge[j] * (pulled[j] + length * step[j]) ** 2
+            if right - left <= RUN:  # the model has gathered all of them
+                project(right - left, p, q, z)
+                losses(z, right - left, weights, left, loss)
+                reached += unit * total(loss, right - left)
+            else:
+                reached += unit * value_of_row(left, right, columns, weights, Q, p, q, z, loss)
+            # Written so that a NaN is a failure.
+            if reached <= bar + ENOUGH * length * falls:
+                break
+            length *= 0.5
+        for j in range(free):
+            moved[row, j] = P[row, j] + length * step[j]
+        found[row, 0] = value
+        found[row, 1] = -0.5 * falls

@@ -1,0 +1,162 @@
+"""The backend of the compiled kernels: sums over the observed entries under the logistic link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends.base import Backend, FixedFactor, Places, RowModels
+from tribit.backends.compiled import rows as kernels
+from tribit.backends.compiled.blocks import cut
+from tribit.backends.compiled.products import sparse_times
+from tribit.backends.layout import stable_order
+from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
+from tribit.model.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+
+
+class EntriesByRow:
+    """The observed entries of one orientation, by rows, and the blocks that they are worked on in."""
+
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
+        self.shape, self.n_entries = shape, rows.size
+        self.order = stable_order(rows)
+        counts = np.bincount(rows, minlength=shape[0])
+        self.indptr = np.concatenate([[0], np.cumsum(counts)])
+        self.columns = columns[self.order].astype(np.int32)
+        self.blocks = cut(self.indptr)
+
+
+class _CompiledSide:
+    """The entries of one orientation with their weights."""
+
+    def __init__(self, layout: EntriesByRow, weights: tuple[Array, Array]) -> None:
+        self.shape, self.blocks, self.order = layout.shape, layout.blocks, layout.order
+        #: as in a CSR matrix, with both weights of each entry
+        self.entries = (
+            layout.indptr,
+            layout.columns,
+            np.stack([each[layout.order] for each in weights]),
+        )
+
+
+class CompiledPanel:
+    """The rows of one block against all of Q, at the observed entries only."""
+
+    def __init__(self, backend: CompiledBackend, number: int, against: FixedFactor) -> None:
+        self.backend, self.Q = backend, against.Q
+        self.rows = slice(*backend.side.blocks[number])
+        self.height = self.rows.stop - self.rows.start
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each row in float64."""
+        found = np.empty(self.height)
+        self._run(kernels.values, P, (self.backend.form.scale, self.backend.form.unit), found)
+        return found
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
+        """Return value, gradient and exact curvature of each row: bounds would cost as much."""
+        form = self.backend.form
+        found, gradients = np.empty(self.height), np.empty((self.height, free))
+        curvatures = np.empty((self.height, free, free))
+        numbers = form.scale, form.unit, form.slope
+        self._run(kernels.models, P, numbers, found, gradients, curvatures)
+        return RowModels(found if value else np.full_like(found, np.nan), gradients, curvatures)
+
+    def _run(self, kernel: Callable[..., None], P: Array, numbers: Any, *found: Array) -> None:
+        own = np.ascontiguousarray(P, dtype=self.backend.dtype)
+        self.backend.check((self.height, self.backend.shape[1]), own, self.Q)
+        entries = self.backend.side.entries
+        kernel(self.rows.start, self.rows.stop, *entries, self.Q, own, *numbers, *found)
+
+
+class CompiledBackend(Backend):
+    """Sums over the observed entries, for risks that give the unobserved ones no weight; each row in one pass."""
+
+    side: _CompiledSide
+    other: _CompiledSide
+    bounded = False
+    layout: ClassVar = EntriesByRow
+
+    @classmethod
+    def takes(cls, risk: Risk) -> bool:
+        """Return whether unobserved entries have no weight."""
+        return not risk.unobserved
+
+    @classmethod
+    def arrange(
+        cls,
+        layout: EntriesByRow,
+        weights: tuple[Array, Array],
+        bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
+    ) -> _CompiledSide:
+        """Put the weights of the observed entries in order."""
+        return _CompiledSide(layout, weights)
+
+    @staticmethod
+    def check(shape: tuple[int, int], P: Array, Q: Array) -> None:
+        """Refuse factors of other shapes: a kernel would read memory that is not theirs."""
+        if (P.shape[0], Q.shape[0]) != shape or P.shape[1] != Q.shape[1]:
+            raise ValueError(f"factors of shapes {P.shape} and {Q.shape} for {shape} entries")
+
+    @property
+    def n_panels(self) -> int:
+        """The number of blocks."""
+        return len(self.side.blocks)
+
+    def panel(self, number: int, against: FixedFactor) -> CompiledPanel:
+        """Return a block of rows against a fixed Q."""
+        return CompiledPanel(self, number, against)
+
+    def half_sweep(
+        self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every row of P to the minimiser of its own model: one kernel where no row has a bound."""
+        if np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound)):
+            return half_sweep(self, P, Q, problem, state, value=value)
+        form, entries, Q = self.form, self.side.entries, self.fixed(Q).Q
+        P = np.ascontiguousarray(P, dtype=np.float64)
+        self.check(self.shape, P, Q)
+        moved, found = P.copy(), np.empty((P.shape[0], 2))
+        centre = np.empty((0, 0)) if problem.centre is None else problem.centre
+        numbers = form.scale, form.unit, form.slope
+        pull = problem.ridge, np.ascontiguousarray(centre, dtype=np.float64)
+        rounding = float(np.finfo(self.dtype).eps)
+
+        def run(block: tuple[int, int]) -> None:
+            kernels.move(*block, *entries, Q, P, *numbers, *pull, rounding, moved, found)
+
+        for _ in self.map(run, self.side.blocks):
+            pass
+        state.tightness = 1.0
+        values, gains = np.sum(found, axis=0)
+        return HalfSweep(moved, float(gains), float(values))
+
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+        P, Q = (np.ascontiguousarray(each, dtype=self.dtype) for each in (P, Q))
+        self.check(self.shape, P, Q)
+        in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
+        by_rows, by_columns = self.side.entries, self.other.entries
+        scale, unit = self.form.scale, self.form.unit * self.form.slope
+        nothing = np.empty(0, dtype=self.dtype)
+        # In the order of the observations, in which both orientations find them.
+        first = np.empty(self.side.order.size, dtype=self.dtype)
+
+        def over_rows(block: tuple[int, int]) -> float:
+            places = self.side.order
+            return float(kernels.firsts(*block, *by_rows, places, Q, P, scale, unit, first, in_P))
+
+        def over_columns(block: tuple[int, int]) -> None:
+            here = slice(*by_columns[0][list(block)])
+            own = first.take(self.other.order[here])
+            sparse_times(*block, *by_columns[:2], own, here.start, P, nothing, nothing, in_Q)
+
+        total = self.form.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
+        for _ in self.map(over_columns, self.other.blocks):
+            pass
+        return (total if value else float("nan")), in_P, in_Q
