@@ -90,6 +90,9 @@ def entry_counts(observations: Observations) -> tuple[Places, Places]:
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
+    both = getattr(kind, "both", None)
+    if both is not None:
+        return shared(observations, kind, lambda: both(rows, columns, (d1, d2)))  # type: ignore[no-any-return]
     return shared(
         observations,
         kind,

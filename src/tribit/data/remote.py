@@ -22,8 +22,7 @@ class RemoteObservations(Observations):
     (``rows``, ``columns``, ``labels``) gets an error that says so.
     """
 
-    __slots__ = ("_counts", "_likes", "_observed")
-    _counts: tuple[NDArray[np.int64], NDArray[np.int64]]
+    __slots__ = ("_likes", "_observed")
     _likes: int
     _observed: int
 
