@@ -109,12 +109,9 @@ def make_backend(
     """
     sampled = estimated(backend, risk, observations, device)
     if isinstance(observations, RemoteObservations):
-        if device != "cpu":
-            raise InvalidInputError(
-                f"Workers of a cluster compute on their CPUs: leave out {parameter('device', device)}, or fit on one "
-                "machine, without a client."
-            )
-        remote: Backend = observations.make_backend(link, risk, dtype=dtype, n_jobs=n_jobs)
+        remote: Backend = observations.make_backend(
+            link, risk, dtype=dtype, n_jobs=n_jobs, device=device
+        )
         return remote
     check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
     here = (

@@ -128,19 +128,26 @@ class Deflated:
         of_rows, of_columns = curvatures.row_intercepts, curvatures.column_intercepts
         n = max(int(np.sum(counts[0])), 1)
 
-        def side(design: Design, own: Array, other: Array, q: Array, *known: Any) -> SideCurvature:
+        # Both sides in one pass over the features: on a cluster that is one round of tasks.
+        none = of_rows[:, None][:, :0], of_columns[:, None][:, :0]
+        pulled = features.pull_back_squares(Factors(*none, 0.0, of_rows, of_columns))
+
+        def side(
+            design: Design, weights: Array, own: Array, other: Array, q: Array, *known: Any
+        ) -> SideCurvature:
             moments = np.asarray(to_numpy(q.T @ (other[:, None] * q)), dtype=np.float64)
             moments /= float(other.sum()) or 1.0
-            weights = design.pull_back_squares(own)
             return SideCurvature(design, float(own.sum()) / n, weights, moments, *known)
 
         U, V = factors.row_factors, factors.column_factors
         in_U, in_V = ridge.row_factors[:, 0], ridge.column_factors[:, 0]
         in_a, in_c = ridge.row_intercepts, ridge.column_intercepts
-        rows = side(features.rows, of_rows, of_columns, V, counts[0], in_U, in_a)
-        return cls(
-            like, rows, side(features.columns, of_columns, of_rows, U, counts[1], in_V, in_c)
+        rows = side(
+            features.rows, pulled.row_intercepts, of_rows, of_columns, V, counts[0], in_U, in_a
         )
+        in_columns = pulled.column_intercepts
+        columns = side(features.columns, in_columns, of_columns, of_rows, U, counts[1], in_V, in_c)
+        return cls(like, rows, columns)
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""

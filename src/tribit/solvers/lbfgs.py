@@ -34,7 +34,7 @@ WINDOW = 10
 #: Steps after which the preconditioner is made anew, ever three times as many, and the share of F by which F must have
 #: fallen since it was made: a warm start has a good one. On a drawn table of 20 million entries, k = 32, fits took 671
 #: iterations with that of the start alone, and 311 so, to the same F; on one of 250,000 with a weak ridge 525 and 308.
-REFRESHED, MORE, MOVED = 10, 3, 1e-3
+REFRESHED, MORE, MOVED = 10, 3, 3e-3
 
 #: The factors after a step, the step in the preconditioner's coordinates, and F with its gradient there.
 Found = tuple[Factors, Vector, tuple[float, Vector]]

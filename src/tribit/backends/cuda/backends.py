@@ -119,7 +119,7 @@ class DeviceBackend(Backend):
                 numbers.append(form.correct_bound(plus, minus))
             weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
             if by_label:
-                likes = torch.from_numpy(observations.labels).to(place()) > 0
+                likes = torch.from_numpy(observations.labels > 0).to(place())
                 weights = [torch.where(likes, each[1], each[0]) for each in weights]
             side, other = (
                 DeviceSide(layout, *(each[layout.order] for each in weights))
@@ -199,7 +199,7 @@ class DeviceBackend(Backend):
     def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
         """Return the sparse matrix of a value at each entry and its transpose, to multiply by."""
         if isinstance(values, ByLabel):
-            likes = torch.from_numpy(observations.labels).to(place()) > 0
+            likes = torch.from_numpy(observations.labels > 0).to(place())
             pair = torch.tensor([values.dislike, values.like], dtype=self.kind, device=place())
             numbers = torch.where(likes, pair[1], pair[0])
         else:

@@ -95,8 +95,5 @@ def _ends(counts: torch.Tensor) -> torch.Tensor:
 
 
 def _tensor(places: Places) -> torch.Tensor:
-    """Return positions on the device, in 32 bits: half the traffic of every pass over the entries.
-
-    They are shortened there: on the host that takes longer than the copy of the other half.
-    """
-    return torch.from_numpy(np.ascontiguousarray(places)).to(place()).int()
+    """Return positions on the device, in 32 bits: half the traffic of every pass over the entries."""
+    return torch.from_numpy(np.array(places, dtype=np.int32)).to(place())
