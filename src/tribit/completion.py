@@ -156,7 +156,7 @@ class BinaryMatrixCompletion(FactorModel):
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where search and fit are computed, and lists and other large answers. "cuda" is a GPU, by PyTorch and Triton
         (``pip install "tribit[gpu]"``); its answers agree with the CPU's as float32 allows. "auto" is a GPU where there
-        is one and the table has 300,000 entries or more.
+        is one and the table has 300,000 entries or more. With a client it is where each worker sums its partitions.
     random_state : int, Generator, RandomState or None, default=None
         Draws the first factors, which entries are held out, and the sample where there is one.
     verbose : int, default=0

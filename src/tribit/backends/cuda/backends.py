@@ -14,7 +14,7 @@ from tribit.arrays import is_numpy, to_numpy
 from tribit.backends.base import Backend, FixedFactor, RowModels
 from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.designs import DeviceBlock
-from tribit.backends.cuda.device import place
+from tribit.backends.cuda.device import load_algebra, place
 from tribit.backends.cuda.forms import DeviceForm, device_form
 from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
@@ -102,6 +102,7 @@ class DeviceBackend(Backend):
         """
         by_label = plus.size == 2 != observations.n_observed
         device_form(form)  # a link that it cannot compute is refused before anything is copied
+        load_algebra()  # by whichever of a worker's threads comes first
         kind = np.dtype(dtype)
         made_of = (
             plus,
