@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations
+from tribit.backends import make_backend
 from tribit.backends.cuda import device
 from tribit.backends.rows import RowProblem, RowState
 from tribit.cluster import parts
@@ -75,3 +76,14 @@ def test_a_fit_on_workers_with_a_gpu_is_that_of_one_machine(implicit):
         client.run(put, device.PLACE)
         there = BinaryMatrixCompletion(**fixed, device="cuda").fit(SEEN, client=client)
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-5)
+
+
+def test_a_table_of_as_many_entries_as_labels():
+    """Two weights are those of two entries there, and not those of a dislike and of a like."""
+    seen = Observations.from_pairs([0, 1], [0, 1], [1, -1], shape=(2, 2))
+    p, q = RNG.standard_normal((2, 2, 3))
+    there, here = (
+        make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1, device=where)
+        for where in ("cuda", "cpu")
+    )
+    close(there.gradient(p, q), here.gradient(p, q))
