@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["dot", "filled", "is_numpy", "like", "namespace", "to_numpy"]
+__all__ = ["dot", "dots", "filled", "is_numpy", "like", "namespace", "to_numpy"]
+
+
+#: Modules for types of arrays that were asked for.
+_namespaces: dict[type, Any] = {}
 
 
 def is_numpy(array: Any) -> bool:
@@ -23,17 +27,27 @@ def namespace(array: Any) -> Any:
     """Return the module with the functions for an array, by the names of the array API standard."""
     if is_numpy(array):
         return np
-    from array_api_compat import array_namespace  # noqa: PLC0415 - nobody without a device needs it
+    kind = type(array)
+    if kind not in _namespaces:  # looking takes longer than to begin a pass over the array
+        from array_api_compat import array_namespace  # noqa: PLC0415 - nobody without a device needs it
 
-    return array_namespace(array)
+        _namespaces[kind] = array_namespace(array)
+    return _namespaces[kind]
 
 
 def dot(left: Any, right: Any) -> float:
     """Return the sum of the products of two arrays of one shape, summed in float64 where a device has float32."""
-    if is_numpy(left):
-        return float(np.vdot(left, right))
-    xp = namespace(left)
-    return float(xp.sum(left * right, dtype=xp.float64))
+    return dots((left, right))[0]
+
+
+def dots(*pairs: tuple[Any, Any]) -> list[float]:
+    """Return :func:`dot` of each pair; from a device they come together, as it is waited for each time."""
+    if is_numpy(pairs[0][0]):
+        return [float(np.vdot(left, right)) for left, right in pairs]
+    xp = namespace(pairs[0][0])
+    sums = [xp.sum(left * right, dtype=xp.float64) for left, right in pairs]
+    found: list[float] = to_numpy(xp.stack(sums)).tolist()
+    return found
 
 
 def filled(shape: tuple[int, ...], value: float, beside: Any) -> Any:

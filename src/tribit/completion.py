@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.backends import SUMS
-from tribit.backends.cuda.device import memory_named, usable_device
+from tribit.backends.cuda.device import check_device, memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
@@ -156,7 +156,7 @@ class BinaryMatrixCompletion(FactorModel):
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where search and fit are computed, and lists and other large answers. "cuda" is a GPU, by PyTorch and Triton
         (``pip install "tribit[gpu]"``); its answers agree with the CPU's as float32 allows. "auto" is a GPU where there
-        is one and the table has 300,000 entries or more.
+        is one and the table has 300,000 entries or more. With a client it is where each worker sums its partitions.
     random_state : int, Generator, RandomState or None, default=None
         Draws the first factors, which entries are held out, and the sample where there is one.
     verbose : int, default=0
@@ -361,9 +361,10 @@ class BinaryMatrixCompletion(FactorModel):
         check_options(self)
         draws = generator(self.random_state)
         asked = None if is_auto(self.solver) else as_solver(self.solver)
-        # To "auto" entries on other machines are none: the workers of a cluster compute on CPUs.
-        n_here = 0 if isinstance(observations, RemoteObservations) else observations.n_observed
-        device = usable_device(self.device, n_here, as_link(self.link))
+        if isinstance(observations, RemoteObservations):
+            device = check_device(self.device)  # each worker looks for a GPU of its own
+        else:
+            device = usable_device(self.device, observations.n_observed, as_link(self.link))
         # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
         with single_threaded_blas(), memory_named(), sharing_layouts(observations):
             encoders, side = side_features.learned(observations.axes, row_features, column_features)

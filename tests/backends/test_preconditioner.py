@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 from reference import observations_of, random_matrix
 from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.backends.objective import Objective
-from tribit.backends.preconditioner import VECTORS, leading_directions
+from tribit.backends.preconditioner import LEAST_SQUARE, VECTORS, Diagonal, leading_directions
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
@@ -85,8 +85,32 @@ def test_it_lowers_the_condition_number_of_the_curvature():
         values = np.linalg.eigvalsh(W @ H @ W.T)
         return values[-1] / np.median(values)
 
-    deflated = objective.preconditioner(unknowns)
-    assert spread(deflated) < 0.6 * spread(deflated.diagonal)
+    assert spread(objective.preconditioner(unknowns)) < 0.6 * spread(
+        Diagonal(objective.scales(unknowns))
+    )
+
+
+def test_it_knows_the_spread_of_the_factors():
+    """Where some columns of the factors are ten times the others, the curvature of a row is far from round."""
+    objective, unknowns = featured(rank=3)
+    sizes = np.array([3.0, 0.3, 0.03])
+    turned = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0]
+    skewed = Factors(
+        unknowns.row_factors * sizes @ turned,
+        unknowns.column_factors * sizes @ turned,
+        0.2,
+        unknowns.row_intercepts,
+        unknowns.column_intercepts,
+    )
+    factors, made = objective.factors(skewed), objective.preconditioner(skewed)
+    V, counts = factors.column_factors, np.bincount(observations_of(A).rows, minlength=30)
+    popularity = np.bincount(observations_of(A).columns, minlength=21)
+    C = V.T @ (popularity[:, None] * V) / popularity.sum()
+    # The first row's own part: W W' is the inverse of w C + l2, w a quarter of its entries, at the floor of C.
+    W = matrix_of(made.times, skewed.flat().size)[:, :3]
+    values, vectors = np.linalg.eigh(C)
+    expected = vectors * (0.25 * counts[0] * np.maximum(values, LEAST_SQUARE) + 1.0) @ vectors.T
+    np.testing.assert_allclose(np.linalg.inv(W.T @ W), expected, rtol=1e-6)
 
 
 def test_designs_of_other_ridges_share_what_was_derived():

@@ -240,7 +240,7 @@ def test_memory_is_a_whole_number(memory):
 
 def test_it_goes_by_its_name():
     assert SOLVERS["lbfgs"] is LBFGS
-    assert as_solver("lbfgs") == LBFGS() == LBFGS(memory=10)
+    assert as_solver("lbfgs") == LBFGS() == LBFGS(memory=6)
 
 
 # Stopping

@@ -17,7 +17,7 @@ from tribit.backends import threads
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.model.risks import pn, tri
-from tribit.selection import stages
+from tribit.selection import ridges
 
 KINDS = [
     {"gammas": (1.0, 0.0, 0.0), "rank": 6, "l2": 2.0, "l2_intercept": 1.0},
@@ -130,7 +130,7 @@ def test_threads_that_share_observations_have_the_weights_of_their_own_risk(swit
         for turn in range(300):
             which = (number + turn) % len(risks)
             with sharing_layouts(seen):
-                found = backends._observed_weights(seen, risks[which])
+                found = backends._observed_weights(seen, risks[which], by_label=False)
             odd += not all(map(np.array_equal, found, expected[which]))
         return odd
 
@@ -146,7 +146,7 @@ def test_blas_is_limited_between_the_fits_of_a_search_too(monkeypatch):
         during.append(blas_threads())
         return svds(*arguments, **options)
 
-    monkeypatch.setattr(stages, "svds", look)
+    monkeypatch.setattr(ridges, "svds", look)
     fitted(3)
     assert during
     assert set(map(frozenset, during)) == {frozenset({1})}

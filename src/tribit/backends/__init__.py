@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from tribit.backends.base import Backend, Panel
 from tribit.backends.compiled.backend import CompiledSparse
 from tribit.backends.cuda import CudaSparse, CudaTiles
@@ -113,12 +115,9 @@ def make_backend(
     """
     sampled = estimated(backend, risk, observations, device)
     if isinstance(observations, RemoteObservations):
-        if device != "cpu":
-            raise InvalidInputError(
-                f"Workers of a cluster compute on their CPUs: leave out {parameter('device', device)}, or fit on one "
-                "machine, without a client."
-            )
-        remote: Backend = observations.make_backend(link, risk, dtype=dtype, n_jobs=n_jobs)
+        remote: Backend = observations.make_backend(
+            link, risk, dtype=dtype, n_jobs=n_jobs, device=device
+        )
         return remote
     check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
     here = (
@@ -133,19 +132,26 @@ def make_backend(
         )
     if risk.imputed is not None:
         risk.imputed.check_shape(observations.shape)
-    plus, minus = _observed_weights(observations, risk)
+    plus, minus = _observed_weights(observations, risk, by_label=kind.weighs_labels)
     form = make_form(link, risk)
     made = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(seed)
     return made if risk.imputed is None else made.impute(risk.imputed)
 
 
-def _observed_weights(observations: Observations, risk: Risk) -> tuple[Any, Any]:
-    """Return the weights of the observed entries: along a path of penalties every candidate has the same."""
+def _observed_weights(observations: Observations, risk: Risk, *, by_label: bool) -> tuple[Any, Any]:
+    """Return the weights of the observed entries: along a path of penalties every candidate has the same.
+
+    For a backend that takes them ``by_label`` those of a dislike and of a like, where nothing else decides.
+    """
+    labels, rows, columns = observations.labels, observations.rows, observations.columns
+    if by_label and risk.by_label and labels.size > 2:
+        labels = np.array([-1, 1])
+        rows = columns = np.zeros(2, dtype=np.intp)
 
     def weights() -> tuple[Any, Any]:
-        return risk.observed_weights(observations.labels, observations.rows, observations.columns)
+        return risk.observed_weights(labels, rows, columns)
 
-    if observations.n_observed > MOST_KEPT:
+    if labels.size > MOST_KEPT:
         return weights()
     made_of = tuple(getattr(risk, each.name) for each in fields(risk))
-    return latest(observations, "weights", made_of, weights)
+    return latest(observations, ("weights", labels.size), made_of, weights)

@@ -86,6 +86,8 @@ class Backend(ABC):
     device: ClassVar[str] = "cpu"
     #: Whether sums over all entries are estimates from a sample.
     estimates: ClassVar[bool] = False
+    #: Whether :meth:`build` takes two weights, of a dislike and of a like, for those of all entries.
+    weighs_labels: ClassVar[bool] = False
     #: Layout of the entries: their order.
     layout: ClassVar[type[Layout]]
 

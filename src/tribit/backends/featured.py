@@ -12,7 +12,7 @@ from tribit.arrays import is_numpy, like, namespace
 from tribit.backends.base import Backend
 from tribit.backends.layout import entry_counts, masks, shared
 from tribit.backends.objective import Objective
-from tribit.backends.preconditioner import Deflated
+from tribit.backends.preconditioner import Deflated, one_column
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
@@ -152,7 +152,7 @@ class FeaturedObjective:
         # In place: the arrays are as long as all unknowns, and new.
         for sums, more in zip(_arrays(total), _arrays(pulled), strict=True):
             sums += more
-        return risk + penalty, dataclasses.replace(total, intercept=pulled.intercept)
+        return float(risk + penalty), dataclasses.replace(total, intercept=pulled.intercept)
 
     def normalise_intercepts(self, parts: Factors) -> Factors:
         """Return the parts as they are: their intercepts have no mean that could move without changing X."""
@@ -171,33 +171,27 @@ class FeaturedObjective:
 
     def preconditioner(self, parts: Factors) -> Deflated:
         """Return a first guess of the inverse curvature of F in all unknowns together."""
-        seen = self.objective.observations
-        risk = self.objective.curvatures(self.features.combine(parts))
-        sum_of = namespace(parts.row_factors).sum
-
-        def entry(factors: Array, intercepts: Array) -> tuple[float, float]:
-            columns = max(factors.shape[1], 1)
-            sums = float(sum_of(factors)) / columns, float(sum_of(intercepts))
-            return sums[0] / seen.n_observed, sums[1] / seen.n_observed
-
-        return Deflated(
-            self.scales(parts),
-            (self.features.rows, self.features.columns),
-            entry_counts(seen),
-            (
-                entry(risk.row_factors, risk.row_intercepts),
-                entry(risk.column_factors, risk.column_intercepts),
-            ),
-        )
+        factors, seen = self.features.combine(parts), self.objective.observations
+        ridge = self._ridge_beside(parts)
+        if self.bounds is not None:
+            bent = one_column(self.bounds.curvatures(factors))
+            ridge = ridge.plus(1.0, self.features.pull_back_squares(bent))
+        counts = entry_counts(seen)
+        curvatures = self.objective.curvatures(factors)
+        return Deflated.of(parts, self.features, factors, curvatures, ridge, counts)
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
+        pairs = zip(_arrays(parts), _arrays(self._ridge_beside(parts)), strict=True)
+        U, V, a, c = (part * ridge for part, ridge in pairs)
+        return Factors(U, V, 0.0, a, c)
+
+    def _ridge_beside(self, parts: Factors) -> Factors:
+        """Return the weight of each part, where the parts are."""
         if not is_numpy(parts.row_factors) and is_numpy(self._ridge.row_factors):
             U, V, a, c = (like(each, parts.row_factors) for each in _arrays(self._ridge))
             self._ridge = Factors(U, V, 0.0, a, c)
-        pairs = zip(_arrays(parts), _arrays(self._ridge), strict=True)
-        U, V, a, c = (part * ridge for part, ridge in pairs)
-        return Factors(U, V, 0.0, a, c)
+        return self._ridge
 
 
 def _arrays(factors: Factors) -> tuple[Array, Array, Array, Array]:

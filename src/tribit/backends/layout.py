@@ -96,6 +96,9 @@ def masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
+    both = getattr(kind, "both", None)
+    if both is not None:
+        return shared(observations, kind, lambda: both(rows, columns, (d1, d2)))  # type: ignore[no-any-return]
     return shared(
         observations,
         kind,

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import filled, like, namespace
+from tribit.arrays import filled, is_numpy, like, namespace
 from tribit.backends import Backend, make_backend
 from tribit.backends.layout import entry_counts
 from tribit.backends.preconditioner import Diagonal, Preconditioner
@@ -246,7 +246,7 @@ class Objective:
         """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
         total, gradient = self.risk_gradient(factors, value=value)
         ridge, intercept_ridge = self.ridge.gradient, self.intercept_ridge.gradient
-        return total + self.penalty(factors), Factors(
+        return float(total + self.penalty(factors)), Factors(
             gradient.row_factors + ridge(factors.row_factors),
             gradient.column_factors + ridge(factors.column_factors),
             gradient.intercept,
@@ -307,7 +307,7 @@ class Objective:
         return max(share * like + (1.0 - share) * dislike, 0.0)
 
     def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
-        """Return the risk alone (NaN unless ``value``) and its gradient."""
+        """Return the risk alone (NaN unless ``value``) and its gradient; numbers of a device are left there."""
         with single_threaded_blas():
             total, in_P, in_Q = self.backend.gradient(*self.product(factors), value=value)
         k = factors.rank
@@ -316,5 +316,6 @@ class Objective:
             rows, columns = in_P[:, k], in_Q[:, k + 1]
         else:  # they are no unknowns, and stay
             rows, columns = (filled(F.shape[:1], 0.0, F) for F in (in_P, in_Q))
-        sum_of = namespace(rows).sum
-        return total, Factors(in_P[:, :k], in_Q[:, :k], float(sum_of(rows)), rows, columns)
+        whole = namespace(rows).sum(rows)
+        one = float(whole) if is_numpy(rows) else whole
+        return total, Factors(in_P[:, :k], in_Q[:, :k], one, rows, columns)

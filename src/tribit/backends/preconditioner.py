@@ -7,14 +7,16 @@ unknown. :class:`Deflated` knows these directions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import is_numpy, like, namespace
+from tribit.arrays import is_numpy, like, namespace, to_numpy
 from tribit.model.factors import Factors
-from tribit.model.features import Design
+from tribit.model.features import Design, Features
 
 Vector = NDArray[np.float64]
 Array = NDArray[np.floating[Any]]
@@ -22,6 +24,9 @@ Counts = NDArray[np.integer[Any]]
 
 #: Least curvature of an unknown: one without a ridge and without entries has none.
 LEAST = 1e-12
+#: Least mean square of a column of rotated factors, where curvatures are guessed: one that is near 0 may grow. A
+#: tenth of it took as many iterations on a drawn table of 250,000 entries.
+LEAST_SQUARE = 0.01
 #: Singular vectors of the features that are kept, those drawn beside them, and the power iterations of the subspace. On
 #: a drawn table of a million entries 8, 16 and 40 vectors took 25, 23 and 27 iterations of L-BFGS, none took 84.
 VECTORS, SPARE, POWER = 16, 10, 2
@@ -54,101 +59,185 @@ class Diagonal:
     transposed_times = times
 
 
-class Deflated:
-    """``W = (I - B t B') D^-1/2`` on the parts that rows share through features, ``D^-1/2`` on all others.
+@dataclass(frozen=True, eq=False)
+class SideCurvature:
+    """What is known of the curvature of the parts of one side.
 
-    The curvature of the shared parts is taken as ``D^1/2 (I + B c B') D^1/2`` with orthonormal columns B: D is its
-    diagonal, c what it has beyond that along the leading directions of the features, and ``t = 1 - (1 + c)^-1/2``.
+    Attributes
+    ----------
+    design : Design
+        How the parts combine.
+    entry : float
+        Curvature that an entry adds to a row's intercept.
+    weights : array of shape (n_parts,)
+        Curvature of the risk in the intercept of each part.
+    moments : array of shape (k, k)
+        Mean of ``q q'`` over the entries, q the factors of the other side.
+    counts : array of shape (n,)
+        Number of entries of each row.
+    ridge, intercept_ridge : array of shape (n_parts,)
+        What else is added to the curvature of a factor and of an intercept of each part.
+    """
+
+    design: Design
+    entry: float
+    weights: Array
+    moments: Vector
+    counts: Counts
+    ridge: Array
+    intercept_ridge: Array
+
+
+class Deflated:
+    """``W = (I - B t B') D^-1/2 R'`` on the factors of each side, without R on its intercepts.
+
+    The curvature of a part's factors is taken as ``w C + ridge``: w is that of its intercept, and C the mean of
+    ``q q'`` over the entries, ``C = R s R'``. In the coordinates of R it has the diagonal D, ``w s + ridge``. In a
+    fitted model s spreads over orders of magnitude. That of the parts that rows share is taken as
+    ``D^1/2 (I + B c B') D^1/2``, for each column of the rotated factors, with orthonormal columns B: c is what it has
+    beyond D along the leading directions of the features, and ``t = 1 - (1 + c)^-1/2``. Own parts have no B.
 
     Parameters
     ----------
-    curvatures : Factors
-        D, of the shape of the unknowns.
-    designs : pair of Design
-        How the parts of rows and of columns combine.
-    counts : pair of arrays
-        Number of entries of each row and of each column.
-    entry : pair of float
-        Curvature that an entry adds to a factor and to an intercept.
+    like : Factors
+        Unknowns of the shapes and the kind of arrays that vectors are made of.
+    rows, columns : SideCurvature
+        The two sides.
     """
 
-    def __init__(
-        self,
-        curvatures: Factors,
-        designs: tuple[Design, Design],
-        counts: tuple[Counts, Counts],
-        entry: tuple[tuple[float, float], tuple[float, float]],
-    ) -> None:
-        self.diagonal, self.like = Diagonal(curvatures), curvatures
+    def __init__(self, like: Factors, rows: SideCurvature, columns: SideCurvature) -> None:
+        self.like = like
         sides = (
-            (curvatures.row_factors, curvatures.row_intercepts),
-            (curvatures.column_factors, curvatures.column_intercepts),
+            (rows, like.row_factors, like.row_intercepts),
+            (columns, like.column_factors, like.column_intercepts),
         )
-        self.sides = [
-            _Side(design, *factors, seen, *weights)
-            for design, factors, seen, weights in zip(designs, sides, counts, entry, strict=True)
-        ]
+        self.sides = [(_Part(known, F, rotated=True), _Part(known, a)) for known, F, a in sides]
+        self.root = 1.0 / np.sqrt(max(rows.entry * float(np.sum(rows.counts)), LEAST))
+
+    @classmethod
+    def of(
+        cls,
+        like: Factors,
+        features: Features,
+        factors: Factors,
+        curvatures: Factors,
+        ridge: Factors,
+        counts: tuple[Counts, Counts],
+    ) -> Deflated:
+        """Return it from the factors that parts combine to, the risk's curvatures in these, and the parts' ridges."""
+        of_rows, of_columns = curvatures.row_intercepts, curvatures.column_intercepts
+        n = max(int(np.sum(counts[0])), 1)
+
+        # Both sides in one pass over the features: on a cluster that is one round of tasks.
+        none = of_rows[:, None][:, :0], of_columns[:, None][:, :0]
+        pulled = features.pull_back_squares(Factors(*none, 0.0, of_rows, of_columns))
+
+        def side(
+            design: Design, weights: Array, own: Array, other: Array, q: Array, *known: Any
+        ) -> SideCurvature:
+            moments = np.asarray(to_numpy(q.T @ (other[:, None] * q)), dtype=np.float64)
+            moments /= float(other.sum()) or 1.0
+            return SideCurvature(design, float(own.sum()) / n, weights, moments, *known)
+
+        U, V = factors.row_factors, factors.column_factors
+        in_U, in_V = ridge.row_factors[:, 0], ridge.column_factors[:, 0]
+        in_a, in_c = ridge.row_intercepts, ridge.column_intercepts
+        rows = side(
+            features.rows, pulled.row_intercepts, of_rows, of_columns, V, counts[0], in_U, in_a
+        )
+        in_columns = pulled.column_intercepts
+        columns = side(features.columns, in_columns, of_columns, of_rows, U, counts[1], in_V, in_c)
+        return cls(like, rows, columns)
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
-        return self._deflate(self.diagonal.times(x))
+        return self._mapped(x, _Part.times)
 
     def transposed_times(self, x: Vector) -> Vector:
         """Return ``W' x``."""
-        return self.diagonal.times(self._deflate(namespace(x).asarray(x, copy=True)))
+        return self._mapped(x, _Part.transposed_times)
 
-    def _deflate(self, x: Vector) -> Vector:
-        """Apply ``I - B t B'`` in place."""
-        parts = self.like.shaped(x)
-        rows, columns = self.sides
-        rows.deflate(parts.row_factors, parts.row_intercepts)
-        columns.deflate(parts.column_factors, parts.column_intercepts)
+    def _mapped(self, x: Vector, of: Callable[[_Part, Array], Array]) -> Vector:
+        given = self.like.shaped(x)
+        (rows, row_intercepts), (columns, column_intercepts) = self.sides
+        return Factors(
+            of(rows, given.row_factors),
+            of(columns, given.column_factors),
+            given.intercept * self.root,
+            of(row_intercepts, given.row_intercepts),
+            of(column_intercepts, given.column_intercepts),
+        ).flat()
+
+
+class _Part:
+    """W of the factors of one side, or of its intercepts."""
+
+    def __init__(self, known: SideCurvature, beside: Array, *, rotated: bool = False) -> None:
+        self.first, self.intercepts = known.design.size, not rotated
+        self.rotation: Array | None = None
+        squares, ridge = np.ones(1), known.intercept_ridge
+        if rotated:
+            ridge = known.ridge
+            squares, rotation = np.linalg.eigh(known.moments)
+            squares = np.maximum(squares, LEAST_SQUARE)
+            self.rotation = like(rotation, beside)
+        curvatures = known.weights[:, None] * like(squares, beside) + ridge[:, None]
+        xp = namespace(curvatures)
+        self.roots = 1.0 / xp.sqrt(xp.clip(curvatures, LEAST, None))
+        self.vectors, values = leading_directions(known.design, known.counts, beside)
+        shared, spectrum = self.roots[self.first :], np.asarray(to_numpy(values), dtype=np.float64)
+        beyond = [
+            _beyond(self.vectors, shared[:, c], known.entry * square * spectrum)
+            for c, square in enumerate(squares.tolist())
+        ]
+        self.beyond = like(np.stack(beyond), beside) if beyond else None
+
+    def times(self, x: Array) -> Array:
+        """Return ``W x``."""
+        turned = x[:, None] if self.rotation is None else x @ self.rotation
+        found = self._deflated(turned * self.roots)
+        return found[:, 0] if self.intercepts else found
+
+    def transposed_times(self, x: Array) -> Array:
+        """Return ``W' x``."""
+        given = x[:, None] if self.intercepts else x
+        found = self._deflated(namespace(x).asarray(given, copy=True))
+        found *= self.roots
+        return found[:, 0] if self.rotation is None else found @ self.rotation.T
+
+    def _deflated(self, x: Array) -> Array:
+        """Apply ``I - B t B'`` to the shared parts in place."""
+        if self.beyond is not None:
+            roots = self.roots[self.first :]
+            along = self.vectors.T @ (roots * x[self.first :])
+            xp = namespace(x)
+            along = xp.matmul(self.beyond, along.T[:, :, None])[:, :, 0].T
+            x[self.first :] -= roots * (self.vectors @ along)
         return x
 
 
-class _Side:
-    """The leading directions of the parts that rows share."""
-
-    def __init__(
-        self,
-        design: Design,
-        factors: Array,
-        intercepts: Array,
-        counts: Counts,
-        of_factors: float,
-        of_intercepts: float,
-    ) -> None:
-        self.first = design.size
-        spectrum = leading_directions(design, counts, intercepts)
-        mean = namespace(factors).mean
-        shared = mean(factors[self.first :], axis=1) if factors.shape[1] else None
-        self.factors = None if shared is None else _Directions(*spectrum, shared, of_factors)
-        self.intercepts = _Directions(*spectrum, intercepts[self.first :], of_intercepts)
-
-    def deflate(self, factors: Array, intercepts: Array) -> None:
-        """Apply ``I - B t B'`` to the shared parts, in place."""
-        if self.factors is not None:
-            self.factors.deflate(factors[self.first :])
-        self.intercepts.deflate(intercepts[self.first :])
+def _beyond(vectors: Array, roots: Array, values: Vector) -> Vector:
+    """Return G with ``B t B' = D^-1/2 V G V' D^-1/2``, for the curvature ``D + V values V'``; ``roots`` are D^-1/2."""
+    scaled = roots[:, None] * vectors
+    inner = np.asarray(to_numpy(scaled.T @ scaled), dtype=np.float64)
+    triangle = np.linalg.cholesky(inner)
+    extra, rotation = np.linalg.eigh(triangle.T @ (values[:, None] * triangle))
+    shares = 1.0 - 1.0 / np.sqrt(1.0 + np.maximum(extra, 0.0))
+    back = np.linalg.solve(triangle.T, rotation)
+    return np.asarray((back * shares) @ back.T)
 
 
-class _Directions:
-    """B and t, from leading eigenvectors of ``S' diag(counts) S``, its eigenvalues, and D."""
-
-    def __init__(self, vectors: Array, values: Array, curvatures: Array, entry: float) -> None:
-        xp = namespace(vectors)
-        scaled = vectors / xp.sqrt(xp.clip(curvatures, LEAST, None))[:, None]
-        basis, root = _orthonormal(scaled)
-        beyond, rotation = xp.linalg.eigh((root * (entry * values)) @ root.T)
-        self.basis = basis @ rotation
-        self.shares = 1.0 - 1.0 / xp.sqrt(1.0 + xp.clip(beyond, 0.0, None))
-
-    def deflate(self, parts: Array) -> None:
-        """Subtract ``B t B' x`` in place."""
-        along = self.basis.T @ parts
-        parts -= self.basis @ (
-            self.shares[:, None] * along if along.ndim > 1 else self.shares * along
+def one_column(curvatures: Factors) -> Factors:
+    """Return curvatures that are the same in all columns of a factor with one of these; 0 where there are none."""
+    xp = namespace(curvatures.row_factors)
+    U, V = (
+        F[:, :1] if F.shape[1] else xp.zeros_like(a)[:, None]
+        for F, a in (
+            (curvatures.row_factors, curvatures.row_intercepts),
+            (curvatures.column_factors, curvatures.column_intercepts),
         )
+    )
+    return replace(curvatures, row_factors=U, column_factors=V)
 
 
 def _orthonormal(columns: Array) -> tuple[Array, Array]:

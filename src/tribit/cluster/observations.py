@@ -113,10 +113,14 @@ class PartitionedObservations(RemoteObservations):
         held = self.cluster.map(parts.matrix, self.parts, cut, Q=Q, values=values)
         return PartMatrix(self.cluster, held, self.part_rows, self.shape)
 
-    def make_backend(self, link: Link, risk: Risk, *, dtype: str, n_jobs: int) -> ClusterBackend:
-        """Return the backend of a risk, made for each partition where it is."""
+    def make_backend(
+        self, link: Link, risk: Risk, *, dtype: str, n_jobs: int, device: str = "cpu"
+    ) -> ClusterBackend:
+        """Return the backend of a risk, made for each partition where it is, on a GPU of its worker if asked for."""
         check_risk(risk)
-        held = self.cluster.map(parts.PartBackend, self.parts, link=link, risk=risk, dtype=dtype)
+        held = self.cluster.map(
+            parts.PartBackend, self.parts, link=link, risk=risk, dtype=dtype, device=device
+        )
         return ClusterBackend(
             self.cluster,
             held,

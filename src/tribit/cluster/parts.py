@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.arrays import to_numpy
 from tribit.backends import Backend, make_backend
 from tribit.backends.base import FixedFactor, Panel
+from tribit.backends.cuda.device import memory_named, missing, usable_device
 from tribit.backends.layout import share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
@@ -95,16 +99,33 @@ class PartBackend:
     """The backend of one part: rows by all columns; and the same by blocks of columns, transposed.
 
     A half-sweep over columns goes by blocks, as many columns at a time as their curvatures fit into memory. With one
-    block the transposed backend of the rows serves; with more of them the entries are arranged once more.
+    block the transposed backend of the rows serves; with more of them the entries are arranged once more. On a GPU the
+    entries and the arithmetic are there, and factors come and go with each pass.
+
+    Parameters
+    ----------
+    part : Part
+        The entries.
+    link : Link
+        How an entry becomes a like.
+    risk : Risk
+        How much each kind of entry counts.
+    dtype : {"float32", "float64"}
+        Type of the arithmetic.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Device of the worker that makes it; "auto" is a GPU where this worker has one and the part is large enough.
     """
 
-    def __init__(self, part: Part, link: Link, risk: Risk, dtype: str) -> None:
-        self.recipe = part, link, risk, dtype
+    def __init__(self, part: Part, link: Link, risk: Risk, dtype: str, device: str = "cpu") -> None:
+        self.recipe = part, link, risk, dtype, device
+        self.device = _device_here(device, part, link)
         share_layouts(part.entries)
         if isinstance(risk.rho, Missingness):
             risk = replace(risk, rho=_RowsOf(risk.rho, part.rows))
-        with single_threaded_blas():
-            self.backend = make_backend(part.entries, link, risk, dtype=dtype, n_jobs=1)
+        with _working():
+            self.backend = make_backend(
+                part.entries, link, risk, dtype=dtype, n_jobs=1, device=self.device
+            )
         self._blocks: dict[tuple[int, int], Backend] = {}
         #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
         self.idle = (part.entries.counts[1] == 0) & (not risk.unobserved)
@@ -121,7 +142,7 @@ class PartBackend:
 
     def block(self, start: int, stop: int) -> Backend:
         """Return the backend of some columns against the rows of the part."""
-        part, link, risk, dtype = self.recipe
+        part, link, risk, dtype, _ = self.recipe
         if (start, stop) == (0, part.entries.shape[1]):
             return self.backend.transposed
         if (start, stop) not in self._blocks:
@@ -138,7 +159,7 @@ class PartBackend:
             )
             if isinstance(risk.rho, Missingness):
                 risk = replace(risk, rho=_RowsOf(risk.rho, part.rows, start, transposed=True))
-            made = make_backend(turned, link, risk, dtype=dtype, n_jobs=1)
+            made = make_backend(turned, link, risk, dtype=dtype, n_jobs=1, device=self.device)
             made.other = None  # its half-sweeps are over these columns alone
             self._blocks[start, stop] = made
         return self._blocks[start, stop]
@@ -149,6 +170,23 @@ class PartBackend:
 
     def __sizeof__(self) -> int:
         return BACKEND_BYTES * len(self.recipe[0].entries)
+
+
+def _device_here(device: str, part: Part, link: Link) -> str:
+    """Return the device of a part on this worker, or say that it has no GPU."""
+    if device == "cuda" and (reason := missing()) is not None:
+        raise InvalidInputError(
+            f"{parameter('device', 'cuda')} needs a GPU on every worker, and one has none: {reason}; use "
+            f"{parameter('device', 'auto')}, with which each worker takes what it has."
+        )
+    return usable_device(device, len(part.entries), link)
+
+
+@contextmanager
+def _working() -> Iterator[None]:
+    """Keep BLAS at one thread, and name the memory of a GPU where it is used up: its own error is not known here."""
+    with single_threaded_blas(), memory_named():
+        yield
 
 
 def facts(part: Part) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -184,13 +222,13 @@ def times(block: sp.csr_array, U: Array | None, V: Array | None) -> tuple[Any, A
 
 def value(held: PartBackend, P: Array, Q: Array) -> float:
     """Return the risk of the part."""
-    with single_threaded_blas():
+    with _working():
         return held.backend.value(P, Q)
 
 
 def largest(held: PartBackend, P: Array, Q: Array) -> float:
     """Return ``max |P Q'|`` over the rows of the part."""
-    with single_threaded_blas():
+    with _working():
         return held.backend.largest(P, Q)
 
 
@@ -198,7 +236,7 @@ def gradient(
     held: PartBackend, P: Array, Q: Array, *, value: bool
 ) -> tuple[tuple[float, Array], Array]:
     """Return the risk of the part with its gradient in P, and its share of the gradient in Q."""
-    with single_threaded_blas():
+    with _working():
         total, in_P, in_Q = held.backend.gradient(P, Q, value=value)
     return (total, in_P), in_Q
 
@@ -216,8 +254,10 @@ def half_sweep(
     """Return the moved rows of the part, and the state they leave to the next half-sweep."""
     state = RowState(P.shape[0])
     state.multipliers, state.tightness = multipliers.copy(), tightness
-    with single_threaded_blas():
-        return held.backend.half_sweep(P, Q, problem, state, value=value), state
+    with _working():
+        half = held.backend.half_sweep(P, Q, problem, state, value=value)
+    state.multipliers = np.asarray(to_numpy(state.multipliers), dtype=np.float64)
+    return half, state
 
 
 def column_models(
@@ -240,7 +280,7 @@ def column_models(
     values, gradients = np.full(n, 0.0 if value else np.nan), np.zeros((n, free))
     curvatures = np.zeros((n, upper[0].size), dtype=dtype)
     slack = 0.0
-    with single_threaded_blas():
+    with _working():
         for panel in held.panels(*columns, P):
             here = panel.rows
             model = panel.models(Q[here].astype(dtype), free, exact=exact, value=value)
@@ -253,7 +293,7 @@ def column_models(
 def column_values(held: PartBackend, P: Array, Q: Array, *, columns: tuple[int, int]) -> Array:
     """Return the share of the part in the risk of some columns."""
     found = np.zeros(Q.shape[0])
-    with single_threaded_blas():
+    with _working():
         for panel in held.panels(*columns, P):
             found[panel.rows] = panel.values(Q[panel.rows].astype(held.backend.dtype))
     return found

@@ -22,8 +22,7 @@ class RemoteObservations(Observations):
     (``rows``, ``columns``, ``labels``) gets an error that says so.
     """
 
-    __slots__ = ("_counts", "_likes", "_observed")
-    _counts: tuple[NDArray[np.int64], NDArray[np.int64]]
+    __slots__ = ("_likes", "_observed")
     _likes: int
     _observed: int
 
@@ -78,8 +77,10 @@ class RemoteObservations(Observations):
         """Return a matrix with a value at each entry, which multiplies arrays as a sparse array does."""
 
     @abstractmethod
-    def make_backend(self, link: Any, risk: Any, *, dtype: str, n_jobs: int) -> Any:
-        """Return the :class:`~tribit.backends.Backend` of a risk."""
+    def make_backend(
+        self, link: Any, risk: Any, *, dtype: str, n_jobs: int, device: str = "cpu"
+    ) -> Any:
+        """Return the :class:`~tribit.backends.Backend` of a risk; ``device`` is that of the other machines."""
 
     @abstractmethod
     def designs(self, floor: Any) -> Any:

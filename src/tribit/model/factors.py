@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dot, filled, is_numpy, namespace, to_numpy
+from tribit.arrays import dots, filled, is_numpy, namespace, to_numpy
 
 Array = NDArray[np.floating[Any]]
 
@@ -67,7 +67,11 @@ class Factors:
     def flat(self) -> NDArray[np.float64]:
         """Return all unknowns in one vector."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
-        parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), filled((1,), self.intercept, U)]
+        one: Any = (
+            self.intercept
+        )  # of a device one of its arrays, where it came out of a vector there
+        one = filled((1,), one, U) if isinstance(one, float | int) else xp.reshape(one, (1,))
+        parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), one]
         parts += [self.row_intercepts, self.column_intercepts]
         return np.concatenate(parts, dtype=np.float64) if xp is np else xp.concat(parts)
 
@@ -76,7 +80,9 @@ class Factors:
         (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
         ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()
         U, V, b, a, c = (x[start:stop] for start, stop in pairwise(ends))
-        return Factors(U.reshape((d1, k)), V.reshape((d2, k)), float(b[0]), a, c)
+        # A number of a device is left there: whoever reads it waits for all that the device has still to do.
+        one = float(b[0]) if is_numpy(x) else b[0]
+        return Factors(U.reshape((d1, k)), V.reshape((d2, k)), one, a, c)
 
     def plus(self, weight: float, other: Factors) -> Factors:
         """Return ``self + weight other``, part by part."""
@@ -120,12 +126,15 @@ class Factors:
 
     def dot(self, other: Factors) -> float:
         """Return the inner product over all parts."""
+        of_rows, of_columns, of_row_intercepts, of_column_intercepts = dots(
+            (self.row_factors, other.row_factors),
+            (self.column_factors, other.column_factors),
+            (self.row_intercepts, other.row_intercepts),
+            (self.column_intercepts, other.column_intercepts),
+        )
+        of_intercepts = self.intercept * other.intercept
         return float(
-            dot(self.row_factors, other.row_factors)
-            + dot(self.column_factors, other.column_factors)
-            + self.intercept * other.intercept
-            + dot(self.row_intercepts, other.row_intercepts)
-            + dot(self.column_intercepts, other.column_intercepts)
+            of_rows + of_columns + of_intercepts + of_row_intercepts + of_column_intercepts
         )
 
     def centred(self) -> Factors:
@@ -173,7 +182,7 @@ class Factors:
                 self.column_intercepts,
             )
         )
-        return Factors(U, V, self.intercept, a, c)
+        return Factors(U, V, float(self.intercept), a, c)
 
     def astype(self, dtype: Any) -> Factors:
         """Return the factors in another floating-point type; those of a device are in that of its backend, and stay."""

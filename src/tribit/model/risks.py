@@ -106,6 +106,11 @@ class Risk:
         """The weight ``g_PU + g_NU`` of the terms that every entry, seen or not, contributes."""
         return self.pu + self.nu
 
+    @property
+    def by_label(self) -> bool:
+        """Whether what an observed entry adds depends on its label alone."""
+        return not isinstance(self.rho, Missingness) and self.imputed is None
+
     def table(self) -> Floats:
         """Return the 3 x 2 table ``(c_plus, c_minus)`` for ``a = +1, 0, -1``, where it is the same for all entries."""
         if isinstance(self.rho, Missingness) or self.imputed is not None:

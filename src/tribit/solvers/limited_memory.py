@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dot, filled, is_numpy, like, namespace, to_numpy
+from tribit.arrays import dots, filled, is_numpy, like, namespace, to_numpy
 from tribit.backends.threads import ordered_map
 
 Vector = NDArray[np.float64]
@@ -63,8 +63,8 @@ class LimitedMemory:
 
     def add(self, step: Vector, change: Vector) -> None:
         """Remember a pair, unless the gradient did not turn up along the step."""
-        product = dot(step, change)
-        if not product > CURVED * float(np.sqrt(dot(step, step)) * np.sqrt(dot(change, change))):
+        product, of_step, of_change = dots((step, change), (step, step), (change, change))
+        if not product > CURVED * float(np.sqrt(of_step) * np.sqrt(of_change)):
             return
         full = len(self.places) == self.room
         place = self.places.pop(0) if full else len(self.places)

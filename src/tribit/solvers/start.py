@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tribit.arrays import namespace, to_numpy
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
-from tribit.data.observations import Observations
+from tribit.data.observations import ByLabel, Observations, ValuesOf
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 
@@ -65,11 +65,18 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
     likes, dislikes = link.first(x, 1)[0], link.first(x, -1)[0]
     everywhere = -(risk.nu * likes + risk.pu * dislikes)
 
-    def corrections(entries: Observations, _: None) -> Array:
-        plus, minus = risk.observed_weights(entries.labels, entries.rows, entries.columns)
+    def steepest(labels: Any, rows: Any, columns: Any) -> Array:
+        plus, minus = risk.observed_weights(labels, rows, columns)
         return np.asarray(-(plus * likes + minus * dislikes))
 
-    G, transposed = objective.backend.matrix(seen, corrections)
+    def corrections(entries: Observations, _: None) -> Array:
+        return steepest(entries.labels, entries.rows, entries.columns)
+
+    values: ValuesOf = corrections
+    if risk.by_label:
+        nowhere = np.zeros(2, dtype=np.intp)
+        values = ByLabel(*steepest(np.array([-1, 1]), nowhere, nowhere).tolist())
+    G, transposed = objective.backend.matrix(seen, values)
     V = objective.backend.placed(V)
     xp = namespace(V)
     for _ in range(ROUNDS):

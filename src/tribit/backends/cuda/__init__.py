@@ -19,6 +19,7 @@ class CudaSparse(Backend):
     """Sums over the observed entries alone, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaSparseBackend`."""
 
     device = "cuda"
+    weighs_labels = True
 
     @classmethod
     def takes(cls, risk: Risk) -> bool:
@@ -38,6 +39,7 @@ class CudaTiles(Backend):
     """Sums over all entries, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaTileBackend`."""
 
     device = "cuda"
+    weighs_labels = True
 
     @classmethod
     def takes(cls, risk: Risk) -> bool:

@@ -14,7 +14,7 @@ from tribit.arrays import is_numpy, to_numpy
 from tribit.backends.base import Backend, FixedFactor, RowModels
 from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.designs import DeviceBlock
-from tribit.backends.cuda.device import place
+from tribit.backends.cuda.device import load_algebra, place
 from tribit.backends.cuda.forms import DeviceForm, device_form
 from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
@@ -22,7 +22,7 @@ from tribit.backends.cuda.sweeps import half_sweep
 from tribit.backends.forms import Form
 from tribit.backends.layout import entry_counts, latest, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
-from tribit.data.observations import Observations
+from tribit.data.observations import ByLabel, Observations
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, Block
 from tribit.model.risks import Risk
@@ -96,8 +96,13 @@ class DeviceBackend(Backend):
         dtype: str,
         n_jobs: int,
     ) -> Self:
-        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries.
+
+        Where these are two, of a dislike and of a like, the labels alone are copied.
+        """
+        by_label = plus.size == 2 != observations.n_observed
         device_form(form)  # a link that it cannot compute is refused before anything is copied
+        load_algebra()  # by whichever of a worker's threads comes first
         kind = np.dtype(dtype)
         made_of = (
             plus,
@@ -114,6 +119,9 @@ class DeviceBackend(Backend):
             if form.bounded and cls.takes_all:
                 numbers.append(form.correct_bound(plus, minus))
             weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
+            if by_label:
+                likes = torch.from_numpy(observations.labels > 0).to(place())
+                weights = [torch.where(likes, each[1], each[0]) for each in weights]
             side, other = (
                 DeviceSide(layout, *(each[layout.order] for each in weights))
                 for layout in layouts(cls.layout, observations)
@@ -191,7 +199,12 @@ class DeviceBackend(Backend):
 
     def matrix(self, observations: Observations, values: Any) -> tuple[Any, Any]:
         """Return the sparse matrix of a value at each entry and its transpose, to multiply by."""
-        numbers = self.placed(values(observations, None))
+        if isinstance(values, ByLabel):
+            likes = torch.from_numpy(observations.labels > 0).to(place())
+            pair = torch.tensor([values.dislike, values.like], dtype=self.kind, device=place())
+            numbers = torch.where(likes, pair[1], pair[0])
+        else:
+            numbers = self.placed(values(observations, None))
         own, other = (
             DeviceMatrix(side.layout, numbers[side.layout.order])
             for side in (self.side, self.other)
@@ -203,13 +216,16 @@ class DeviceBackend(Backend):
         return float(self.row_values(self.placed(P), self.placed(Q)).sum())
 
     def gradient(self, P: Any, Q: Any, *, value: bool = True) -> tuple[float, Any, Any]:
-        """Return the risk (NaN unless ``value``) and its gradients in P and Q, as arrays of the kind that came."""
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, as arrays of the kind that came.
+
+        Beside tensors the risk is one too: a number would wait for the passes before anything else is begun.
+        """
         p, q = self.placed(P), self.placed(Q)
         values, in_P = self.half_gradient(p, q, value=value)
         _, in_Q = self.transposed.half_gradient(q, p, value=False)
-        total = float("nan") if values is None else float(values.sum())
+        total: Any = float("nan") if values is None else values.sum()
         if is_numpy(P):
-            return total, _fetched(in_P), _fetched(in_Q)
+            return float(total), _fetched(in_P), _fetched(in_Q)
         return total, in_P, in_Q
 
     def half_sweep(

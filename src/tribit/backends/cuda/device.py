@@ -5,6 +5,7 @@ Nothing here imports PyTorch before a GPU is asked for.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,13 +19,16 @@ from tribit.model.links import Logistic, Probit
 NEEDED = ("torch", "triton", "array_api_compat")
 #: Words for the parameter ``device``.
 DEVICES = ("cpu", "cuda", "auto")
-#: Observed entries from which "auto" takes a GPU. One fit with implicit features, k = 16, took 0.4 s on an H200 and
-#: 1.1 s on 16 cores with 100,000 drawn entries, 0.4 and 3.1 s with 300,000; PyTorch and kernels take seconds to load.
+#: Observed entries from which "auto" takes a GPU. One fit with implicit features, k = 16, took 0.3 s on an H200 and
+#: 0.9 s on 16 cores with 100,000 drawn entries, 0.4 and 2.4 s with 300,000; PyTorch and kernels take seconds to load.
 ENOUGH = 300_000
 #: Cells of lists from which "auto" takes a GPU: fewer are done before the factors are there.
 ENOUGH_CELLS = 10**8
 #: Where tensors are made. Tests put "cpu" here, to try the same arithmetic where there is no GPU.
 PLACE = "cuda"
+#: What was loaded, and who may load.
+_loaded: set[str] = set()
+_loading = threading.Lock()
 
 
 def missing() -> str | None:
@@ -88,6 +92,16 @@ def place() -> Any:
     import torch  # noqa: PLC0415
 
     return torch.device(PLACE)
+
+
+def load_algebra() -> None:
+    """Load PyTorch's linear algebra of a GPU, in one thread: two that call it first, at the same time, fail."""
+    import torch  # noqa: PLC0415
+
+    with _loading:
+        if "algebra" not in _loaded and PLACE == "cuda":
+            torch.linalg.cholesky_ex(torch.eye(1, device=place()))
+            _loaded.add("algebra")
 
 
 @contextmanager

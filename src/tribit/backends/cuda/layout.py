@@ -37,7 +37,20 @@ class DeviceLayout:
     """
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
-        i, j = (_tensor(each) for each in (rows, columns))
+        self._sort(_tensor(rows), _tensor(columns), shape)
+
+    @classmethod
+    def both(
+        cls, rows: Places, columns: Places, shape: tuple[int, int]
+    ) -> tuple[DeviceLayout, DeviceLayout]:
+        """Return the layouts of a matrix and of its transpose: the positions are copied once."""
+        i, j = _tensor(rows), _tensor(columns)
+        own, other = cls.__new__(cls), cls.__new__(cls)
+        own._sort(i, j, shape)
+        other._sort(j, i, shape[::-1])
+        return own, other
+
+    def _sort(self, i: torch.Tensor, j: torch.Tensor, shape: tuple[int, int]) -> None:
         order = torch.argsort(i.long() * shape[1] + j, stable=True)
         self._set(i[order].contiguous(), j[order].contiguous(), shape)
         self.order = order.int() if order.numel() < 2**31 else order
@@ -83,4 +96,4 @@ def _ends(counts: torch.Tensor) -> torch.Tensor:
 
 def _tensor(places: Places) -> torch.Tensor:
     """Return positions on the device, in 32 bits: half the traffic of every pass over the entries."""
-    return torch.from_numpy(np.ascontiguousarray(places, dtype=np.int32)).to(place())
+    return torch.from_numpy(np.array(places, dtype=np.int32)).to(place())
