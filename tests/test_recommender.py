@@ -102,7 +102,7 @@ def test_probabilities_intervals_and_trade_off_stand_beside_the_scores(recommend
 def test_more_dislikes_avoided_are_fewer_expected(recommender):
     expected = [
         np.nansum(found.dislikes) / np.nansum(found.likes)
-        for found in (recommender.recommend(avoid_dislikes=w, level=None) for w in (0.0, 1.0, 8.0))
+        for found in (recommender.recommend(avoid_dislikes=w, level=None) for w in (0.0, 0.5, 8.0))
     ]
     assert expected[0] > expected[1] > expected[2]
 
