@@ -19,7 +19,18 @@ def fit() -> None:
 
     seen = skewed(SHAPE, COUNT)
     began = time.perf_counter()
-    model = BinaryMatrixCompletion((0.6, 0.2, 0.2), rank=10, max_iter=3, tol=0.0, random_state=0)
+    model = BinaryMatrixCompletion(
+        (0.6, 0.2, 0.2),
+        rank=10,
+        radius=2.0,
+        l2=1.0,
+        l2_intercept=1.0,
+        implicit_features=False,
+        calibration=None,  # with all of it given nothing is searched
+        max_iter=3,
+        tol=0.0,
+        random_state=0,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three sweeps are not meant to converge
         model.fit(seen)
