@@ -93,7 +93,7 @@ def same_bits_as_float(make, value, kinds, plain):
 @pytest.mark.parametrize(("name", "value", "others"), PARAMETERS)
 def test_the_type_of_a_number_changes_no_bit(name, value, others):
     def make(each):
-        return BinaryMatrixCompletion(**{**others, "random_state": 0, name: each})
+        return BinaryMatrixCompletion(**{"n_jobs": 1, **others, "random_state": 0, name: each})
 
     def plain(value):
         return tuple(map(float, value)) if isinstance(value, tuple) else float(value)

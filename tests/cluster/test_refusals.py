@@ -12,6 +12,7 @@ from tribit.cluster import from_frame, from_observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 
 dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
 FRAME = pd.DataFrame({"user": list("aabbc"), "item": [1, 2, 1, 3, 3], "label": [1, -1, 1, 1, -1]})
 
 
@@ -26,6 +27,16 @@ def test_a_client_is_a_client(seen):
         InvalidTypeError, match=r"client is of type str; pass a distributed\.Client"
     ):
         BinaryMatrixCompletion().fit(seen, client="tcp://10.0.0.1:8786")
+
+
+def test_a_cluster_without_workers_is_waited_for_and_refused(monkeypatch, seen):
+    monkeypatch.setattr("tribit.cluster.calls.PATIENCE", 0.2)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        distributed.Client(empty) as client,
+        pytest.raises(InvalidInputError, match="has no worker; start one with dask worker"),
+    ):
+        BinaryMatrixCompletion().fit(seen, client=client)
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,7 @@ def test_a_slowly_decaying_spectrum_is_averaged_and_the_mean_predicts_better():
     np.testing.assert_array_equal(again.row_factors_, model.row_factors_)
 
 
+@pytest.mark.slow
 def test_noise_is_not_averaged():
     for seed in range(4):
         rng = np.random.default_rng(3000 + seed)

@@ -107,6 +107,7 @@ def test_the_objective_is_that_of_the_plain_formula(cases):
             assert longest <= settings["radius"] * (1 + 1e-5), seed
 
 
+@pytest.mark.slow
 def test_what_has_converged_falls_no_further(cases):
     """From the same start with a far smaller tol and many more iterations."""
     wrong, told = [], 0

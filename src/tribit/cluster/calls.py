@@ -63,6 +63,10 @@ def connected(address: str) -> Iterator[Any]:
         client.close()
 
 
+#: Seconds to wait for the first worker: a cluster that has just begun, or a worker that is started again, has none yet.
+PATIENCE = 10.0
+
+
 class Cluster:
     """A client of a dask scheduler, as the backends use it.
 
@@ -79,9 +83,12 @@ class Cluster:
                 f"client is of type {type(client).__name__}; pass a distributed.Client that is not asynchronous."
             )
         if not client.scheduler_info(n_workers=1)["workers"]:
-            raise InvalidInputError(
-                "The cluster of the client has no worker; start one with dask worker and the scheduler's address."
-            )
+            try:
+                client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError:
+                raise InvalidInputError(
+                    "The cluster of the client has no worker; start one with dask worker and the scheduler's address."
+                ) from None
         self.client = client
 
     def map(self, function: Callable[..., Any], *lists: Iterable[Any], **same: Any) -> list[Any]:

@@ -39,6 +39,7 @@ def test_the_measured_ratio_is_no_such_root(remarks):
     assert found[0.9] < 0.9 * (1 - 0.9) ** -0.5
 
 
+@pytest.mark.slow
 def test_unequal_sampling_favours_the_max_norm(remarks):
     errors = remarks.norms(side=60, n=1200, draws=3)["general"]
     for share in (0.5, 0.35):
