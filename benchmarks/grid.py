@@ -25,7 +25,8 @@ from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.settings import simplex
 from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options
-from tribit.selection.trials import Fold, fit_from, make_folds
+from tribit.selection.folds import Fold, make_folds
+from tribit.selection.trials import fit_from
 
 #: Probabilities an entry may reach: the six radii, in units of the link.
 REACHES = (0.55, 0.62, 0.75, 0.9, 0.97, 0.997)

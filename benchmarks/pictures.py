@@ -24,8 +24,9 @@ from tribit import plots
 from tribit.plots.canvas import STYLE
 from tribit.propensity import cross_fitted
 from tribit.selection import Candidate, Options, Search
+from tribit.selection.folds import make_folds
 from tribit.selection.stages import SHARES
-from tribit.selection.trials import Trials, make_folds
+from tribit.selection.trials import Trials
 
 STATIC = Path(__file__).resolve().parent.parent / "docs" / "_static"
 WIDTH, DPI = 8.0, 110

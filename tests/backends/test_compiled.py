@@ -12,7 +12,7 @@ from tribit import BinaryMatrixCompletion, Observations, pn
 from tribit.backends import compiled, make_backend
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.sparse import SparseBackend
-from tribit.model.features import Block
+from tribit.model.design import Block
 from tribit.model.links import Logistic
 
 needs_numba = pytest.mark.skipif(

@@ -11,7 +11,7 @@ from tribit import BinaryMatrixCompletion, Observations, Recommender
 from tribit.cli import main
 from tribit.cluster import from_observations, from_parquet
 from tribit.cluster.folds import hashed_fold_numbers
-from tribit.selection import trials
+from tribit.selection import folds
 
 dd = pytest.importorskip("dask.dataframe")
 
@@ -43,8 +43,8 @@ def test_the_search_chooses_as_one_machine_does_on_the_same_folds(monkeypatch, c
         assert marked.size == len(seen)
         return hashed_fold_numbers(seen.rows, seen.columns, n, int(draws.integers(2**32)))
 
-    monkeypatch.setattr(trials, "balanced_fold_numbers", hashed)
-    monkeypatch.setattr(trials, "MOST_FOLDS", 1)
+    monkeypatch.setattr(folds, "balanced_fold_numbers", hashed)
+    monkeypatch.setattr(folds, "MOST_FOLDS", 1)
     given = {"random_state": 3, "rank": 2, "n_candidates": 9, "implicit_features": False}
     given |= {"gammas": (1, 0, 0), "n_fits": 1, "tol": 1e-3}
     ours = BinaryMatrixCompletion(**given).fit(seen)

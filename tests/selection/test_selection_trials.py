@@ -22,7 +22,9 @@ from tribit.model.links import Logistic, Probit
 from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import fold_numbers
+from tribit.selection import folds as parts
 from tribit.selection import trials as module
+from tribit.selection.folds import make_folds
 from tribit.selection.rule import mixture
 from tribit.selection.starts import start_of
 from tribit.selection.thinning import thinned
@@ -32,7 +34,6 @@ from tribit.selection.trials import (
     Trials,
     default_solver,
     fit_from,
-    make_folds,
 )
 from tribit.solvers import LBFGS, Newton
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -68,7 +69,7 @@ def places(part):
 
 def test_folds_are_disjoint_and_each_is_the_rest_of_its_own():
     folds = folds_of()
-    assert len(folds) == module.MOST_FOLDS
+    assert len(folds) == parts.MOST_FOLDS
     everything = places(SEEN)
     held_out = [places(fold.held_out) for fold in folds]
     for k, fold in enumerate(folds):
@@ -107,14 +108,14 @@ def test_more_entries_take_fewer_folds(n):
     labels[rng.permutation(labels.size)[:n]] = rng.choice([-1, 1], n)
     folds = folds_of(observed(labels.reshape(250, 200)))
     judged = sum(fold.held_out.n_observed for fold in folds)
-    if n >= module.MANY:
+    if n >= parts.MANY:
         assert len(folds) == 1
         assert judged == pytest.approx(n / 10, abs=1)
     else:
-        assert 1 <= len(folds) <= module.MOST_FOLDS
-        assert judged >= min(module.ENOUGH, module.MOST_FOLDS * (n // 5))
+        assert 1 <= len(folds) <= parts.MOST_FOLDS
+        assert judged >= min(parts.ENOUGH, parts.MOST_FOLDS * (n // 5))
         # One fold fewer would not have been enough.
-        assert len(folds) == 1 or judged - n / 5 < module.ENOUGH
+        assert len(folds) == 1 or judged - n / 5 < parts.ENOUGH
 
 
 # Scores
@@ -262,7 +263,7 @@ def test_a_label_that_is_hardly_held_out_leaves_scores_as_they_are():
         calibration="platt",
     )
     candidate = trials.score(INTERCEPTS)
-    assert np.count_nonzero(trials.labels < 0) < module.ENOUGH_RARE
+    assert np.count_nonzero(trials.labels < 0) < parts.ENOUGH_RARE
     # A mean of the folds' means and the mean of all entries: the same number but for the order of the sums.
     assert candidate.score == pytest.approx(trials.uncalibrated(candidate), rel=1e-14)
     assert not trials.calibrates
@@ -636,12 +637,12 @@ def test_a_richer_family_must_win_more_clearly_where_few_entries_are_held_out():
 
 
 def test_of_many_entries_no_more_than_enough_are_held_out(monkeypatch):
-    monkeypatch.setattr(module, "MANY", 1000)
-    monkeypatch.setattr(module, "MOST_HELD_OUT", 50)
+    monkeypatch.setattr(parts, "MANY", 1000)
+    monkeypatch.setattr(parts, "MOST_HELD_OUT", 50)
     labels = np.where(np.random.default_rng(0).random((60, 40)) < 0.5, 1, -1)
     (fold,) = folds_of(observed(labels))
     assert fold.held_out.n_observed == 2400 // (2400 // 50)
     labels[:] = 1
     labels[:20, :12] = -1  # 240 of a label: tenths hold 24 of it out, smaller parts too few
     (fold,) = folds_of(observed(labels))
-    assert np.count_nonzero(fold.held_out.labels < 0) >= module.ENOUGH_RARE
+    assert np.count_nonzero(fold.held_out.labels < 0) >= parts.ENOUGH_RARE

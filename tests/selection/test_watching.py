@@ -6,7 +6,8 @@ import pytest
 from tribit import Observations
 from tribit.model.spec import ModelSpec
 from tribit.selection import trials as module
-from tribit.selection.trials import Options, fit_from, make_folds
+from tribit.selection.folds import make_folds
+from tribit.selection.trials import Options, fit_from
 from tribit.solvers.loop import CONVERGED, LOOK_EVERY, UNCHANGED
 
 SETTINGS = ModelSpec(rank=3, l2=1.0, l2_intercept=1.0)

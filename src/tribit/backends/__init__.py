@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from tribit.backends.base import Backend, Panel
 from tribit.backends.compiled.backend import CompiledSparse
 from tribit.backends.cuda import CudaSparse, CudaTiles
@@ -143,15 +141,14 @@ def _observed_weights(observations: Observations, risk: Risk, *, by_label: bool)
 
     For a backend that takes them ``by_label`` those of a dislike and of a like, where nothing else decides.
     """
-    labels, rows, columns = observations.labels, observations.rows, observations.columns
-    if by_label and risk.by_label and labels.size > 2:
-        labels = np.array([-1, 1])
-        rows = columns = np.zeros(2, dtype=np.intp)
+    made_of = tuple(getattr(risk, each.name) for each in fields(risk))
+    # Two entries have as many weights of their own.
+    if by_label and risk.by_label and observations.n_observed > 2:
+        return latest(observations, "label weights", made_of, risk.label_weights)
 
     def weights() -> tuple[Any, Any]:
-        return risk.observed_weights(labels, rows, columns)
+        return risk.observed_weights(observations.labels, observations.rows, observations.columns)
 
-    if labels.size > MOST_KEPT:
+    if observations.n_observed > MOST_KEPT:
         return weights()
-    made_of = tuple(getattr(risk, each.name) for each in fields(risk))
-    return latest(observations, ("weights", labels.size), made_of, weights)
+    return latest(observations, "weights", made_of, weights)

@@ -19,8 +19,9 @@ from tribit.backends.layout import Layout, layouts, masks
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
+from tribit.model.design import Block
 from tribit.model.factors import Factors
-from tribit.model.features import Activity, Block, implicit_blocks
+from tribit.model.features import Activity, implicit_blocks
 from tribit.model.imputation import Imputation
 from tribit.model.risks import Risk
 
@@ -84,6 +85,8 @@ class Backend(ABC):
 
     #: Device of the arithmetic; see :func:`tribit.backends.make_backend`.
     device: ClassVar[str] = "cpu"
+    #: Whether unobserved entries count in the risks that it sums.
+    takes_all: ClassVar[bool]
     #: Whether sums over all entries are estimates from a sample.
     estimates: ClassVar[bool] = False
     #: Whether :meth:`build` takes two weights, of a dislike and of a like, for those of all entries.
@@ -99,9 +102,9 @@ class Backend(ABC):
         self.dtype, self.n_jobs = dtype, n_jobs
 
     @classmethod
-    @abstractmethod
     def takes(cls, risk: Risk) -> bool:
-        """Return whether the backend can sum this risk."""
+        """Return whether the backend can sum this risk: one in which unobserved entries count, or do not."""
+        return bool(risk.unobserved) == cls.takes_all
 
     @classmethod
     def build(

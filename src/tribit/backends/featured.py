@@ -18,14 +18,9 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
+from tribit.model.design import Design
 from tribit.model.factors import Factors
-from tribit.model.features import (
-    Design,
-    Features,
-    activities,
-    implicit_blocks,
-    side_block,
-)
+from tribit.model.features import Features, activities, implicit_blocks, side_block
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 

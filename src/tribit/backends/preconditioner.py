@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, like, namespace, to_numpy
+from tribit.model.design import Design
 from tribit.model.factors import Factors
-from tribit.model.features import Design, Features
+from tribit.model.features import Features
 
 Vector = NDArray[np.float64]
 Array = NDArray[np.floating[Any]]

@@ -41,6 +41,7 @@ class SampledBackend(Backend):
     side: SampledSide
     other: SampledSide
     bounded = False
+    takes_all = True
     estimates = True
     layout = SampledLayout
 
@@ -61,7 +62,7 @@ class SampledBackend(Backend):
     @classmethod
     def takes(cls, risk: Risk) -> bool:
         """Return whether unobserved entries count, all with the same weights."""
-        return bool(risk.unobserved) and risk.imputed is None
+        return super().takes(risk) and risk.imputed is None
 
     @classmethod
     def arrange(

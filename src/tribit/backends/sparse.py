@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tribit.backends.balls import Roots
 from tribit.backends.base import Backend, FixedFactor, Places, RowModels
 from tribit.backends.layout import stable_order
-from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
@@ -168,12 +167,8 @@ class SparseBackend(Backend):
     side: _SparseSide
     other: _SparseSide
     bounded = False
+    takes_all = False
     layout: ClassVar = RowLayout
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries have no weight."""
-        return not risk.unobserved
 
     @classmethod
     def arrange(

@@ -21,7 +21,6 @@ from tribit.backends.forms import Form
 from tribit.backends.layout import place_type, stable_order
 from tribit.errors import InvalidInputError
 from tribit.model.imputation import ExpectedLabels, Imputation
-from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
@@ -189,6 +188,7 @@ class TileBackend(Backend):
 
     side: _TiledSide
     other: _TiledSide
+    takes_all = True
 
     def __init__(
         self, side: _TiledSide, other: _TiledSide, form: Form, dtype: np.dtype[Any], n_jobs: int
@@ -202,11 +202,6 @@ class TileBackend(Backend):
         self._local = threading.local()
 
     layout = TileLayout
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries count."""
-        return bool(risk.unobserved)
 
     @classmethod
     def arrange(

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tribit.cluster.matrix import PartMatrix
 from tribit.data.observations import Observations
+from tribit.model.design import Block, Design
 from tribit.model.factors import Factors
-from tribit.model.features import Block, Design, Features, activities
+from tribit.model.features import Features, activities
 
 if TYPE_CHECKING:
     from tribit.cluster.observations import PartitionedObservations

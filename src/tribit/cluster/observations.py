@@ -22,7 +22,8 @@ from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
-from tribit.model.features import Design, Features
+from tribit.model.design import Design
+from tribit.model.features import Features
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 

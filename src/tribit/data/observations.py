@@ -14,6 +14,8 @@ from tribit.data import frames, ingest
 from tribit.data.entries import Entries
 from tribit.data.ingest import Duplicates, Labels
 
+__all__ = ["Observations"]
+
 #: Function of some entries, and of ``x`` there where factors are given, that returns a number for each.
 ValuesOf: TypeAlias = "Callable[[Observations, Any], npt.NDArray[np.floating[Any]]]"
 

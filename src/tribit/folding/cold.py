@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tribit.data.observations import Observations
+from tribit.model.design import Design
 from tribit.model.factors import Factors
-from tribit.model.features import Design, mask_of
+from tribit.model.features import mask_of
 from tribit.model.links import Label, Link
 from tribit.selection.judgement import mean_difference
 

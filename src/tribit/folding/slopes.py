@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tribit.backends.free_rows import free_rows
 from tribit.data.observations import Observations
 from tribit.folding.cold import HELD_OUT, Places, curvature_unit, losses_of
-from tribit.model.features import Design
+from tribit.model.design import Design
 from tribit.model.links import Link
 
 Array = NDArray[np.floating[Any]]

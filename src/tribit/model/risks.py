@@ -149,6 +149,11 @@ class Risk:
         minus = np.where(like, from_pn * like_minus - from_pu, from_pn * dislike_minus + from_nu)
         return plus, minus
 
+    def label_weights(self) -> tuple[Floats, Floats]:
+        """Return :meth:`observed_weights` of a dislike and of a like, where these depend on the label alone."""
+        nowhere = np.zeros(2, dtype=np.intp)
+        return self.observed_weights(np.array([-1, 1]), nowhere, nowhere)
+
     def _inverse_weights(self, rho: Floats) -> Floats | float:
         """Return what PN gives observed entries: 1 on average."""
         if not self.inverse_power or not rho.shape:

@@ -13,12 +13,13 @@ from tribit.data.observations import Observations
 from tribit.errors import Message, parameter, warn
 from tribit.model.spec import ModelSpec
 from tribit.selection.averages import averaged
+from tribit.selection.folds import make_folds
 from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
 from tribit.selection.part import part_of
 from tribit.selection.record import DONE, LIKE, Candidate, Search
 from tribit.selection.ridges import ridge_share
 from tribit.selection.stages import Stages
-from tribit.selection.trials import Options, SearchEndedError, Trials, make_folds
+from tribit.selection.trials import Options, SearchEndedError, Trials
 from tribit.selection.unseen_trials import UnseenTrials
 from tribit.solvers.loop import INTERRUPTED
 

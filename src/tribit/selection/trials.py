@@ -1,6 +1,6 @@
 """Cross-validation of settings: fits on parts of the observed entries, scored on the held-out rest.
 
-Folds are of entries, not of rows. Within a fold each fit has a warm start from the last fit of its family: that saves
+Within a fold each fit has a warm start from the last fit of its family: that saves
 most of the work along a path of penalties, and uses no held-out entry.
 """
 
@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import SideFeatures
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
 from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
-from tribit.randomness import balanced_fold_numbers
-from tribit.selection.judgement import (
-    ENOUGH_RARE,
-    clearly_less,
-    judging_curve,
-    mean_difference,
-    one_sided,
-)
+from tribit.selection.folds import MANY, Fold
+from tribit.selection.judgement import clearly_less, judging_curve, mean_difference, one_sided
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.starts import start_of
@@ -47,15 +39,6 @@ from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.refusals import refusal_of
 from tribit.solvers.stages import minimise_in_stages
 
-#: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
-#: in turn, the number of parts, and the most folds, which bounds the time.
-MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
-#: Most entries that are held out: with so many the standard error of a difference of log-losses that models of one
-#: family have is below LEAST_GAIN of the score.
-MOST_HELD_OUT = 50_000
-#: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
-#: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
-MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
@@ -69,69 +52,6 @@ class Options:
     side: SideFeatures | None = None
     backend: str = "auto"
     device: str = "cpu"
-
-
-@dataclass
-class Fold:
-    """Training entries, held-out entries with their weights, and the last factors of each family for warm starts."""
-
-    train: Observations
-    held_out: Observations
-    weights: Array
-    share: float  #: training entries as a share of the observed ones
-    seed: int
-    ends: dict[str, Factors] = field(default_factory=dict)
-    ridge_share: float = 1.0  #: ridges that suit the fold, as a share of those of the whole table
-
-
-def make_folds(
-    observations: Observations, weights: Array | None, draws: np.random.Generator
-) -> list[Fold]:
-    """Return the folds; the weights are those of all observed entries, 1 by default."""
-    n = observations.n_observed
-    # Where one label was observed alone it is the one that must be held out.
-    rarer = min(observations.n_likes, observations.n_dislikes) or n
-    once = n >= MANY and rarer >= 10 * ENOUGH_RARE
-    # Fewer parts where one more would leave too few of a rare label held out.
-    parts = max(10, min(n // MOST_HELD_OUT, rarer // ENOUGH_RARE)) if once else FIFTHS
-    needed = max(-(-ENOUGH * FIFTHS // n), 1)
-    used = 1 if once else min(MOST_FOLDS, needed)
-    if not (observations.n_likes and observations.n_dislikes) and n >= MANY_ALONE:
-        parts, used = 10, min(MOST_FOLDS, -(-ENOUGH_ALONE * 10 // n))
-    # A rare label must be among what is held out, or nothing can be said of it.
-    while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
-        used += 1
-    if isinstance(observations, RemoteObservations):
-        return _remote_folds(observations, parts, used, draws)
-    if weights is None:
-        weights = np.ones(n)
-    number = balanced_fold_numbers(observations.labels > 0, parts, draws)
-    folds = [
-        Fold(
-            *observations.hold_out(number == part),
-            weights[number == part],
-            float(np.mean(number != part)),
-            int(draws.integers(2**32)),
-        )
-        for part in range(used)
-    ]
-    for fold in folds:
-        share_layouts(fold.train)
-    return folds
-
-
-def _remote_folds(
-    observations: RemoteObservations, parts: int, used: int, draws: np.random.Generator
-) -> list[Fold]:
-    """Return folds of entries on other machines; what is held out comes here."""
-    n = observations.n_observed
-    folds = [
-        Fold(train, held_out, np.ones(len(held_out)), len(train) / n, int(draws.integers(2**32)))
-        for train, held_out in observations.hashed_folds(parts, used, int(draws.integers(2**32)))
-    ]
-    for fold in folds:
-        share_layouts(fold.train)
-    return folds
 
 
 class SearchEndedError(Exception):

@@ -19,10 +19,11 @@ from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
+from tribit.selection.folds import Fold
 from tribit.selection.judgement import is_clear
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.regression import with_regression
-from tribit.selection.trials import Fold, Trials
+from tribit.selection.trials import Trials
 
 #: Rounds of the calibration weights, which settle in a few, and the least ``1 - p``: no cell is sure to be a like.
 ROUNDS, LEAST_LEFT = 5, 0.05

@@ -65,17 +65,15 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
     likes, dislikes = link.first(x, 1)[0], link.first(x, -1)[0]
     everywhere = -(risk.nu * likes + risk.pu * dislikes)
 
-    def steepest(labels: Any, rows: Any, columns: Any) -> Array:
-        plus, minus = risk.observed_weights(labels, rows, columns)
+    def steepest(plus: Array, minus: Array) -> Array:
         return np.asarray(-(plus * likes + minus * dislikes))
 
     def corrections(entries: Observations, _: None) -> Array:
-        return steepest(entries.labels, entries.rows, entries.columns)
+        return steepest(*risk.observed_weights(entries.labels, entries.rows, entries.columns))
 
     values: ValuesOf = corrections
     if risk.by_label:
-        nowhere = np.zeros(2, dtype=np.intp)
-        values = ByLabel(*steepest(np.array([-1, 1]), nowhere, nowhere).tolist())
+        values = ByLabel(*steepest(*risk.label_weights()).tolist())
     G, transposed = objective.backend.matrix(seen, values)
     V = objective.backend.placed(V)
     xp = namespace(V)

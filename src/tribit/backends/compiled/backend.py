@@ -8,7 +8,6 @@ from tribit.backends.base import Backend
 from tribit.backends.compiled import kernels_for
 from tribit.backends.forms import LogisticForm
 from tribit.backends.sparse import SparseBackend
-from tribit.model.risks import Risk
 
 
 class CompiledSparse(Backend):
@@ -18,10 +17,7 @@ class CompiledSparse(Backend):
     :class:`~tribit.backends.SparseBackend`, which also has the links without a kernel.
     """
 
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries have no weight."""
-        return not risk.unobserved
+    takes_all = False
 
     @classmethod
     def build(cls, *arguments: Any, **options: Any) -> Any:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from tribit.backends.compiled.blocks import cut
 from tribit.backends.compiled.products import sparse_times
 from tribit.backends.threads import ordered_map
-from tribit.model.features import Block
+from tribit.model.design import Block
 
 Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledBlock(Block):
-    """Features of rows, ``S = M + h m'``; see :class:`tribit.model.features.Block`.
+    """Features of rows, ``S = M + h m'``; see :class:`tribit.model.design.Block`.
 
     Attributes
     ----------

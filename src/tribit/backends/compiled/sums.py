@@ -14,7 +14,6 @@ from tribit.backends.compiled.blocks import cut
 from tribit.backends.compiled.products import sparse_times
 from tribit.backends.layout import stable_order
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
-from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
@@ -80,12 +79,8 @@ class CompiledBackend(Backend):
     side: _CompiledSide
     other: _CompiledSide
     bounded = False
+    takes_all = False
     layout: ClassVar = EntriesByRow
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries have no weight."""
-        return not risk.unobserved
 
     @classmethod
     def arrange(

@@ -10,7 +10,6 @@ from typing import Any
 
 from tribit.backends.base import Backend
 from tribit.backends.cuda.device import require
-from tribit.model.risks import Risk
 
 __all__ = ["CudaSparse", "CudaTiles"]
 
@@ -18,13 +17,8 @@ __all__ = ["CudaSparse", "CudaTiles"]
 class CudaSparse(Backend):
     """Sums over the observed entries alone, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaSparseBackend`."""
 
-    device = "cuda"
+    device, takes_all = "cuda", False
     weighs_labels = True
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries have no weight."""
-        return not risk.unobserved
 
     @classmethod
     def build(cls, *arguments: Any, **options: Any) -> Any:
@@ -38,13 +32,8 @@ class CudaSparse(Backend):
 class CudaTiles(Backend):
     """Sums over all entries, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaTileBackend`."""
 
-    device = "cuda"
+    device, takes_all = "cuda", True
     weighs_labels = True
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries count."""
-        return bool(risk.unobserved)
 
     @classmethod
     def build(cls, *arguments: Any, **options: Any) -> Any:

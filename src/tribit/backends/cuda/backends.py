@@ -23,9 +23,9 @@ from tribit.backends.forms import Form
 from tribit.backends.layout import entry_counts, latest, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import ByLabel, Observations
+from tribit.model.design import Block
 from tribit.model.factors import Factors
-from tribit.model.features import Activity, Block
-from tribit.model.risks import Risk
+from tribit.model.features import Activity
 
 Tensor: TypeAlias = torch.Tensor
 Array = NDArray[np.floating[Any]]
@@ -129,14 +129,6 @@ class DeviceBackend(Backend):
             return side, other
 
         return cls(*latest(observations, cls, made_of, sides), form, kind, n_jobs)
-
-    #: Whether unobserved entries count.
-    takes_all: ClassVar[bool]
-
-    @classmethod
-    def takes(cls, risk: Risk) -> bool:
-        """Return whether unobserved entries count, or do not."""
-        return bool(risk.unobserved) == cls.takes_all
 
     @classmethod
     def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:

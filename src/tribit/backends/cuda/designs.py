@@ -1,4 +1,4 @@
-"""Blocks of features on a device: what :class:`tribit.model.features.Block` does to parts, for tensors."""
+"""Blocks of features on a device: what :class:`tribit.model.design.Block` does to parts, for tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 from tribit.backends.cuda.device import place
 from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import row_sums
-from tribit.model.features import Activity, Block
+from tribit.model.design import Block
+from tribit.model.features import Activity
 
 Tensor: TypeAlias = torch.Tensor
 
