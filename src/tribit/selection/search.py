@@ -21,6 +21,7 @@ from tribit.selection.ridges import ridge_share
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials
 from tribit.selection.unseen_trials import UnseenTrials
+from tribit.selection.whole import WholeTable, scaled
 from tribit.solvers.loop import INTERRUPTED
 
 #: Least number of entries, in all and of each label, for a search; with fewer none are held out.
@@ -69,66 +70,85 @@ def choose(
         return Search(
             (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
         )
-    # Weights of entries are those of a model of the mask, with which all of the table is searched.
-    part = part_of(observations, base, draws) if weights is None else None
+    # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit to all
+    # of a table takes as long as the work around it.
+    small = weights is None and options.device == "cpu"
+    part = part_of(observations, base, draws) if small else None
     if part is None:
         folds = make_folds(observations, None if alone else weights, draws)
     else:
-        options = replace(options, side=part.side(options.side))
         folds = make_folds(part.observations, None, draws)
-        share = ridge_share(part.observations, observations, base, options)
+        of_part = replace(options, side=part.side(options.side))
+        share = ridge_share(part.observations, observations, base, of_part)
         folds = [replace(fold, ridge_share=share) for fold in folds]
-    deadline = None if max_time is None else began + max_time
+    about_trials: dict[str, Any] = {
+        "scoring": scoring,
+        "calibration": calibration,
+        "deadline": None if max_time is None else began + max_time,
+        "callback": callback,
+        "eligible": lambda settings: freedom.allows(settings, base),
+    }
     trials_of: type[Trials] = UnseenTrials if alone else Trials
     trials = trials_of(
-        folds,
-        options,
-        scoring=scoring,
-        calibration=calibration,
-        most=n_candidates,
-        deadline=deadline,
-        callback=callback,
-        eligible=lambda settings: freedom.allows(settings, base),
+        folds, options if part is None else of_part, most=n_candidates, **about_trials
     )
     stages: OneLabel | Stages
     if isinstance(trials, UnseenTrials):
         stages = OneLabel(trials, base, freedom.names)
     else:
         stages = Stages(trials, base, freedom.names)
-    reason = DONE
+    reason, whole = DONE, None
     try:
         stages.run()
         reason = "; ".join([reason, *stages.notes, *([] if part is None else [part.note])])
+        if part is not None and trials.chosen is not None:
+            left = None if n_candidates is None else n_candidates - len(trials.candidates)
+            whole_folds = make_folds(observations, None, draws)
+            for fold in whole_folds:
+                fold.ends = part.whole_ends(folds[0].ends)
+            whole = Trials(whole_folds, options, most=left, needed=False, **about_trials)
+            WholeTable(whole, base, freedom.names).run(trials.chosen)
     except SearchEndedError as ended:
         reason = str(ended)
     except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
         if trials.best is None:
             raise
         reason = INTERRUPTED
+        tried = len(trials.candidates) + (0 if whole is None else len(whole.candidates))
         warn(
-            f"Interrupted after {len(trials.candidates)} candidates; the best so far is kept.",
+            f"Interrupted after {tried} candidates; the best so far is kept.",
             RuntimeWarning,
         )
     best = trials.chosen
     average = None
     if best is not None and reason != INTERRUPTED and not alone:
         average = averaged(trials, best, n_fits, rank_is_free="rank" in freedom.names)
+    candidates, judged = tuple(trials.candidates), trials
+    if best is not None and whole is not None and whole.best is not None:
+        if average is None:
+            judged = whole
+        else:
+            average = scaled(average, best, whole.best)
+        best, candidates = whole.best, (*candidates, *whole.candidates)
     held_out = None
     # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
     if best is not None and not (alone and base.unbounded):
-        held_out = trials.calibration_entries((best,) if average is None else average.members)
+        held_out = judged.calibration_entries((best,) if average is None else average.members)
     added = getattr(trials, "regression", None)
+    ends = (folds if whole is None else whole.folds)[0].ends
+    if part is not None and whole is None:
+        ends = part.whole_ends(ends)
     return Search(
-        tuple(trials.candidates),
+        candidates,
         best,
         scoring,
         target,
-        sum(fold.held_out.n_observed for fold in folds),
-        len(folds),
+        sum(fold.held_out.n_observed for fold in judged.folds),
+        len(judged.folds),
         time.perf_counter() - began,
         reason,
         observations.density,
-        folds[0].ends if part is None else part.whole_ends(folds[0].ends),
+        ends,
         held_out,
         average,
         trials.calibrates,

@@ -53,21 +53,33 @@ class Steps:
         return best
 
     def _refined(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
-        """Move one value up or down by a factor, as long as that helps.
+        """Move one value up or down by a factor, as long as that helps (:meth:`_moved`)."""
+        if name not in self.free or not getattr(best.settings, name):
+            return best
+
+        def change(settings: ModelSpec, factor: float) -> ModelSpec:
+            value = getattr(settings, name) * factor
+            changed = replace(settings, **{name: value})
+            return self._inside(changed, value) if name == "radius" else changed
+
+        return self._moved(best, change, step, doublings)
+
+    def _moved(
+        self,
+        best: Candidate,
+        change: Callable[[ModelSpec, float], ModelSpec],
+        step: float,
+        doublings: int,
+    ) -> Candidate:
+        """Change settings by a factor again and again, as long as that helps: first by ``step``, else by its inverse.
 
         From the third step that helps on the factor is squared, at most so many times.
         """
-        if name not in self.free or not getattr(best.settings, name):
-            return best
         for power in (1.0, -1.0):
             moved, helped, most = best, 0, doublings
             while True:
                 longer = min(max(helped - 1, 0), most)
-                value = getattr(moved.settings, name) * step ** (power * 2**longer)
-                changed = replace(moved.settings, **{name: value})
-                if name == "radius":
-                    changed = self._inside(changed, value)
-                tried = self.trials.score(changed)
+                tried = self.trials.score(change(moved.settings, step ** (power * 2**longer)))
                 if tried.score < moved.score * (1.0 - WORTH):
                     moved, helped = tried, helped + 1
                 elif longer:

@@ -12,6 +12,10 @@ from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.rule import thinned_mixture
 
+#: Ridges of factors and of features: what a part of a table scales. Those of intercepts, which have the entries of one
+#: row or column alone, are good for both.
+RIDGES = ("l2", "l2_implicit", "l2_side")
+
 
 @dataclass(frozen=True)
 class _Thinned:
@@ -38,7 +42,7 @@ def thinned(settings: ModelSpec, share: float, ridge_share: float = 1.0) -> Mode
         rho = 1.0 - share * (1.0 - rho)
     ridges = {
         name: ridge_share * value
-        for name in ("l2", "l2_implicit", "l2_side")
+        for name in RIDGES
         if (value := getattr(settings, name)) is not None
     }
     return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share), **ridges)

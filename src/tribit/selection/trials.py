@@ -72,7 +72,10 @@ class Trials:
         calibration: str | None = None,
         eligible: Callable[[ModelSpec], bool] = lambda _: True,
         callback: Callable[[Candidate], Any] | None = None,
+        needed: bool = True,
     ) -> None:
+        #: Whether a first candidate is scored even if time or the user cut it short, as there is nothing else to choose.
+        self.needed = needed
         self.folds, self.options, self.callback = folds, options, callback
         self.eligible = eligible
         self.scoring, self.most, self.deadline = scoring, most, deadline
@@ -165,8 +168,8 @@ class Trials:
                 watched=self.watched(fold),
             )
             interrupted |= result.stop_reason == INTERRUPTED
-            # The first candidate is scored even if cut short: there is nothing else to choose.
-            if self.candidates and (interrupted or result.stop_reason == OUT_OF_TIME):
+            short = interrupted or result.stop_reason == OUT_OF_TIME
+            if short and (self.candidates or not self.needed):
                 raise SearchEndedError(result.stop_reason)
             found.append(factors)
             iterations += result.n_iter
@@ -238,7 +241,7 @@ class Trials:
 
     def _time_left(self) -> float | None:
         """Return how long a fit may take: as long as it likes where nothing is known yet."""
-        if self.deadline is None or not self.candidates:
+        if self.deadline is None or (self.needed and not self.candidates):
             return None
         left = self.deadline - time.perf_counter()
         if left <= 0.0:

@@ -1,0 +1,61 @@
+"""The ridges of what a part of a table has chosen, compared on the whole table.
+
+A part has fewer entries in a column, and by how much that lowers the best ridges depends on the table: where noise
+decides they are as the largest ridges are (:func:`tribit.selection.ridges.ridge_share`), where every column has
+entries enough they are the same. One factor for all ridges is found by a line search on the whole table; the kind of
+model, its columns and the ratios of its ridges stay as the part has chosen them. The held-out entries of the whole then
+calibrate what is fitted to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tribit.model.spec import ModelSpec
+from tribit.selection.record import Average, Candidate
+from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP
+from tribit.selection.steps import Steps
+from tribit.selection.thinning import RIDGES
+
+
+class WholeTable(Steps):
+    """A line search over one factor of all free ridges."""
+
+    def run(self, chosen: Candidate) -> Candidate:
+        """Return the best candidate on the whole table, at the ridges of the chosen one of a part or at multiples."""
+        best = self.trials.score(chosen.settings)
+        names = [name for name in RIDGES if name in self.free]
+        if not any(getattr(best.settings, name) for name in names):
+            return best
+        # Smaller ones first: the share of largest ridges is the most by which the best ones differ.
+        return self._moved(
+            best,
+            lambda settings, factor: multiplied(settings, names, factor),
+            1.0 / FACTOR_STEP,
+            FACTOR_DOUBLINGS,
+        )
+
+
+def multiplied(settings: ModelSpec, names: Iterable[str], factor: float) -> ModelSpec:
+    """Return settings with some ridges multiplied; those that the model does not have stay away."""
+    values = {name: getattr(settings, name) for name in names}
+    return replace(settings, **{name: factor * each for name, each in values.items() if each})
+
+
+def scaled(average: Average, chosen: Candidate, best: Candidate) -> Average:
+    """Return an average whose members have their ridges multiplied as those of the chosen one were to become best."""
+    before, after = chosen.settings, best.settings
+    factors = {
+        name: getattr(after, name) / getattr(before, name)
+        for name in RIDGES
+        if getattr(before, name)
+    }
+
+    def multiply(settings: ModelSpec) -> ModelSpec:
+        for name, factor in factors.items():
+            settings = multiplied(settings, (name,), factor)
+        return settings
+
+    members = tuple(replace(each, settings=multiply(each.settings)) for each in average.members)
+    return replace(average, members=members)
