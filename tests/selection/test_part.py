@@ -29,10 +29,15 @@ def draws():
     return np.random.default_rng(3)
 
 
+def part_entries(monkeypatch, n):
+    """Make tables with twice as many entries large ones, of which a part has so many."""
+    monkeypatch.setattr(module, "ENTRIES", n)
+    monkeypatch.setattr(module, "SHARE", 0.0)
+
+
 @pytest.fixture
 def small(monkeypatch):
-    """Make a table of some hundred entries a large one."""
-    monkeypatch.setattr(module, "ENTRIES", 200)
+    part_entries(monkeypatch, 200)
 
 
 @pytest.mark.parametrize("labels", [A, A.T], ids=["rows", "columns"])
@@ -46,6 +51,16 @@ def test_a_part_has_all_entries_of_random_rows_of_the_longer_side(labels, small)
     assert 200 <= found.observations.n_observed < 200 + longest
     others = part_of(observed(labels), BASE, np.random.default_rng(4))
     assert not np.array_equal(found.chosen, others.chosen)
+
+
+def test_a_part_has_a_share_of_the_entries_and_at_least_so_many(monkeypatch):
+    monkeypatch.setattr(module, "ENTRIES", 100)
+    monkeypatch.setattr(module, "SHARE", 0.4)
+    seen = observed(A)
+    found = part_of(seen, BASE, draws()).observations.n_observed
+    assert found == pytest.approx(0.4 * seen.n_observed, abs=20)
+    monkeypatch.setattr(module, "SHARE", 0.6)
+    assert part_of(seen, BASE, draws()) is None
 
 
 def test_small_tables_one_label_and_models_of_the_mask_are_searched_as_they_are(small):
@@ -127,11 +142,12 @@ def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to
         return make_problem(observations, *rest, **named)
 
     monkeypatch.setattr("tribit.selection.trials.make_problem", watched)
-    monkeypatch.setattr(module, "ENTRIES", seen.n_observed // 2 - 1)
+    part_entries(monkeypatch, seen.n_observed // 2 - 1)
     model = BinaryMatrixCompletion(
         gammas=(1, 0, 0), n_candidates=12, random_state=0, n_jobs=1, max_iter=400
     ).fit(seen)
-    # Intercepts of both tables, whose largest ridges are compared; the candidates; the last fit.
+    # Intercepts of both tables, whose largest ridges are compared; the candidates, of which there are none left for the
+    # whole table; the last fit.
     whole = [each.n_observed == seen.n_observed for each in fitted]
     assert np.flatnonzero(whole).tolist() == [1, len(fitted) - 1]
     assert {each.shape[1] for each in fitted} == {seen.shape[1]}
@@ -149,13 +165,15 @@ def test_a_search_says_that_it_was_one_of_a_part(monkeypatch):
     options = {"implicit_features": False, "rank": 2, "gammas": (1, 0, 0), "l2_intercept": 1.0}
     fits = []
     for entries in (10**7, 1500):
-        monkeypatch.setattr(module, "ENTRIES", entries)
+        part_entries(monkeypatch, entries)
         fits.append(BinaryMatrixCompletion(random_state=0, n_jobs=1, **options).fit(seen))
     whole, part = (each.search_ for each in fits)
     assert "rows" not in whole.stop_reason
     assert "of 400 rows" in part.stop_reason
     assert part.density == whole.density == seen.density
-    assert part.n_held_out < whole.n_held_out
+    assert (
+        part.n_held_out == whole.n_held_out
+    )  # those of the whole, on which the ridges are compared
     for family, end in whole.ends.items():
         assert part.ends[family].row_factors.shape == end.row_factors.shape
 
@@ -195,7 +213,7 @@ def test_the_largest_ridge_is_the_norm_of_the_gradient_without_factors(intercept
 
 def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
     seen = observed(low_rank((900, 20), density=0.5))
-    monkeypatch.setattr(module, "ENTRIES", seen.n_observed // 9)
+    part_entries(monkeypatch, seen.n_observed // 9)
     options = {"implicit_features": False, "rank": 2, "gammas": (1, 0, 0), "l2_intercept": 3.0}
     model = BinaryMatrixCompletion(random_state=0, n_jobs=1, **options).fit(seen)
     first = next(c for c in model.search_.candidates if c.settings.rank)

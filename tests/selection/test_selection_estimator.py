@@ -29,6 +29,7 @@ from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
 from tribit.selection import resolve, trials
+from tribit.selection.folds import make_folds
 from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
 from tribit.solvers.loop import INTERRUPTED
@@ -418,7 +419,7 @@ def test_the_target_is_every_cell_alike_where_each_weighs_1_over_q():
         losses = np.logaddexp(0, -y * x)
         assert model.search_.best.score == pytest.approx(np.sum(w * losses) / np.sum(w))
     # By hand: the weights are those of the columns of the held-out entries, fold after fold.
-    folds = trials.make_folds(observed(labels), None, generator(0))
+    folds = make_folds(observed(labels), None, generator(0))
     by_hand = np.concatenate([1 / q[fold.held_out.columns] for fold in folds])
     np.testing.assert_allclose(everywhere.search_.held_out[2], by_hand)
     mended = make(**{**fixed, "calibration": "platt"}, target="all").fit(labels)

@@ -70,8 +70,8 @@ def choose(
         return Search(
             (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
         )
-    # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit to all
-    # of a table takes as long as the work around it.
+    # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit to
+    # all of a table takes as long as the work around it.
     small = weights is None and options.device == "cpu"
     part = part_of(observations, base, draws) if small else None
     if part is None:

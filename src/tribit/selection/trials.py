@@ -74,7 +74,7 @@ class Trials:
         callback: Callable[[Candidate], Any] | None = None,
         needed: bool = True,
     ) -> None:
-        #: Whether a first candidate is scored even if time or the user cut it short, as there is nothing else to choose.
+        #: Whether a first candidate is scored even if it was cut short, as there is nothing else to choose.
         self.needed = needed
         self.folds, self.options, self.callback = folds, options, callback
         self.eligible = eligible
