@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,41 @@ def test_models_of_rows_have_value_and_gradient_of_the_estimate(risk, link):
     value, in_P, _ = backend.gradient(P, Q)
     assert np.sum(values) == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(gradients, in_P[:, :free], rtol=1e-10, atol=1e-10)
+
+
+@each_case
+@pytest.mark.usefixtures("small")
+def test_a_block_without_a_tile_has_its_quadratic(risk, link):
+    """Of very large tables with few popular columns some blocks meet no tile."""
+    A, (P, Q) = matrix(), factors()
+    backend = backend_of(A, link, risk).staged(P, Q)
+    tiles = backend.side.sample.tiles
+    kept = slice(
+        tiles.ends[-2]
+    )  # without those of the last block, whose rows have few entries or none
+    ends = np.minimum(tiles.ends, tiles.ends[-2])
+    none = replace(tiles, ends=ends, columns=tiles.columns[kept], weights=tiles.weights[kept])
+    backend.side.sample = replace(backend.side.sample, tiles=none)
+    panel = backend.panel(backend.n_panels - 1, backend.fixed(Q))
+    p = P[panel.rows]
+    empty = ~A[panel.rows].any(axis=1)
+    assert empty.any()
+    model = panel.models(p, P.shape[1], exact=True, value=True)
+    np.testing.assert_allclose(model.values, panel.values(p), rtol=1e-12)
+    assert backend.gradient(P, Q)[0] == pytest.approx(backend.value(P, Q), rel=1e-12)
+    step = 1e-4
+    for a in range(P.shape[1]):
+        ahead, behind = (
+            panel.models(
+                p + side * step * np.eye(P.shape[1])[a], P.shape[1], exact=True, value=True
+            )
+            for side in (1, -1)
+        )
+        slopes = (ahead.values - behind.values) / (2 * step)
+        np.testing.assert_allclose(model.gradients[:, a], slopes, rtol=1e-5, atol=1e-6)
+        bends = (ahead.gradients - behind.gradients) / (2 * step)
+        curvatures = model.matrices()[:, a]
+        np.testing.assert_allclose(curvatures[empty], bends[empty], rtol=1e-5, atol=1e-6)
 
 
 @each_case

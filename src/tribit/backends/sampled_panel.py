@@ -75,14 +75,17 @@ class SampledPanel:
         """Return value, gradient and curvature of each row.
 
         The curvature of the dense term is that of the sample at the mean curvature of each class, times the row's own
-        mean curvature relative to it: one matrix for all rows of the block.
+        mean curvature relative to it: one matrix for all rows of the block. A block without a tile, of which very large
+        tables have some, has its quadratic alone.
         """
         form = self.backend.form
         values, gradients, ratios = self._sampled(P, value=value, bend=True)
         gradients = gradients[:, :free].copy()
-        q = self.Q[:, :free]
-        shape = gram(q, self._bend) * (form.unit * form.slope**2)
-        curvatures = ratios[:, None, None] * shape
+        if self.weights.size:
+            shape = gram(self.Q[:, :free], self._bend)
+        else:
+            shape = self._control[2][:free, :free]
+        curvatures = ratios[:, None, None] * (shape * (form.unit * form.slope**2))
         for rows, panel in self._observed():
             model = panel.models(P[rows], free, exact=True, value=value)
             gradients[rows] += model.gradients
@@ -133,8 +136,8 @@ class SampledPanel:
         first += linear + bent
         first *= form.unit * form.slope
         first += form.first_constant * against.column_sums
-        ratios = np.zeros(0)
-        if second is not None:
+        ratios = np.ones(P.shape[0])
+        if second is not None and self.weights.size:
             ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / np.sum(self._bend)
         return values, first, ratios
 
@@ -146,7 +149,7 @@ class SampledPanel:
         low, high = self._interval
         np.minimum(np.maximum(z, low, out=beyond), high, out=beyond)
         np.subtract(z, beyond, out=beyond)
-        if beyond.min() == 0 == beyond.max():
+        if not beyond.size or beyond.min() == 0 == beyond.max():
             return None
         z -= beyond
         return beyond
