@@ -69,7 +69,7 @@ public_modules = [
     "tribit.errors",
     "tribit.explain",
     "tribit.export",
-    "tribit.neighbours",
+    "tribit.explain.neighbours",
     "tribit.paper.experiments",
     "tribit.model.features",
     "tribit.recommend",

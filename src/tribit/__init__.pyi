@@ -13,7 +13,8 @@ from .errors import TribitError as TribitError
 from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning
 from .errors import UnknownRhoWarning as UnknownRhoWarning
-from .explanation import Explanation as Explanation
+from .explain.explanation import Explanation as Explanation
+from .explain.neighbours import similar as similar
 from .metrics.evaluation import Evaluation as Evaluation
 from .metrics.evaluation import evaluate as evaluate
 from .model.constraints import EntryBound as EntryBound
@@ -34,7 +35,6 @@ from .model.risks import pnu as pnu
 from .model.risks import pu as pu
 from .model.risks import punu as punu
 from .model.risks import tri as tri
-from .neighbours import similar as similar
 from .recommender import Recommender as Recommender
 from .solvers import LBFGS as LBFGS
 from .solvers import AugmentedLagrangian as AugmentedLagrangian

@@ -41,7 +41,7 @@ from tribit.solvers.loop import (
 )
 
 if TYPE_CHECKING:
-    from tribit.explanation import Explanation
+    from tribit.explain.explanation import Explanation
 
 #: The entries that predictions may be for.
 TARGETS = ("observed", "all")

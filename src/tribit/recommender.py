@@ -27,12 +27,12 @@ from tribit.errors import (
     parameter,
     warn,
 )
-from tribit.explanation import Explanation
+from tribit.explain import Explanation, explain
+from tribit.explain.neighbours import Neighbours, similar
 from tribit.folding import fold_in, update
 from tribit.folding.positions import all_entries, placed
 from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.model.spec import AUTO, is_auto
-from tribit.neighbours import Neighbours, similar
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations, recommend
@@ -200,9 +200,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(rows, columns)
 
     def explain(self, row: Any, column: Any) -> Explanation:
-        """Return which entries of the row pulled the score of a column up or down; see :func:`tribit.explain`."""
-        from tribit.explain import explain  # noqa: PLC0415
-
+        """Return which entries of the row pulled the score of a column up or down (:mod:`tribit.explain`)."""
         check_is_fitted(self)
         seen = self._kept("explanations name entries", again=True)
         return explain(self._with_rho(), row, column, seen)

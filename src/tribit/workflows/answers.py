@@ -15,7 +15,7 @@ from tribit.data.files import check_different
 from tribit.data.headings import NAMES
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, parameter
-from tribit.explanation import Explanation
+from tribit.explain.explanation import Explanation
 from tribit.metrics.evaluation import Evaluation
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker
