@@ -2,10 +2,7 @@
 
 from .backends.objective import Objective as Objective
 from .completion import BinaryMatrixCompletion as BinaryMatrixCompletion
-from .cross_validation import CrossValidation as CrossValidation
-from .cross_validation import cross_validate as cross_validate
 from .data.observations import Observations as Observations
-from .entry_classifier import EntryClassifier as EntryClassifier
 from .errors import InvalidInputError as InvalidInputError
 from .errors import InvalidTypeError as InvalidTypeError
 from .errors import OutOfMemoryError as OutOfMemoryError
@@ -13,10 +10,13 @@ from .errors import TribitError as TribitError
 from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning
 from .errors import UnknownRhoWarning as UnknownRhoWarning
+from .evaluation.cross_validation import CrossValidation as CrossValidation
+from .evaluation.cross_validation import cross_validate as cross_validate
+from .evaluation.entry_classifier import EntryClassifier as EntryClassifier
+from .evaluation.held_out import evaluate as evaluate
+from .evaluation.results import Evaluation as Evaluation
 from .explain.explanation import Explanation as Explanation
 from .explain.neighbours import similar as similar
-from .metrics.evaluation import Evaluation as Evaluation
-from .metrics.evaluation import evaluate as evaluate
 from .model.constraints import EntryBound as EntryBound
 from .model.constraints import MaxNorm as MaxNorm
 from .model.constraints import Rank as Rank

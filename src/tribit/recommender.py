@@ -27,11 +27,11 @@ from tribit.errors import (
     parameter,
     warn,
 )
+from tribit.evaluation import Evaluation, evaluate
 from tribit.explain import Explanation, explain
 from tribit.explain.neighbours import Neighbours, similar
 from tribit.folding import fold_in, update
 from tribit.folding.positions import all_entries, placed
-from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.model.spec import AUTO, is_auto
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker

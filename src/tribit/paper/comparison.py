@@ -18,8 +18,8 @@ from tribit.checks import check_count
 from tribit.data.observations import Observations
 from tribit.datasets import coat, movielens100k, senate
 from tribit.errors import InvalidInputError, TribitError, parameter
+from tribit.evaluation import evaluate
 from tribit.factor_model import FactorModel
-from tribit.metrics.entries import evaluate
 from tribit.model.links import Logistic
 from tribit.paper.experiments.journal import Journal, Row
 from tribit.paper.experiments.output import (

@@ -25,8 +25,8 @@ from rich.progress import track
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
-from tribit.metrics.baselines import effects_model
-from tribit.metrics.ranking import RankingReport, ranking_report
+from tribit.evaluation.baselines import effects_model
+from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender

@@ -11,16 +11,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tribit._moved import renamed_classes
+from tribit._moved import renamed_members
 from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.ingest import Checked
 from tribit.data.longer_axis import check_new, longer
+from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
-from tribit.factor_model import MatrixEstimator
 from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
 from tribit.randomness import RandomState, generator
 from tribit.recommend.cell_features import CellFeatures, indicators
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
 
 __all__ = ["CandidateRanker"]
-__getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker")
+__getattr__ = renamed_members(__name__, LikeFinder="CandidateRanker")
 
 Array = NDArray[np.float64]
 #: Cells from which l2 and the coefficients are estimated, and the least number of rows that they fill; of a larger

@@ -16,7 +16,7 @@ large.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,9 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.checks import check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
-from tribit.factor_model import FactorModel
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
 
 __all__ = [
     "Parts",
@@ -35,6 +37,7 @@ __all__ = [
     "Score",
     "WeighedScore",
     "check_ready",
+    "has_factors",
     "is_ranker",
     "log_likely",
     "model_score",
@@ -101,6 +104,11 @@ class Ranker(Protocol):
 def is_ranker(model: Any) -> TypeGuard[Ranker]:
     """Return whether something, fitted or not, is a ranker of rates."""
     return callable(getattr(model, "log_rates", None))
+
+
+def has_factors(model: Any) -> TypeGuard[FactorModel]:
+    """Return whether something, fitted or not, is a model with factors."""
+    return callable(getattr(model, "_factors", None))
 
 
 def check_ready(model: Any) -> None:
@@ -198,7 +206,7 @@ def worth(parts: Parts, weight: float) -> Rated:
 
 def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
     """Return where the ranker has each row and column of the model."""
-    if not isinstance(ranker, FactorModel) and not is_ranker(ranker):
+    if not has_factors(ranker) and not is_ranker(ranker):
         raise InvalidTypeError(
             f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker or model, or None."
         )

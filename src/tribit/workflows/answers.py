@@ -15,8 +15,8 @@ from tribit.data.files import check_different
 from tribit.data.headings import NAMES
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, parameter
+from tribit.evaluation import Evaluation
 from tribit.explain.explanation import Explanation
-from tribit.metrics.evaluation import Evaluation
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations

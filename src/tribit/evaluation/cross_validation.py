@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -16,14 +16,12 @@ from sklearn.base import clone
 from tribit.checks import check_count
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidTypeError
+from tribit.evaluation.held_out import evaluate
+from tribit.evaluation.results import Evaluation
 from tribit.factor_model import FactorModel
-from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.progress import steps_bar
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
 from tribit.solvers.loop import INTERRUPTED
-
-if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
 
 __all__ = ["CrossValidation", "cross_validate"]
 
