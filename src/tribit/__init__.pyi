@@ -1,7 +1,8 @@
 """The public names and where they live; ``__init__.py`` reads them from here."""
 
 from .backends.objective import Objective as Objective
-from .completion import BinaryMatrixCompletion as BinaryMatrixCompletion
+from .completion.estimator import BinaryMatrixCompletion as BinaryMatrixCompletion
+from .completion.files import load as load
 from .data.observations import Observations as Observations
 from .errors import InvalidInputError as InvalidInputError
 from .errors import InvalidTypeError as InvalidTypeError
@@ -42,7 +43,6 @@ from .solvers import Iteration as Iteration
 from .solvers import Newton as Newton
 from .solvers import ProjectedGradient as ProjectedGradient
 from .solvers import SolverResult as SolverResult
-from .storage import load as load
 from .storage import save as save
 
 __version__: str

@@ -25,7 +25,7 @@ from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, reg
 from tribit.randomness import RandomState, generator
 from tribit.recommend.cell_features import CellFeatures, indicators
 from tribit.recommend.rates import fit_rates
-from tribit.recommend.stored_ranker import checked_arrays
+from tribit.recommend.stored_ranker import checked_arrays, load_ranker, save_ranker
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
@@ -282,16 +282,12 @@ class CandidateRanker(MatrixEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker, with the entries of its rows, to one safetensors file."""
-        from tribit.storage.rankers import save_ranker  # noqa: PLC0415 - storage makes rankers
-
         save_ranker(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CandidateRanker:
         """Read a ranker that :meth:`save` wrote."""
-        from tribit.storage.rankers import load_ranker  # noqa: PLC0415
-
-        return load_ranker(path)
+        return load_ranker(path, cls.from_arrays)
 
     def _labels_of(self, X: Any) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tribit._moved import renamed_keywords
-from tribit.bundle_facts import says_like
 from tribit.data.axis import AnyArray, named
 from tribit.data.files import check_different
 from tribit.data.headings import NAMES
@@ -20,6 +19,7 @@ from tribit.explain.explanation import Explanation
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations
+from tribit.recommender.facts import says_like
 from tribit.workflows.bundles import (
     PathLike,
     known_entries,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.archive.fields import FLOATS, OBJECT, SWITCH, Tensor, check_fields
 from tribit.data.axis import Axes
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
-from tribit.storage.schema import FLOATS, OBJECT, SWITCH, Tensor, check_fields
 
 Tensors = dict[str, NDArray[Any]]
 #: Before the names of a ranker's arrays.
