@@ -6,7 +6,7 @@ import os
 
 from tribit.archive.parts import Parts
 from tribit.completion.estimator import BinaryMatrixCompletion
-from tribit.storage import read_bundle
+from tribit.storage.reading import read_bundle
 
 
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:

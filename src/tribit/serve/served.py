@@ -22,8 +22,8 @@ from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
 from tribit.serve.rates_table import ready_score
 from tribit.uncertainty.of_lists import with_intervals
-from tribit.workflows.answers import LISTS_BASES
 from tribit.workflows.bundles import BASES
+from tribit.workflows.lists import LISTS_BASES
 
 #: Bytes of lists that are kept, some 60,000 lists of ten: those of all 943 rows of MovieLens-100k fill 1 MB.
 KEPT = 2**26

@@ -4,8 +4,7 @@
 """
 
 from tribit._moved import renamed_members
-from tribit.storage.reading import read_bundle
 from tribit.storage.writing import save
 
-__all__ = ["read_bundle", "save"]
+__all__ = ["save"]
 __getattr__ = renamed_members(__name__, load="tribit.load")
