@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tribit._moved import renamed_keywords
+from tribit.checks import check_choice
 from tribit.data.entries import Entries
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.errors import InvalidInputError
@@ -77,9 +78,7 @@ class FactorModel(MatrixEstimator):
             Allow more than 10^8 entries.
         """
         check_is_fitted(self)
-        choices = ("probability", "decision", "sign")
-        if what not in choices:
-            raise InvalidInputError(f"what must be one of {', '.join(choices)}; got {what!r}.")
+        check_choice("what", what, ("probability", "decision", "sign"))
         shape = self.shape_
         if shape[0] * shape[1] > DENSE_LIMIT and not force:
             raise InvalidInputError(

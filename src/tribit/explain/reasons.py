@@ -35,7 +35,7 @@ BLOCK = 2**20
 
 
 @dataclass(frozen=True)
-class OneRow:
+class RhoOfRow:
     """The probability that an entry of one row is unobserved, for matrices of which every row is that one."""
 
     rho: Missingness
@@ -168,7 +168,7 @@ def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
         rho.rho_at(np.array([row]), np.array([0]))
     except (InvalidInputError, IndexError):  # a row that came after the fit
         return half.risk
-    return replace(half.risk, rho=OneRow(rho, row))
+    return replace(half.risk, rho=RhoOfRow(rho, row))
 
 
 def _solved_without(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tribit.checks import check_not_negative, is_whole
+from tribit.checks import check_not_negative
 from tribit.errors import InvalidTypeError, parameter
 from tribit.model.risks import Missingness, check_rho
 from tribit.quoting import quoted
@@ -14,13 +14,6 @@ from tribit.quoting import quoted
 def optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:
     """Return the check that also takes None."""
     return lambda name, value: None if value is None else check(name, value)
-
-
-def whole(name: str, value: Any) -> int:
-    """Return a whole number."""
-    if not is_whole(value):
-        raise InvalidTypeError(f"{parameter(name)} must be a whole number; got {quoted(value)}.")
-    return int(value)
 
 
 def two_shares(name: str, value: Any) -> tuple[float, float]:

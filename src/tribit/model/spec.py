@@ -23,10 +23,11 @@ from tribit.checks import (
     check_not_negative,
     check_positive,
     check_switch,
+    check_whole,
 )
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.constraints import NORMS, Constraint, EntryBound, Unconstrained
-from tribit.model.field_checks import missingness, optional, two_shares, whole
+from tribit.model.field_checks import missingness, optional, two_shares
 from tribit.model.imputation import Imputation
 from tribit.model.links import Link, Logistic, as_link
 from tribit.model.risks import Missingness, Risk, check_gammas
@@ -80,7 +81,7 @@ class ModelSpec:
         default="logistic",
         help="logistic or probit.",
     )
-    rank: int = _parameter(10, whole, choosable=True, help="Columns of the factors.")
+    rank: int = _parameter(10, check_whole, choosable=True, help="Columns of the factors.")
     radius: float | None = _parameter(
         None, optional(check_positive), choosable=True, help="Radius of the norm ball, or none."
     )

@@ -14,7 +14,7 @@ VARIABLE = "TRIBIT_SERVE_SETTINGS"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """What a service answers with, and its limits.
 
     Parameters
