@@ -21,7 +21,7 @@ from tribit.recommend.scores import Ranker
 
 Array = NDArray[np.floating[Any]]
 
-#: Above this many entries a dense answer is given only to those who insist: 10^8 float64 are 800 MB.
+#: Most entries of a dense answer that is not forced: 10^8 float64 are 800 MB.
 DENSE_LIMIT = 10**8
 
 

@@ -267,7 +267,7 @@ def _choice(kind: Any) -> Callable[[str, Any], str]:
     return lambda name, value: check_choice(name, value, get_args(kind))
 
 
-#: How each rule is checked, where it is given.
+#: Check of each rule, where it is given.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "row": _check_column,
     "column": _check_column,

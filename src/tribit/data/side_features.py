@@ -46,7 +46,7 @@ class SideFeatures(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupEncoder:
-    """How one column of a table becomes a group.
+    """The rule by which one column of a table becomes a group.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class GroupEncoder:
 
 @dataclass(frozen=True)
 class FeatureEncoder:
-    """How a table of features becomes groups, learned where a model is fitted and used again for new rows."""
+    """The rules by which a table of features becomes groups, learned by a fit and used again for new rows."""
 
     groups: tuple[GroupEncoder, ...]
 

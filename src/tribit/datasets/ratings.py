@@ -24,7 +24,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ratings:
-    """Who rated what, how and when; one element of each array for each rating.
+    """A table of ratings: users, items, values and times, one element of each array for each rating.
 
     Parameters
     ----------

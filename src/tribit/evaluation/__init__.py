@@ -1,4 +1,4 @@
-"""How good fitted models are on entries that they were not fitted on.
+"""Evaluation of fitted models on entries that they were not fitted on.
 
 :func:`evaluate` has the measures of :mod:`tribit.metrics` with their errors, beside baselines; :func:`cross_validate`
 holds out each entry once; :mod:`tribit.evaluation.ranking` measures lists.

@@ -28,7 +28,7 @@ __all__ = ["CrossValidation", "cross_validate"]
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What a model reached on each fold.
+    """The evaluation of a model on each fold.
 
     Attributes
     ----------
@@ -175,9 +175,16 @@ def cross_validate(
                 fitted = _quietly(clone(model)).fit(train, **given)
                 if getattr(fitted, "stop_reason_", None) == INTERRUPTED:
                     raise KeyboardInterrupt  # a fit takes the first Ctrl-C for itself, and is half done
-                finder = None if ranker is None else clone(ranker).fit(train)
+                fitted_ranker = None if ranker is None else clone(ranker).fit(train)
                 done.append(
-                    evaluate(fitted, test, train, n=n, ranker=finder, avoid_dislikes=avoid_dislikes)
+                    evaluate(
+                        fitted,
+                        test,
+                        train,
+                        n=n,
+                        ranker=fitted_ranker,
+                        avoid_dislikes=avoid_dislikes,
+                    )
                 )
                 advance()
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""How good a model is on entries that it was not fitted on: measures, their errors, and baselines beside them."""
+"""Measures of a model on entries that it was not fitted on, their errors, and baselines beside them."""
 
 from __future__ import annotations
 

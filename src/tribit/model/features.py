@@ -136,7 +136,7 @@ class Activity:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """How the features of rows (or of columns) are made, for those of a fit and for new ones.
+    """The map from what is known of rows (or of columns) to their features, for those of a fit and for new ones.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Logistic
 from tribit.simulate import low_rank_target, observe, quantise
 
-#: What is fitted on, and what is predicted.
+#: The entries to fit on, and those to predict.
 Parts: TypeAlias = tuple[Observations, Observations]
 
 #: Share of the Senate's votes, and of the unseen drawn entries, that are predicted; and of the training entries of
@@ -77,7 +77,7 @@ def _given(folder: Path | None) -> Path:
     return folder
 
 
-#: What the systems are compared on: drawn data, ratings, votes, and ratings of items drawn at random.
+#: Data that the systems are compared on: drawn ones, ratings, votes, and ratings of items drawn at random.
 DATA: dict[str, Callable[[Path | None, int], Parts]] = {
     "synthetic": _synthetic,
     "ml-100k": _films,

@@ -22,6 +22,7 @@ from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
 from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
+from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
 from tribit.recommend.cell_features import CellFeatures, indicators
 from tribit.recommend.rates import fit_rates
@@ -125,7 +126,7 @@ class CandidateRanker(MatrixEstimator):
         self
         """
         observations = as_observations(X, like_at=self.like_at)
-        l2 = None if isinstance(self.l2, str) and self.l2 == "auto" else _check_l2(self.l2)
+        l2 = None if is_auto(self.l2) else _check_l2(self.l2)
         n_jobs = count_jobs(self.n_jobs)
         algebra = algebra_on(self.device, observations.n_observed)
         if not observations.n_likes:

@@ -80,7 +80,7 @@ class Recommendations:
 
     @property
     def shown(self) -> NDArray[np.bool_]:
-        """Which places hold a column: all but the filled up ones."""
+        """Mask of the places that hold a column: all but the filled up ones."""
         return np.asarray(self.positions >= 0)
 
     def pairs(self) -> tuple[AnyArray, AnyArray, NDArray[np.float64]]:

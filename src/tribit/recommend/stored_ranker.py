@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_arrays", "load_ranker", "save_ranker"]
 
 Array = NDArray[np.float64]
-#: Where the header stands in the metadata of the file.
+#: Key of the header in the metadata of the file.
 KEY = "tribit-ranker"
 HEADER = {
     "format": Field("1", lambda value: value == 1),

@@ -40,8 +40,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
-    :class:`tribit.recommend.CandidateRanker`, which tells what a row will come to see; and the entries that both were
-    fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
+    :class:`tribit.recommend.CandidateRanker`, which estimates what a row will observe (exposure); and the entries that
+    both were fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
     ``avoid_dislikes`` times the expected dislikes.
 
     Parameters

@@ -1,4 +1,4 @@
-"""How good the model of a report is: measures with intervals, baselines beside them, and the reliability curve."""
+"""Quality of the model of a report: measures with intervals, baselines beside them, and the reliability curve."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ __all__ = ["Report", "make_report", "write_report"]
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a model does, in numbers, sentences and one page.
+    """A report of what a model does: numbers, sentences and one page.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class UnknownIdError(InvalidInputError):
 
 
 class Wanted(NamedTuple):
-    """What a list should be like: the arguments of :meth:`tribit.Recommender.recommend`."""
+    """The wishes for a list: the arguments of :meth:`tribit.Recommender.recommend`."""
 
     n: int = 10
     avoid_dislikes: float = 1.0

@@ -15,7 +15,7 @@ VARIABLE = "TRIBIT_SERVE_SETTINGS"
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What a service answers with, and its limits.
+    """A service: the bundle that it answers with, and its limits.
 
     Parameters
     ----------

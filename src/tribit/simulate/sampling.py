@@ -1,4 +1,4 @@
-"""Which entries are seen: the paper's three observation processes, over any distribution of entries.
+"""Observation processes: the three of the paper, which decide what is seen, over any distribution of entries.
 
 ``Pi`` is a distribution over the entries of a matrix: ``pi_ij >= 0``, summing to 1. Every function takes it
 as ``weights``, in proportion: None (uniform), an array of the matrix's shape, or a tuple ``(left, right)`` of

@@ -14,7 +14,7 @@ from tribit.backends.objective import check_dtype
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError
 from tribit.model.links import LINKS
-from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
+from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.solvers import SOLVERS, as_solver
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def check_parameters(model: BinaryMatrixCompletion) -> None:
         as_solver(model.solver)
     if model.like_at is not None:
         check_like_at(model.like_at)
-    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
+    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, AUTO):
         raise propensity.unknown(model.rho)
     chosen = {
         name: getattr(model, f"{name}_")

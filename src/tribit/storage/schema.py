@@ -27,13 +27,13 @@ from tribit.model.spec import ModelSpec
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
 HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3, 7: 3}
-#: From this format on a file keeps the spec; before, the values of it that a fit had chosen.
+#: First format with the spec; earlier ones have the values of it that a fit had chosen.
 WITH_SPEC = 5
-#: From this format on a file says which fits a model is the mean of.
+#: First format with the fits that a model is the mean of.
 WITH_MEMBERS = 6
-#: From this format on a file keeps the record of the search, and may be a bundle.
+#: First format with the record of the search, which may also be a bundle.
 WITH_BUNDLE = 7
-#: Before the names of a calibrator's arrays.
+#: Prefix of the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
 
 

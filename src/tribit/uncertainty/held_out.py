@@ -19,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.int64]
 Target = Literal["observed", "all", "unobserved"]
 
-#: Which cells an answer should be right for.
+#: Kinds of cells that an answer may be for.
 TARGETS = ("observed", "all", "unobserved")
 
 

@@ -24,7 +24,7 @@ from tribit.recommender import Recommender
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-#: What a prediction rests on, by whether the row and the column are known.
+#: Basis of a prediction, by whether the row and the column are known.
 BASES = {
     (True, True): "model",
     (False, True): "column alone",
@@ -84,7 +84,7 @@ class PlacedPairs:
 
     @property
     def bases(self) -> AnyArray:
-        """What each prediction rests on."""
+        """The basis of each prediction."""
         return np.array([BASES[bool(row), bool(column)] for row, column in self.known.T])
 
 

@@ -36,7 +36,7 @@ PLACES = (
     "expected_dislikes",
     "basis",
 )
-#: What lists of a row rest on.
+#: Bases of the lists of a row.
 LISTS_BASES = ("model", "popularity")
 
 

@@ -28,7 +28,7 @@ from tribit.paper.experiments.statistics import (
 from tribit.paper.experiments.synthetic import synthetic_study
 from tribit.paper.experiments.ternary import Triangle, plot_triangles
 
-#: Where the paper's Fig. 3 is lowest, and how far off a mixture may be to count as the same place.
+#: The lowest mixture of the paper's Fig. 3, and the distance up to which another counts as the same place.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 PN: Mixture = (1.0, 0.0, 0.0)
 NEAR = 0.2

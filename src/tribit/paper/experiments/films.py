@@ -38,14 +38,14 @@ Pair = tuple[Array, Array]
 
 LINK = Logistic(1.0)
 PN: Mixture = (1.0, 0.0, 0.0)
-#: What alpha and r may be, and the steps that are tried with them.
+#: Values of alpha and r to choose from, and the steps that are tried with them.
 ALPHAS, RANKS, STEPS = (1.0, 2.0, 4.0, 8.0), (2, 5, 10), (1e-2, 3e-3, 1e-3)
 QUICK_ALPHAS, QUICK_RANKS, QUICK_STEPS = (2.0, 8.0), (10,), (1e-2, 3e-3)
-#: How alpha, r and the number of columns come about.
+#: Ways in which alpha, r and the number of columns are chosen.
 CHOSEN, SAME, TUNED = "alpha and r chosen by PN", "alpha = 1 and r = 10", "radius chosen"
 SOLVED, NARROW = "solved, alpha = 1 and r = 10, k = 40", "solved, alpha = 1 and r = 10, k = 10"
 WAYS = (CHOSEN, SAME, SOLVED, NARROW, TUNED)
-#: What is added to the name of a picture that is not the first of its protocol.
+#: Endings of the names of pictures that are not the first of their protocol.
 SUFFIXES = {SAME: "-alpha-1", NARROW: "-k-10"}
 #: Numbers of columns of the solved protocol, and when its solver stops.
 COLUMNS, SOLVED_STOPPING = (10, 40), Stopping(max_iter=300, tol=1e-3, interruptible=False)
@@ -59,9 +59,9 @@ COARSE: tuple[Mixture, ...] = (
 )
 #: Radii of the tuned protocol, whose rank is 10.
 TUNED_RADII = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
-#: Where an estimate is cut into signs: at the mean of X, as the paper does, or at 0.
+#: Thresholds that cut an estimate into signs: at the mean of X, as the paper does, or at 0.
 MEAN, ZERO = "mean(X)", "0"
-#: By which a step, alpha, r or radius is chosen.
+#: Part and threshold of the errors by which a step, alpha, r or radius is chosen.
 JUDGE = ("validation", MEAN)
 #: The float of the tiles: five digits of an error rate do not ask for more.
 DTYPE = "float32"

@@ -33,7 +33,7 @@ from tribit.solvers.loop import Stopping
 Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
 
-#: What the floor is called among the ways to complete.
+#: Name of the floor among the ways to complete.
 FLOOR = "posterior mean"
 #: The ways of the tuned protocol: the radius chosen on held-out entries, and the best one for the hidden matrix.
 TUNED, TOLD = "held-out radius", "best radius"
@@ -44,7 +44,7 @@ SOLVED, NARROW, STAGE, START = "solved", "solved with k = r", "other k", "other 
 VARIED = "printed iteration, varied"
 #: Numbers of columns, in multiples of r.
 GROWTH = (1, 4, 16, 30)
-#: How many starts there are on the first draw; the others go straight to the last number of columns.
+#: Number of starts on the first draw; the others go straight to the last number of columns.
 STARTS = 2
 SOLVED_STOPPING = Stopping(max_iter=1500, tol=1e-3, interruptible=False)
 #: Steps of the varied iteration, after how many it is looked at, and on how many draws.
@@ -265,7 +265,7 @@ def _small_start(experiment: Experiment, seed: int, trial: int) -> Pair:
 
 
 def _path(objective: Objective, experiment: Experiment, start: Factors) -> Iterator[Factors]:
-    """Yield the minimiser in each ball, the next begun from the last."""
+    """Yield the minimiser in each ball, the last one being the warm start of the next."""
     factors = start
     stopping = Stopping(max_iter=100, tol=1e-5)
     nothing = np.random.Generator(np.random.PCG64(0))  # the solver draws none

@@ -1,4 +1,4 @@
-"""What fits in factor form share: the sum of squared errors, a start, a check, and what a solver found."""
+"""Parts that fits in factor form share: the sum of squared errors, a start, a check, and what a solver found."""
 
 from __future__ import annotations
 
