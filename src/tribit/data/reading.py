@@ -1,4 +1,4 @@
-"""Rules by which a table in a file becomes entries of a matrix: told or guessed, and kept for later files."""
+"""Rules by which a table in a file becomes entries of a matrix: given or guessed, and kept for later files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reading:
-    """The rules by which a table becomes entries; what is None is told by the file, and said in a note.
+    """The rules by which a table becomes entries; what is None is inferred from the file, and said in a note.
 
     Parameters
     ----------
