@@ -19,7 +19,7 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import print_table
 from tribit import BinaryMatrixCompletion, Observations
 from tribit.datasets import movielens100k
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.recommend import CandidateRanker
 
 SEEDS = range(5)

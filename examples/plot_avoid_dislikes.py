@@ -12,7 +12,7 @@ from matplotlib import pyplot
 from scipy.special import expit
 
 from tribit import Observations, Recommender
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 
 # %%
 # People and things lie on a circle. People like what is near them, and come to see what is popular and a little to one

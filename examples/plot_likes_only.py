@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from scipy.special import expit
 
 from tribit import BinaryMatrixCompletion
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.unseen import unseen_report
 
 # %%

@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from scipy.special import expit
 
 from tribit import BinaryMatrixCompletion, Observations, evaluate
-from tribit.metrics.baselines import effects_model
+from tribit.evaluation.baselines import effects_model
 
 # %%
 # Hundred members of two parties, 250 votes. Most votes divide the parties; one in five divides nobody.

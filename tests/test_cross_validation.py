@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, cross_validate, evaluate
-from tribit import cross_validation as module
+from tribit.evaluation import cross_validation as module
 from tribit.recommend import CandidateRanker
 from tribit.solvers.loop import INTERRUPTED
 

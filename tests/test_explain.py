@@ -1,6 +1,5 @@
 """Explanations, against a general-purpose minimiser of the row's own objective with an entry removed."""
 
-import importlib
 import json
 import warnings
 
@@ -10,12 +9,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, leave_one_out, load
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.data.axis import Axis
+from tribit.explain import leave_one_out, reasons
 from tribit.model.features import side_design
-
-#: The module: tribit.explain is the function.
-explain = importlib.import_module("tribit.explain")
 
 RNG = np.random.default_rng(4)
 A = np.where(RNG.random((30, 18)) < 0.5, RNG.choice([-1, 1], (30, 18)), 0)
@@ -110,7 +107,7 @@ def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name, at
     monkeypatch.setattr(leave_one_out, "LONG", 2 if at_once else 10**9)
     solved = []
     monkeypatch.setattr(
-        explain,
+        reasons,
         "without_each",
         lambda *arguments: solved.append(leave_one_out.without_each(*arguments)) or solved[-1],
     )
@@ -332,7 +329,7 @@ def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():
 def test_a_row_of_which_blocks_are_solved_has_the_same_effects(monkeypatch):
     model = fitted("implicit features")
     whole = model.explain(2, 5, A)
-    monkeypatch.setattr("tribit.explain.BLOCK", 1)
+    monkeypatch.setattr("tribit.explain.reasons.BLOCK", 1)
     blocks = model.explain(2, 5, A)
     np.testing.assert_allclose(
         [entry.contribution for entry in whole.entries],

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from tribit import BinaryMatrixCompletion
 from tribit._moved import MOVED, PARAMETERS
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.recommend import CandidateRanker
 
 A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])

@@ -1,11 +1,9 @@
 """The public names and where they live; ``__init__.py`` reads them from here."""
 
 from .backends.objective import Objective as Objective
-from .completion import BinaryMatrixCompletion as BinaryMatrixCompletion
-from .cross_validation import CrossValidation as CrossValidation
-from .cross_validation import cross_validate as cross_validate
+from .completion.estimator import BinaryMatrixCompletion as BinaryMatrixCompletion
+from .completion.files import load as load
 from .data.observations import Observations as Observations
-from .entry_classifier import EntryClassifier as EntryClassifier
 from .errors import InvalidInputError as InvalidInputError
 from .errors import InvalidTypeError as InvalidTypeError
 from .errors import OutOfMemoryError as OutOfMemoryError
@@ -13,9 +11,13 @@ from .errors import TribitError as TribitError
 from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning
 from .errors import UnknownRhoWarning as UnknownRhoWarning
-from .explanation import Explanation as Explanation
-from .metrics.evaluation import Evaluation as Evaluation
-from .metrics.evaluation import evaluate as evaluate
+from .evaluation.cross_validation import CrossValidation as CrossValidation
+from .evaluation.cross_validation import cross_validate as cross_validate
+from .evaluation.entry_classifier import EntryClassifier as EntryClassifier
+from .evaluation.held_out import evaluate as evaluate
+from .evaluation.results import Evaluation as Evaluation
+from .explain.explanation import Explanation as Explanation
+from .explain.neighbours import similar as similar
 from .model.constraints import EntryBound as EntryBound
 from .model.constraints import MaxNorm as MaxNorm
 from .model.constraints import Rank as Rank
@@ -34,7 +36,6 @@ from .model.risks import pnu as pnu
 from .model.risks import pu as pu
 from .model.risks import punu as punu
 from .model.risks import tri as tri
-from .neighbours import similar as similar
 from .recommender import Recommender as Recommender
 from .solvers import LBFGS as LBFGS
 from .solvers import AugmentedLagrangian as AugmentedLagrangian
@@ -42,7 +43,6 @@ from .solvers import Iteration as Iteration
 from .solvers import Newton as Newton
 from .solvers import ProjectedGradient as ProjectedGradient
 from .solvers import SolverResult as SolverResult
-from .storage import load as load
 from .storage import save as save
 
 __version__: str

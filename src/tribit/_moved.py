@@ -42,7 +42,7 @@ MOVED = {
     "observations": "data.observations",
     "parquet": "data.parquet",
     "problem": "selection.problem",
-    "ranking": "metrics.ranking",
+    "ranking": "evaluation.ranking",
     "rating_files": "datasets.rating_files",
     "ratings": "datasets.ratings",
     "recommendation": "recommend.lists",
@@ -91,14 +91,18 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__loader__ = self.spec.loader
 
 
-def renamed_classes(module: str, **names: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module whose classes had other names, by the old ones."""
+def renamed_members(module: str, **names: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose members had other names, by the old ones.
+
+    A new name is one of the module itself or, with dots, of another, which is imported when the old one is used.
+    """
 
     def found(old: str) -> Any:
         if old not in names:
             raise AttributeError(f"module {module!r} has no attribute {old!r}")
         _warn(f"{module}.{old}", names[old], DeprecationWarning)
-        return getattr(sys.modules[module], names[old])
+        place, _, new = names[old].rpartition(".")
+        return getattr(importlib.import_module(place or module), new)
 
     return found
 

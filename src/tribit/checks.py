@@ -87,6 +87,13 @@ def check_count(
     )
 
 
+def check_whole(name: str, value: Any) -> int:
+    """Return a whole number as an int."""
+    if not is_whole(value):
+        raise InvalidTypeError(f"{parameter(name)} must be a whole number; got {quoted(value)}.")
+    return int(value)
+
+
 def check_switch(name: str, value: Any) -> bool:
     """Return True or False as a bool."""
     if not isinstance(value, bool | np.bool_):

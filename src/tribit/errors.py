@@ -34,7 +34,7 @@ __all__ = [
 #: characters are for private use, which :mod:`tribit.quoting` escapes in the words of a user.
 _MENTION = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
 
-#: How the file names of this package begin, and those of the interpreter's import system.
+#: Beginnings of the file names of this package, and of those of the interpreter's import system.
 _IMPORTING = "<frozen importlib"
 _WITHIN = (f"{Path(__file__).parent}{os.sep}", _IMPORTING)
 

@@ -2,73 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tribit._moved import renamed_keywords
-from tribit.data.axis import AnyArray, Axes, Positions
+from tribit.checks import check_choice
 from tribit.data.entries import Entries
-from tribit.data.observations import as_observations
+from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import ByProbability, Curve, accuracy
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
-
-if TYPE_CHECKING:
-    from tribit.recommend.lists import Recommendations
-    from tribit.recommend.scores import Ranker
+from tribit.recommend.lists import Recommendations, recommend
+from tribit.recommend.scores import Ranker
 
 Array = NDArray[np.floating[Any]]
 
-#: Above this many entries a dense answer is given only to those who insist: 10^8 float64 are 800 MB.
+#: Most entries of a dense answer that is not forced: 10^8 float64 are 800 MB.
 DENSE_LIMIT = 10**8
-
-
-class MatrixEstimator(BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn estimator whose fit sets the axes of a matrix: how many rows and columns, and the user's ids."""
-
-    @property
-    def shape_(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self._axes.shape
-
-    @property
-    def row_ids_(self) -> AnyArray | None:
-        """The user's ids of the rows, if there are any."""
-        return self._axes.rows.ids
-
-    @property
-    def column_ids_(self) -> AnyArray | None:
-        """The user's ids of the columns, if there are any."""
-        return self._axes.columns.ids
-
-    def _set_axes(self, axes: Axes) -> None:
-        self._axes = axes
-        self.n_features_in_ = axes.columns.size
-
-    def _observed(self, X: Any) -> tuple[Positions, Positions, NDArray[np.int8]]:
-        """Return the positions here and the labels of the observed entries of ``X``, all of which must be known."""
-        check_is_fitted(self)
-        entries = as_observations(X, like_at=getattr(self, "like_at", None))
-        advice = "hold out entries (Observations.split or folds), not rows"
-        i, j = self._axes.places(entries, "the test entries have", advice)
-        for axis, theirs, places, given in zip(
-            self._axes, entries.axes, (i, j), (entries.rows, entries.columns), strict=True
-        ):
-            if (places < 0).any():
-                axis.find(theirs.names(given))
-        return i, j, entries.labels
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 class FactorModel(MatrixEstimator):
@@ -124,9 +78,7 @@ class FactorModel(MatrixEstimator):
             Allow more than 10^8 entries.
         """
         check_is_fitted(self)
-        choices = ("probability", "decision", "sign")
-        if what not in choices:
-            raise InvalidInputError(f"what must be one of {', '.join(choices)}; got {what!r}.")
+        check_choice("what", what, ("probability", "decision", "sign"))
         shape = self.shape_
         if shape[0] * shape[1] > DENSE_LIMIT and not force:
             raise InvalidInputError(
@@ -182,8 +134,6 @@ class FactorModel(MatrixEstimator):
             Rows, columns and scores (as above; log-probabilities where there is no ``CandidateRanker``). Equal ones
             come in the order of the columns.
         """
-        from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
-
         return recommend(
             self,
             rows,

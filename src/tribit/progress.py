@@ -21,20 +21,11 @@ def progress(
     what: str, most: int, callback: Callback | None, *, shown: bool
 ) -> Iterator[Callback | None]:
     """Yield a callback that moves a bar of at most ``most`` iterations and then calls the user's own."""
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
-        yield callback
-        return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}  objective {task.fields[objective]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
+    counts = "{task.completed}/{task.total}  objective {task.fields[objective]}"
+    with _bar(counts, shown=shown) as bar:
+        if bar is None:
+            yield callback
+            return
         task = bar.add_task(what, total=most, objective="")
 
         def both(iteration: Iteration) -> Any:
@@ -47,19 +38,12 @@ def progress(
 @contextmanager
 def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
     """Yield a function that is called with each candidate of a search; None where there is no terminal."""
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
-        yield None
-        return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed} tried  best {task.fields[best]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
+    # Without the time that is left: how many candidates there will be is a guess.
+    counts = "{task.completed} tried  best {task.fields[best]}"
+    with _bar(counts, shown=shown, time_left=False) as bar:
+        if bar is None:
+            yield None
+            return
         task = bar.add_task("choosing", total=CANDIDATES, best="")
         lowest = float("inf")
 
@@ -74,20 +58,23 @@ def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
 @contextmanager
 def steps_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
     """Yield a function to call after each of ``total`` steps; it does nothing where there is no terminal."""
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
-        yield lambda: None
-        return
-    counts = TextColumn("{task.completed}/{task.total}")
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        counts,
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
+    with _bar("{task.completed}/{task.total}", shown=shown) as bar:
+        if bar is None:
+            yield lambda: None
+            return
         task = bar.add_task(what, total=total)
         yield lambda: bar.update(task, advance=1)
+
+
+@contextmanager
+def _bar(counts: str, *, shown: bool, time_left: bool = True) -> Iterator[Progress | None]:
+    """Yield a bar with some counts beside it; None where it is not to be shown or there is no terminal."""
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield None
+        return
+    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn(counts)]
+    times = [TimeElapsedColumn(), TimeRemainingColumn()]
+    shown_times = times if time_left else times[:1]
+    with Progress(*columns, *shown_times, console=console, transient=True) as bar:
+        yield bar

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reference import observations_of, random_matrix
-from tribit import BinaryMatrixCompletion, InvalidInputError
+from tribit import BinaryMatrixCompletion, InvalidInputError, load
 from tribit.backends.featured import FeaturedObjective
 from tribit.backends.soft_bounds import STIFFNESS, SoftBounds
 from tribit.model.factors import Factors
@@ -15,7 +15,6 @@ from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 from tribit.selection.starts import start_of
 from tribit.solvers import LBFGS, Stopping
-from tribit.storage import load
 
 A = random_matrix((30, 20), gaps=True)
 SEEN = observations_of(A)

@@ -206,7 +206,7 @@ def test_a_new_field_of_the_model_is_an_option(run, ratings, tmp_path, monkeypat
     @dataclass(frozen=True)
     class Longer(spec.ModelSpec):
         damping: float = field(
-            default=0.5, metadata={**spec.CHOSEN, "help": "How much to damp it."}
+            default=0.5, metadata={"choosable": True, "help": "How much to damp it."}
         )
         swapped: bool = field(default=False, metadata={"help": "Swap the signs."})
         hidden: int = 3

@@ -9,10 +9,9 @@ from scipy.optimize import minimize
 import tribit
 import tribit.metrics
 from tribit import BinaryMatrixCompletion, Evaluation, InvalidInputError, Observations, evaluate
-from tribit.metrics import entries
+from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.clustered import INFLUENCES, interval, standard_error
 from tribit.metrics.entries import METRICS
-from tribit.metrics.ranking import ranking_report
 from tribit.metrics.reliability import calibration_error
 from tribit.metrics.unseen import unseen_report
 from tribit.metrics.within_rows import ndcg_of_rows
@@ -169,7 +168,7 @@ def test_baselines_and_lists_beside(parts):
 
 def test_very_many_lists_are_a_sample(parts, monkeypatch):
     model, train, test = parts
-    monkeypatch.setattr("tribit.metrics.evaluation.MOST_LISTS", 7)
+    monkeypatch.setattr("tribit.evaluation.held_out.MOST_LISTS", 7)
     assert evaluate(model, test, train).lists.n_users == 7
 
 
@@ -248,8 +247,9 @@ def test_a_measure_without_any_spread_has_no_interval():
 
 
 def test_the_old_places_of_the_names():
-    assert entries.evaluate is tribit.evaluate is tribit.metrics.evaluate
-    assert entries.Evaluation is Evaluation is tribit.metrics.Evaluation
-    for module in (entries, tribit.metrics):
-        with pytest.raises(AttributeError, match="has no attribute 'guess'"):
-            module.guess  # noqa: B018
+    with pytest.warns(DeprecationWarning, match=r"is tribit\.evaluate since tribit 0\.2"):
+        assert tribit.metrics.evaluate is tribit.evaluate
+    with pytest.warns(DeprecationWarning, match=r"is tribit\.Evaluation since tribit 0\.2"):
+        assert tribit.metrics.Evaluation is Evaluation
+    with pytest.raises(AttributeError, match="has no attribute 'guess'"):
+        tribit.metrics.guess  # noqa: B018

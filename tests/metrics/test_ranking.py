@@ -13,7 +13,7 @@ from tribit import (
     Observations,
     evaluate,
 )
-from tribit.metrics.ranking import like_dislike_auc, ranking_report
+from tribit.evaluation.ranking import like_dislike_auc, ranking_report
 
 SHAPE = (30, 17)
 

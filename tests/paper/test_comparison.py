@@ -5,7 +5,7 @@ import pytest
 
 from tribit import InvalidInputError
 from tribit.cli import main
-from tribit.metrics.entries import evaluate
+from tribit.evaluation import evaluate
 from tribit.paper.comparison import GRIDS, compare, comparison_table, load
 from tribit.paper.systems import SYSTEMS
 

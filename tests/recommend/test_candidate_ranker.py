@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, Probit
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.model import column_regression
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.recommend import CandidateRanker, Ranker, candidate_ranker

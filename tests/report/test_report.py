@@ -15,7 +15,7 @@ from tribit import (
     Observations,
     Recommender,
 )
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.reliability import reliability
 from tribit.report import make_report, write_report
 from tribit.report.maps import principal_components

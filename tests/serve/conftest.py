@@ -6,7 +6,7 @@ from fastapi.testclient import TestClient
 from service_parts import made
 from tribit import Recommender
 from tribit.serve.app import create_app
-from tribit.serve.settings import Settings
+from tribit.serve.settings import ServiceSettings
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def model_path(bundles, tmp_path):
 
 @pytest.fixture(scope="session")
 def client(bundles):
-    with TestClient(create_app(Settings(str(bundles[0])))) as found:
+    with TestClient(create_app(ServiceSettings(str(bundles[0])))) as found:
         yield found
 
 
@@ -44,6 +44,6 @@ def client_of():
     """Return a client of a service with settings of its own; its file is looked at when the test says so."""
 
     def start(path, **settings):
-        return TestClient(create_app(Settings(str(path), **settings)))
+        return TestClient(create_app(ServiceSettings(str(path), **settings)))
 
     return start

@@ -8,7 +8,7 @@ import pytest
 from tribit.serve import handling
 from tribit.serve.app import Service, create_app
 from tribit.serve.handling import RefusedError, Threads
-from tribit.serve.settings import Settings
+from tribit.serve.settings import ServiceSettings
 
 
 def refused(answer, status, words):
@@ -119,7 +119,7 @@ def asgi(app, receive, path="/recommend"):
 
 
 def test_a_slow_sender_is_not_waited_for(bundles):
-    app = create_app(Settings(str(bundles[0]), body_seconds=0.05))
+    app = create_app(ServiceSettings(str(bundles[0]), body_seconds=0.05))
 
     async def never():
         await asyncio.sleep(60)
@@ -130,7 +130,7 @@ def test_a_slow_sender_is_not_waited_for(bundles):
 
 
 def test_a_sender_that_goes_away(bundles):
-    app = create_app(Settings(str(bundles[0])))
+    app = create_app(ServiceSettings(str(bundles[0])))
 
     async def gone():
         return {"type": "http.disconnect"}
@@ -203,11 +203,11 @@ def test_the_examples_of_the_pages_are_requests(client):
 
 
 def test_settings_are_checked_and_travel(bundles, monkeypatch):
-    settings = Settings(str(bundles[0]), max_rows=7)
+    settings = ServiceSettings(str(bundles[0]), max_rows=7)
     monkeypatch.setenv("TRIBIT_SERVE_SETTINGS", "")
     settings.to_environment()
-    assert Settings.from_environment() == settings
+    assert ServiceSettings.from_environment() == settings
     with pytest.raises(ValueError, match="max_n must be a whole number, at least 1"):
-        Settings("x", max_n=0)
+        ServiceSettings("x", max_n=0)
     with pytest.raises(ValueError, match="There is no model file"):
-        Service(Settings("nowhere.tribit"))
+        Service(ServiceSettings("nowhere.tribit"))

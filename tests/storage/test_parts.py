@@ -7,8 +7,9 @@ import pytest
 
 from model_parts import put_together, taken_apart
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
-from tribit.storage import load_bundle, save
-from tribit.storage.parts import Parts
+from tribit.archive.parts import Parts
+from tribit.completion.files import load_bundle
+from tribit.storage import save
 
 RNG = np.random.default_rng(0)
 A = np.where(RNG.random((9, 7)) < 0.6, RNG.choice([-1, 1], (9, 7)), 0)

@@ -271,7 +271,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.FORMAT == 7
+    assert header["format"] == storage.writing.FORMAT == 7
     assert header["version"] == __version__
 
 

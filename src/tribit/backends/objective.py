@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import filled, is_numpy, like, namespace
+from tribit.arrays import filled, is_numpy, namespace
 from tribit.backends import Backend, make_backend
-from tribit.backends.layout import entry_counts
+from tribit.backends.curvatures import risk_curvatures
 from tribit.backends.preconditioner import Diagonal, Preconditioner
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_choice
@@ -26,13 +26,10 @@ from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.model.risks import Missingness, Risk
+from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
 Array = NDArray[np.floating[Any]]
-
-#: A factor that is still near 0 will grow: its mean square counts as this at least, where curvatures are guessed.
-LEAST_SQUARE = 0.1
 
 
 def check_dtype(dtype: Any) -> str:
@@ -271,40 +268,8 @@ class Objective:
         return Diagonal(self.scales(factors))
 
     def curvatures(self, factors: Factors) -> Factors:
-        """Return the curvature of the risk in each unknown, as if every entry that counts had even odds.
-
-        Where ``rho = 0`` most entries are the same label and far from even odds: they have those of its share.
-        """
-        d1, d2 = self.shape
-        bend = float(self.link.second(np.zeros(1), 1)[0])
-        dense = self.risk.unobserved * self._dense_curvature()
-        in_rows, in_columns = entry_counts(self.observations)
-        of_rows = dense * d2 + bend * self.risk.pn * in_rows
-        of_columns = dense * d1 + bend * self.risk.pn * in_columns
-        U, V = factors.row_factors, factors.column_factors
-        xp, empty = namespace(U), not factors.rank
-        rows, columns = like(of_rows, U), like(of_columns, U)
-        squares = (max(0.0 if empty else float(xp.mean(F**2)), LEAST_SQUARE) for F in (V, U))
-        in_U, in_V = (
-            xp.broadcast_to(square * curvature[:, None], F.shape)
-            for F, curvature, square in zip((U, V), (rows, columns), squares, strict=True)
-        )
-        return Factors(in_U, in_V, float(np.sum(of_rows)), rows, columns)
-
-    def _dense_curvature(self) -> float:
-        """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""
-        risk, seen = self.risk, self.observations
-        level = 0.0
-        if risk.unobserved and not isinstance(risk.rho, Missingness) and risk.rho == 0.0:
-            cells = self.shape[0] * self.shape[1]
-            likes = risk.pu * seen.n_likes + risk.nu * (cells - seen.n_dislikes)
-            level = self.link.level(
-                float(np.clip(likes / (risk.unobserved * cells), 1e-6, 1 - 1e-6))
-            )
-        x = np.array([level])
-        like, dislike = float(self.link.second(x, 1)[0]), float(self.link.second(x, -1)[0])
-        share = risk.nu / risk.unobserved if risk.unobserved else 0.5
-        return max(share * like + (1.0 - share) * dislike, 0.0)
+        """Return the curvature of the risk in each unknown, roughly (:mod:`tribit.backends.curvatures`)."""
+        return risk_curvatures(self.link, self.risk, self.observations, factors)
 
     def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
         """Return the risk alone (NaN unless ``value``) and its gradient; numbers of a device are left there."""

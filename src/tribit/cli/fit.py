@@ -224,7 +224,7 @@ def fit(
         raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
 
 
-#: What is said of a fit whose sums over all cells are estimates.
+#: Remark on a fit whose sums over all cells are estimates.
 SAMPLED = "over all cells: a quadratic exactly, the rest from a sample of them"
 
 

@@ -51,7 +51,7 @@ def serve(
             'run pip install "tribit[serve]".'
         )
     from tribit.serve.run import serve as run  # noqa: PLC0415 - help should not wait
-    from tribit.serve.settings import Settings  # noqa: PLC0415
+    from tribit.serve.settings import ServiceSettings  # noqa: PLC0415
 
     def ready(address: str) -> None:
         typer.echo(f"{model} at {address} (questions: {address}/docs)")
@@ -61,7 +61,7 @@ def serve(
                 "The service asks nobody who they are: let only a proxy that does reach it, or trusted machines.",
             )
 
-    settings = Settings(
+    settings = ServiceSettings(
         str(model),
         max_body=max_body,
         max_pairs=max_pairs,

@@ -52,7 +52,7 @@ class Observations(Entries):
     Observations(2 x 3, 4 observed (66.7%), 3 likes, 1 dislikes)
     """
 
-    #: What was counted, kept: entries never change, and a pass over millions of them takes a tenth of a second.
+    #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
     __slots__ = ("_counts", "_n_likes")
     _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     _n_likes: int

@@ -1,4 +1,4 @@
-"""Rules by which a table in a file becomes entries of a matrix: told or guessed, and kept for later files."""
+"""Rules by which a table in a file becomes entries of a matrix: given or guessed, and kept for later files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reading:
-    """The rules by which a table becomes entries; what is None is told by the file, and said in a note.
+    """The rules by which a table becomes entries; what is None is inferred from the file, and said in a note.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def _choice(kind: Any) -> Callable[[str, Any], str]:
     return lambda name, value: check_choice(name, value, get_args(kind))
 
 
-#: How each rule is checked, where it is given.
+#: Check of each rule, where it is given.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "row": _check_column,
     "column": _check_column,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tribit.data.reading import Reading
 
 
-class Cells(NamedTuple):
+class TableCells(NamedTuple):
     """Cells that a file lists: ids and values as text, where each stands, and what was found out on the way.
 
     ``source`` is the file, ``names`` the columns they are from, ``told`` the rules that the file told, ``value_column``
@@ -43,11 +43,11 @@ class Cells(NamedTuple):
         assert self.texts is not None
         return Values(self.texts, self.where, self.source, self.value_column, decimal)
 
-    def noted(self, note: str, **told: Any) -> Cells:
+    def noted(self, note: str, **told: Any) -> TableCells:
         """Return the cells with one more note, and rules that were found."""
         return self._replace(notes=(*self.notes, note), told={**self.told, **told})
 
-    def at(self, kept: AnyArray) -> Cells:
+    def at(self, kept: AnyArray) -> TableCells:
         """Return some of the cells."""
         places = np.flatnonzero(kept)
         texts = None if self.texts is None else self.texts[places]
@@ -59,7 +59,7 @@ class Cells(NamedTuple):
         )
 
 
-def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) -> Cells:
+def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) -> TableCells:
     """Return a cell for each record; the value's column is read only where ``valued``."""
     names, notes = _names(rules, form, source)
     row, column, value = names
@@ -74,7 +74,7 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
             "value": rules.value or value,
         }
     texts = table.columns[wanted[2]] if len(wanted) == 3 else None
-    cells = Cells(
+    cells = TableCells(
         table.columns[row],
         table.columns[column],
         texts,
@@ -88,7 +88,7 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
     return _without_heading(cells, rules) if form.header and are_places(wanted) else cells
 
 
-def _without_heading(cells: Cells, rules: Reading) -> Cells:
+def _without_heading(cells: TableCells, rules: Reading) -> TableCells:
     """Return the cells of a text whose columns were given by number, without its first record if that is a heading."""
     words = {
         compared(word, rules.decimal)
@@ -103,7 +103,7 @@ def _without_heading(cells: Cells, rules: Reading) -> Cells:
     return rest.noted(f"{cells.source}: the first record ({heading} ...) is a heading (guessed).")
 
 
-def wide_cells(rules: Reading, form: Format, source: Source) -> Cells:
+def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
     """Return a cell for each that is filled of a table with a row of the matrix in each record."""
     table = read_source(form, source, None)
     header = list(table.columns)
@@ -125,7 +125,7 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> Cells:
     def where(position: int) -> str:
         return f"{table.where(int(i[position]))}, column {quoted(others[int(j[position])])}"
 
-    return Cells(
+    return TableCells(
         table.columns[row][i],
         names[j],
         texts,
@@ -138,7 +138,7 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> Cells:
     )
 
 
-def without_missing(cells: Cells, missing: str) -> Cells:
+def without_missing(cells: TableCells, missing: str) -> TableCells:
     """Return the cells that have both ids and a value; one that has not is refused, or with "skip" left out."""
     lost = np.zeros(cells.rows.size, dtype=bool)
     for texts, column in zip(
@@ -172,7 +172,7 @@ def without_missing(cells: Cells, missing: str) -> Cells:
     return cells.at(~lost).noted(note)
 
 
-def labelled(cells: Cells, rules: Reading, *, is_matrix: bool) -> tuple[Cells, Labels]:
+def labelled(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[TableCells, Labels]:
     """Return the cells that were seen and their labels, with what the values told about the rules."""
     if cells.texts is None:
         for rule in ("like_at", "like", "dislike"):
@@ -203,7 +203,7 @@ def labelled(cells: Cells, rules: Reading, *, is_matrix: bool) -> tuple[Cells, L
     return cells, values.labels((like,), (dislike,))
 
 
-def _without_zeros(cells: Cells, rules: Reading) -> Cells:
+def _without_zeros(cells: TableCells, rules: Reading) -> TableCells:
     name = cells.source
     zero = cells.values(rules.decimal).are_zero()
     n_zero = int(np.count_nonzero(zero))

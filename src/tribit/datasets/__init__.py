@@ -20,7 +20,7 @@ from tribit.datasets.rating_files import (
     PathLike,
     RatingFormat,
     Scale,
-    Source,
+    TextFile,
     find,
     read_matrix,
     read_ratings,
@@ -169,7 +169,7 @@ def _from_matrix(name: str, matrix: npt.NDArray[np.float64], like_at: float) -> 
     return Ratings(users, items, matrix[users, items], None, name, COAT_LICENCE, like_at, *ids)
 
 
-def _find(path: PathLike, name: str, file: str) -> Source:
+def _find(path: PathLike, name: str, file: str) -> TextFile:
     advice = (
         f"get {name}.zip from {ADDRESS.format(name=name)} and pass its place as {parameter('path')}"
         if name in _RELEASES

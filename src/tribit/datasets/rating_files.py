@@ -54,7 +54,7 @@ class RatingFormat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TextFile:
     """A text file on disk, or in a .zip on disk."""
 
     path: Path
@@ -121,7 +121,7 @@ class Source:
         return rows, columns, labels, (n_rows, n_columns)
 
 
-def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
+def find(path: PathLike, folder: str, file: str, advice: str) -> TextFile:
     """Find ``file`` in a folder, in its ``folder`` or ``folder.zip``, or in a .zip."""
     home = Path(path)
     if not home.exists():
@@ -129,7 +129,7 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
     if home.is_dir():
         for place in (home / file, home / folder / file):
             if place.is_file():
-                return Source(place)
+                return TextFile(place)
         archive = home / f"{folder}.zip"
         if not archive.is_file():
             raise InvalidInputError(
@@ -137,7 +137,7 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
             )
         home = archive
     if home.name == file:
-        return Source(home)
+        return TextFile(home)
     try:
         with zipfile.ZipFile(home) as opened:
             members = opened.namelist()
@@ -148,13 +148,13 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> Source:
         ) from error
     for wanted in (f"{folder}/{file}", file):
         if wanted in members:
-            return Source(home, wanted)
+            return TextFile(home, wanted)
     raise InvalidInputError(
         f"{quoted(str(home))} has neither {folder}/{file} nor {file} inside; {advice}."
     )
 
 
-def read_ratings(source: Source, layout: RatingFormat) -> tuple[Whole, Whole, Floats, Whole]:
+def read_ratings(source: TextFile, layout: RatingFormat) -> tuple[Whole, Whole, Floats, Whole]:
     """Return users, items, ratings and timestamps, or say what is wrong on which line."""
     places, skipped = [0, 1, 2, 3], 0
     if layout.header is not None:
@@ -183,7 +183,7 @@ def read_ratings(source: Source, layout: RatingFormat) -> tuple[Whole, Whole, Fl
     raise InvalidInputError(f"{source.name} has no ratings; get the file again.")
 
 
-def read_matrix(source: Source, scale: Scale) -> Floats:
+def read_matrix(source: TextFile, scale: Scale) -> Floats:
     """Read a dense matrix of ratings as text, a row on each line, 0 where there is none."""
 
     def check(fields: list[str]) -> str | None:
@@ -205,7 +205,7 @@ def read_matrix(source: Source, scale: Scale) -> Floats:
     return np.array(rows, dtype=np.float64)
 
 
-def _explain(source: Source, layout: RatingFormat, places: list[int], skipped: int) -> None:
+def _explain(source: TextFile, layout: RatingFormat, places: list[int], skipped: int) -> None:
     """Say which line is the first that cannot be used: slowly, when it is known that there is one."""
     scale = layout.scale
 

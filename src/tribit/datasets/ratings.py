@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tribit.checks import is_whole
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.randomness import generator
@@ -24,7 +24,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ratings:
-    """Who rated what, how and when; one element of each array for each rating.
+    """A table of ratings: users, items, values and times, one element of each array for each rating.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Ratings:
         """
         counts: dict[str, Any] = {"test": test, "validation": validation}
         for name, count in counts.items():
-            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+            if not is_whole(count) or count < 1:
                 raise InvalidInputError(
                     f"{name} must be a number of ratings, at least 1; got {count!r}."
                 )

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.feature_tables import table_axis
 from tribit.data.longer_axis import check_new, longer
 from tribit.data.observations import Observations, as_observations
-from tribit.data.side_features import Group, table_axis
+from tribit.data.side_features import Group
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.folding.half import ByColumn, Half, bare_rows
 from tribit.folding.positions import (

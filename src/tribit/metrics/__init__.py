@@ -1,18 +1,5 @@
-"""Held-out measures: of entries, of lists and of calibration."""
+"""Held-out measures of labels and scores; :mod:`tribit.evaluation` applies them to fitted models."""
 
-from typing import TYPE_CHECKING, Any
+from tribit._moved import renamed_members
 
-if TYPE_CHECKING:
-    from tribit.metrics.evaluation import Evaluation as Evaluation
-    from tribit.metrics.evaluation import evaluate as evaluate
-
-__all__ = ["Evaluation", "evaluate"]
-
-
-def __getattr__(name: str) -> Any:
-    # When it is asked for: an evaluation makes lists and fits baselines, and models import the measures of entries.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tribit.metrics import evaluation  # noqa: PLC0415
-
-    return getattr(evaluation, name)
+__getattr__ = renamed_members(__name__, Evaluation="tribit.Evaluation", evaluate="tribit.evaluate")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from tribit.errors import InvalidInputError, parameter
 
-if TYPE_CHECKING:
-    from tribit.metrics.evaluation import Evaluation, evaluate
-
-__all__ = ["METRICS", "Evaluation", "Metric", "evaluate"]
+__all__ = ["METRICS", "Metric"]
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
@@ -134,12 +131,3 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
     "log_loss": losses,
     "error": errors,
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Return what stood here until 0.2: it needs lists and models, which stand above."""
-    if name not in ("Evaluation", "evaluate"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tribit.metrics import evaluation  # noqa: PLC0415
-
-    return getattr(evaluation, name)

@@ -27,7 +27,7 @@ __all__ = ["UnseenReport", "against_unseen", "unseen_report"]
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.integer[Any]]
-#: What is ranked, given ``x`` of a block and the rows it is of.
+#: Function from ``x`` of a block, and the rows it is of, to the scores that are ranked.
 Transform = Callable[[Array, slice], Array]
 
 #: Number of bins, and the log-odds up to which they reach: each is 0.002 wide, and what is beyond is in the last one.

@@ -38,7 +38,7 @@ class Block:
     shift: Array
     means: Array
     l2: float
-    #: What is derived from the features; the same for every ridge.
+    #: Results derived from the features, the same for every ridge.
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -122,7 +122,7 @@ class Design:
 
     size: int
     blocks: tuple[Block, ...] = ()
-    #: What is derived from the features of all blocks; the same for every ridge.
+    #: Results derived from the features of all blocks, the same for every ridge.
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def with_ridges(self, weights: Sequence[float]) -> Design:

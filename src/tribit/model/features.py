@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit._moved import renamed_classes
+from tribit._moved import renamed_members
 from tribit.arrays import namespace
 from tribit.data.axis import Axis
 from tribit.data.observations import Observations
@@ -35,7 +35,7 @@ from tribit.model.spec import ModelSpec
 __all__ = ["Activity", "Features"]
 
 Array = NDArray[np.floating[Any]]
-__getattr__ = renamed_classes(__name__, MaskFeatures="Features", ImplicitFeatures="Features")
+__getattr__ = renamed_members(__name__, MaskFeatures="Features", ImplicitFeatures="Features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class Activity:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """How the features of rows (or of columns) are made, for those of a fit and for new ones.
+    """The map from what is known of rows (or of columns) to their features, for those of a fit and for new ones.
 
     Attributes
     ----------

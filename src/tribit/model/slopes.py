@@ -25,7 +25,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """How the columns meet the features of rows without entries; columns' features by symmetry.
+    """Regressions of the columns on the features of rows without entries; columns' features by symmetry.
 
     Attributes
     ----------

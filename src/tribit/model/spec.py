@@ -10,7 +10,6 @@ arithmetic needs; the estimator, the search and model files read the list of the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
@@ -24,13 +23,15 @@ from tribit.checks import (
     check_not_negative,
     check_positive,
     check_switch,
-    is_whole,
+    check_whole,
 )
-from tribit.errors import InvalidInputError, InvalidTypeError, parameter
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.constraints import NORMS, Constraint, EntryBound, Unconstrained
+from tribit.model.field_checks import missingness, optional, two_shares
 from tribit.model.imputation import Imputation
-from tribit.model.links import LINKS, Link, Logistic, as_link
-from tribit.model.risks import Missingness, Risk, check_gammas, check_rho
+from tribit.model.links import Link, Logistic, as_link
+from tribit.model.risks import Missingness, Risk, check_gammas
+from tribit.model.spec_json import read, written
 from tribit.quoting import quoted
 
 __all__ = ["ModelSpec"]
@@ -42,8 +43,13 @@ AUTO = "auto"
 DEFAULT_BOUND_PROBABILITY = 0.75
 #: Relative difference up to which two weights are the same: far above rounding, far below a step of a search.
 SAME = 1e-6
-#: Marks the fields whose values may be chosen from the data.
-CHOSEN = {"choosable": True}
+
+
+def _parameter(
+    value: Any, check: Callable[[str, Any], Any] | None, *, compare: bool = True, **metadata: Any
+) -> Any:
+    """Return a field with its default, its check, and what the estimator and the command line make of it."""
+    return field(default=value, compare=compare, metadata={"check": check, **metadata})
 
 
 @dataclass(frozen=True)
@@ -55,64 +61,94 @@ class ModelSpec:
     "auto", for what may be chosen, nor the field's own.
     """
 
-    gammas: tuple[float, float, float] = field(
-        default=(1.0, 0.0, 0.0),
-        metadata={**CHOSEN, "help": "Weights of the PN, PU and NU risks, summing to 1 [auto]."},
+    gammas: tuple[float, float, float] = _parameter(
+        (1.0, 0.0, 0.0),
+        lambda _, value: check_gammas(value),
+        choosable=True,
+        help="Weights of the PN, PU and NU risks, summing to 1 [auto].",
     )
     #: Not compared: it is the same for every candidate, and comparing the arrays of a propensity model gives no bool.
-    rho: Any = field(
-        default=None,
+    rho: Any = _parameter(  # noqa: RUF009 - a field
+        None,
+        missingness,
         compare=False,
-        metadata={**CHOSEN, "help": "P(unobserved), or constant, row-column, low-rank."},
+        choosable=True,
+        help="P(unobserved), or constant, row-column, low-rank.",
     )
-    link: Link = field(
-        default=Logistic(), metadata={"help": "logistic or probit.", "default": "logistic"}
+    link: Link = _parameter(  # noqa: RUF009 - a field
+        Logistic(),
+        lambda _, value: as_link(value),
+        default="logistic",
+        help="logistic or probit.",
     )
-    rank: int = field(default=10, metadata={**CHOSEN, "help": "Columns of the factors."})
-    radius: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Radius of the norm ball, or none."}
+    rank: int = _parameter(10, check_whole, choosable=True, help="Columns of the factors.")
+    radius: float | None = _parameter(
+        None, optional(check_positive), choosable=True, help="Radius of the norm ball, or none."
     )
-    norm: str = field(default="max", metadata={"help": "Norm of the ball: max or trace."})
-    alpha: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Bound on the entries.", "default": None}
+    norm: str = _parameter(
+        "max",
+        lambda name, value: check_choice(name, value, NORMS),
+        help="Norm of the ball: max or trace.",
     )
-    l2: float = field(default=5.0, metadata={**CHOSEN, "help": "Weight of the ridge on factors."})
-    l2_intercept: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on intercepts."}
+    alpha: float | None = _parameter(
+        None,
+        optional(check_positive),
+        choosable=True,
+        default=None,
+        help="Bound on the entries.",
     )
-    implicit_features: bool = field(
-        default=False,
-        metadata={
-            **CHOSEN,
-            "help": "Learn from which entries were observed (SVD++).",
-        },
+    l2: float = _parameter(
+        5.0, check_not_negative, choosable=True, help="Weight of the ridge on factors."
     )
-    l2_implicit: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on implicit features."}
+    l2_intercept: float | None = _parameter(
+        None,
+        optional(check_not_negative),
+        choosable=True,
+        help="Weight of the ridge on intercepts.",
     )
-    activity_floor: tuple[float, float] = field(
-        default=(1.0, 1.0),
-        metadata={
-            **CHOSEN,
-            "help": "Least activity of rows and of columns in implicit features, in means [auto].",
-        },
+    implicit_features: bool = _parameter(
+        False,
+        check_switch,
+        choosable=True,
+        help="Learn from which entries were observed (SVD++).",
     )
-    side_features: bool = field(
-        default=False,
-        metadata={**CHOSEN, "help": "Use the features of rows and columns that are given."},
+    l2_implicit: float | None = _parameter(
+        None,
+        optional(check_not_negative),
+        choosable=True,
+        help="Weight of the ridge on implicit features.",
     )
-    l2_side: float | None = field(
-        default=None, metadata={**CHOSEN, "help": "Weight of the ridge on side features."}
+    activity_floor: tuple[float, float] = _parameter(
+        (1.0, 1.0),
+        two_shares,
+        choosable=True,
+        help="Least activity of rows and of columns in implicit features, in means [auto].",
     )
-    intercept: bool = field(default=True, metadata={"help": "Fit intercepts."})
-    inverse_power: float = field(
-        default=0.0, metadata={"help": "Weigh PN by this power of 1 / P(observed), 0 to 1."}
+    side_features: bool = _parameter(
+        False,
+        check_switch,
+        choosable=True,
+        help="Use the features of rows and columns that are given.",
     )
-    imputed: Any = field(default=None, compare=False)
+    l2_side: float | None = _parameter(
+        None,
+        optional(check_not_negative),
+        choosable=True,
+        help="Weight of the ridge on side features.",
+    )
+    intercept: bool = _parameter(True, check_switch, help="Fit intercepts.")
+    inverse_power: float = _parameter(
+        0.0,
+        lambda name, value: check_between(name, value, 0.0, 1.0),
+        help="Weigh PN by this power of 1 / P(observed), 0 to 1.",
+    )
+    #: Checked together with the observations.
+    imputed: Any = _parameter(None, None, compare=False)  # noqa: RUF009 - a field
 
     def __post_init__(self) -> None:
-        for name, check in CHECKS.items():
-            check_field(self, name, check)
+        for each in fields(self):
+            if (check := each.metadata.get("check")) is not None:
+                check_field(self, each.name, check)
 
     @classmethod
     def of(cls, estimator: Any, **chosen: Any) -> Self:
@@ -221,38 +257,12 @@ class ModelSpec:
         A link is written as its name in ``LINKS`` and its fields. Refused are a link that is not registered, and a
         model as ``rho`` or ``imputed``, whose arrays have no place in a text.
         """
-        values = {name: getattr(self, name) for name in NAMES}
-        for name, kind in LINKS.items():
-            if type(self.link) is kind:
-                values["link"] = {"name": name, **vars(self.link)}
-        for name, value in values.items():
-            try:
-                json.dumps(value)
-            except TypeError:
-                raise InvalidInputError(
-                    f"{name} is {quoted(value)}, which JSON cannot hold: replace it by a name, a number or None."
-                ) from None
-        return json.dumps(values)
+        return written({name: getattr(self, name) for name in NAMES})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the model that :meth:`to_json` has written; every value is checked again."""
-        try:
-            values = json.loads(text)
-            names = set(values) if isinstance(values, dict) else set()
-            if odd := sorted(names ^ set(NAMES)):
-                raise ValueError(
-                    f"{quoted(odd[0])} is {'unknown' if odd[0] in names else 'missing'}"
-                )
-            if values["imputed"] is not None:
-                raise ValueError("imputed must be null")
-            options = dict(values["link"])
-            values["link"] = LINKS[options.pop("name")](**options)
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
-            raise InvalidInputError(
-                f"The text is not a model in JSON ({error}); write one with to_json."
-            ) from None
-        return cls(**values)
+        return cls(**read(text, NAMES))
 
     def choices(self) -> dict[str, Any]:
         """Return the values of what may be chosen from the data, by name."""
@@ -304,50 +314,3 @@ def _close(value: Any, other: Any) -> bool:
     if isinstance(value, tuple | float) and isinstance(other, tuple | float):
         return bool(np.allclose(value, other, rtol=SAME, atol=0.0))
     return bool(value == other)
-
-
-def _optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:
-    return lambda name, value: None if value is None else check(name, value)
-
-
-def _rank(_: str, value: Any) -> int:
-    if not is_whole(value):
-        raise InvalidTypeError(f"{parameter('rank')} must be a whole number; got {quoted(value)}.")
-    return int(value)
-
-
-def _floors(name: str, value: Any) -> tuple[float, float]:
-    """Return two numbers, for the rows and for the columns."""
-    try:
-        rows, columns = value
-    except (TypeError, ValueError):
-        raise InvalidTypeError(
-            f"{parameter(name)} must be two numbers, for rows and for columns; got {quoted(value)}."
-        ) from None
-    return check_not_negative(name, rows), check_not_negative(name, columns)
-
-
-def _rho(_: str, value: Any) -> Any:
-    """Return a number as a float; a name or a model, which somebody else knows, as it is."""
-    return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
-
-
-#: Check of each field; ``imputed`` is checked together with the observations.
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "link": lambda _, value: as_link(value),
-    "gammas": lambda _, value: check_gammas(value),
-    "intercept": check_switch,
-    "implicit_features": check_switch,
-    "rank": _rank,
-    "l2": check_not_negative,
-    "l2_intercept": _optional(check_not_negative),
-    "l2_implicit": _optional(check_not_negative),
-    "activity_floor": _floors,
-    "side_features": check_switch,
-    "l2_side": _optional(check_not_negative),
-    "radius": _optional(check_positive),
-    "alpha": _optional(check_positive),
-    "norm": lambda name, value: check_choice(name, value, NORMS),
-    "rho": _rho,
-    "inverse_power": lambda name, value: check_between(name, value, 0.0, 1.0),
-}

@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_count
 from tribit.data.observations import Observations
-from tribit.datasets import coat, movielens100k, senate
 from tribit.errors import InvalidInputError, TribitError, parameter
+from tribit.evaluation import evaluate
 from tribit.factor_model import FactorModel
-from tribit.metrics.entries import evaluate
-from tribit.model.links import Logistic
+from tribit.paper.comparison_data import DATA, HELD_OUT, load, present
 from tribit.paper.experiments.journal import Journal, Row
 from tribit.paper.experiments.output import (
     VERSIONS,
@@ -33,16 +31,8 @@ from tribit.paper.experiments.output import (
 from tribit.paper.experiments.runner import Pool, Results, Study, Task, progress_bar
 from tribit.paper.experiments.statistics import markdown_table
 from tribit.paper.systems import SYSTEMS
-from tribit.simulate import low_rank_target, observe, quantise
 
 __all__ = ["DATA", "GRIDS", "Compared", "compare", "compare_all"]
-
-#: What is fitted on, and what is predicted.
-Parts: TypeAlias = tuple[Observations, Observations]
-
-#: Share of the Senate's votes, and of the unseen drawn entries, that are predicted.
-HELD_OUT = 0.1
-
 
 #: The settings among which each system chooses.
 GRIDS: dict[str, list[dict[str, Any]]] = {
@@ -126,8 +116,7 @@ def compare(
 
     Examples
     --------
-    >>> from tribit.simulate import low_rank_target, observe, quantise
-    >>> from tribit import Logistic
+    >>>     >>> from tribit import Logistic
     >>> Y = quantise(low_rank_target((60, 50), 2, alpha=4.0, random_state=0), Logistic(), random_state=1)
     >>> train, test = observe(Y, 0.3, random_state=2).split(0.2, random_state=3)
     >>> [result.system for result in compare(train, test, systems=["alternating-least-squares"])]
@@ -191,48 +180,6 @@ def _fitted(
     return model
 
 
-def _synthetic(_: Path | None, seed: int) -> Parts:
-    draws = np.random.Generator(np.random.PCG64([seed, 4]))
-    M = low_rank_target((300, 300), 5, alpha=1.0, random_state=draws)
-    Y = quantise(M, Logistic(7.0), random_state=draws)
-    seen = observe(Y, 0.7, random_state=draws)
-    hidden = np.ones(Y.shape, dtype=bool)
-    hidden[seen.rows, seen.columns] = False
-    rows, columns = np.nonzero(hidden & (draws.random(Y.shape) < HELD_OUT))
-    return seen, Observations.from_pairs(rows, columns, Y[rows, columns], shape=Y.shape)
-
-
-def _films(folder: Path | None, seed: int) -> Parts:
-    part = movielens100k(folder).split(seed)
-    return part.train, part.test
-
-
-def _votes(folder: Path | None, seed: int) -> Parts:
-    return senate(_given(folder)).split(HELD_OUT, random_state=seed)
-
-
-def _coats(folder: Path | None, _: int) -> Parts:
-    parts = coat(_given(folder))
-    return parts.train.observations(), parts.test.observations()
-
-
-def _given(folder: Path | None) -> Path:
-    if folder is None:
-        raise InvalidInputError(
-            f"These data have no download: say where they are ({parameter('path')})."
-        )
-    return folder
-
-
-#: What the systems are compared on: drawn data, ratings, votes, and ratings of items drawn at random.
-DATA: dict[str, Callable[[Path | None, int], Parts]] = {
-    "synthetic": _synthetic,
-    "ml-100k": _films,
-    "senate": _votes,
-    "coat": _coats,
-}
-
-
 def compare_all(
     path: Path | None = None,
     *,
@@ -267,7 +214,7 @@ def compare_all(
     results, files
         Everything that was compared, and what was written.
     """
-    names = _present(path) if on is None else list(on)
+    names = present(path) if on is None else list(on)
     place = None if path is None else Path(path).resolve()
     study = comparison_study(names, check_systems(systems), place, check_count("seed", seed, 0))
     where = results_folder(out)
@@ -305,16 +252,6 @@ def _cell(result: Compared) -> str:
     return f"{result.sign_error:.4f} / {auc} / {result.seconds:.2f} s"
 
 
-def _present(folder: Path | None) -> list[str]:
-    if folder is None:
-        return ["synthetic"]
-    if not Path(folder).is_dir():
-        raise InvalidInputError(
-            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are ({parameter('path')})."
-        )
-    return ["synthetic", *(name for name in list(DATA)[1:] if (Path(folder) / name).exists())]
-
-
 def comparison_study(
     data: Sequence[str], systems: Sequence[str], folder: Path | None, seed: int
 ) -> Study:
@@ -337,13 +274,3 @@ def compare_one(name: str, system: str, folder: Path | None, seed: int) -> list[
     """Fit one system on one data set."""
     train, test = load(name, folder, seed)
     return [asdict(_compared(system, name, train, test, seed))]
-
-
-@lru_cache(maxsize=4)
-def load(name: str, folder: Path | None, seed: int) -> Parts:
-    """Return the parts of a data set."""
-    if name not in DATA:
-        raise InvalidInputError(
-            f"{parameter('on')} must be some of {', '.join(DATA)}; got {name!r}."
-        )
-    return DATA[name](folder, seed)

@@ -25,8 +25,8 @@ from rich.progress import track
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
-from tribit.metrics.baselines import effects_model
-from tribit.metrics.ranking import RankingReport, ranking_report
+from tribit.evaluation.baselines import effects_model
+from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender
@@ -48,7 +48,7 @@ LATER = 0.25
 LENGTH = 10
 #: Of ``avoid_dislikes``; 1 is the default of lists.
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
-#: What a row and a column are called on the page of the demonstration.
+#: Nouns for a row and a column on the page of the demonstration.
 NOUNS = ("person", "thing")
 EFFECTS, SIGNS, DEFAULT = "row and column effects", "observed signs alone", "tribit's default"
 

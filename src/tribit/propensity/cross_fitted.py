@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.checks import is_whole
+from tribit.checks import check_whole
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError
 from tribit.propensity.low_rank import RANK, low_rank
 from tribit.propensity.model import (
     MaskModel,
@@ -191,8 +191,7 @@ def cross_fitted(
 
 
 def _check_folds(folds: Any, n_observed: int) -> None:
-    if not is_whole(folds):
-        raise InvalidTypeError(f"folds must be a whole number; got {folds!r}.")
+    check_whole("folds", folds)
     if not 2 <= folds <= n_observed:
         raise InvalidInputError(
             f"folds must be from 2 to {n_observed}, the number of observed entries; got {folds}."

@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit.backends import estimated
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
-from tribit.checks import check_positive, is_whole
+from tribit.checks import check_positive, check_whole
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, InvalidTypeError, warn
+from tribit.errors import InvalidInputError, warn
 from tribit.model import risks
 from tribit.model.constraints import Unconstrained
 from tribit.model.factors import Factors
@@ -150,8 +150,7 @@ def _start(
 
 
 def _check_rank(rank: Any, shape: tuple[int, int]) -> None:
-    if not is_whole(rank):
-        raise InvalidTypeError(f"rank must be a whole number; got {rank!r}.")
+    check_whole("rank", rank)
     if not 1 <= rank <= min(shape):
         raise InvalidInputError(
             f"rank must be from 1 to {min(shape)}, the smaller side of the {shape[0]} x {shape[1]} mask; got {rank}."

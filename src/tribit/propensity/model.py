@@ -20,7 +20,7 @@ from tribit.model.risks import Missingness
 
 Floats = NDArray[np.floating[Any]]
 
-#: By default no probability is below this share of the mean: no entry weighs more than ten times the average.
+#: Default floor of probabilities, as a share of their mean: no entry weighs more than ten times the average.
 FLOOR_SHARE = 0.1
 
 

@@ -11,27 +11,28 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tribit._moved import renamed_classes
+from tribit._moved import renamed_members
 from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.ingest import Checked
 from tribit.data.longer_axis import check_new, longer
+from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
-from tribit.factor_model import MatrixEstimator
 from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
+from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
 from tribit.recommend.cell_features import CellFeatures, indicators
 from tribit.recommend.rates import fit_rates
-from tribit.recommend.stored_ranker import checked_arrays
+from tribit.recommend.stored_ranker import checked_arrays, load_ranker, save_ranker
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
 
 __all__ = ["CandidateRanker"]
-__getattr__ = renamed_classes(__name__, LikeFinder="CandidateRanker")
+__getattr__ = renamed_members(__name__, LikeFinder="CandidateRanker")
 
 Array = NDArray[np.float64]
 #: Cells from which l2 and the coefficients are estimated, and the least number of rows that they fill; of a larger
@@ -125,7 +126,7 @@ class CandidateRanker(MatrixEstimator):
         self
         """
         observations = as_observations(X, like_at=self.like_at)
-        l2 = None if isinstance(self.l2, str) and self.l2 == "auto" else _check_l2(self.l2)
+        l2 = None if is_auto(self.l2) else _check_l2(self.l2)
         n_jobs = count_jobs(self.n_jobs)
         algebra = algebra_on(self.device, observations.n_observed)
         if not observations.n_likes:
@@ -282,16 +283,12 @@ class CandidateRanker(MatrixEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker, with the entries of its rows, to one safetensors file."""
-        from tribit.storage.rankers import save_ranker  # noqa: PLC0415 - storage makes rankers
-
         save_ranker(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CandidateRanker:
         """Read a ranker that :meth:`save` wrote."""
-        from tribit.storage.rankers import load_ranker  # noqa: PLC0415
-
-        return load_ranker(path)
+        return load_ranker(path, cls.from_arrays)
 
     def _labels_of(self, X: Any) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""

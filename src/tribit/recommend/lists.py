@@ -7,7 +7,7 @@ estimates preference and leaves out exposure: whether the row will observe the c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,6 @@ from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
-from tribit.factor_model import FactorModel
 from tribit.model.zero_one import Ones
 from tribit.recommend.scores import (
     Ranker,
@@ -29,6 +28,9 @@ from tribit.recommend.scores import (
     log_likely,
     model_score,
 )
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
 
 __all__ = ["Recommendations", "recommend"]
 
@@ -78,7 +80,7 @@ class Recommendations:
 
     @property
     def shown(self) -> NDArray[np.bool_]:
-        """Which places hold a column: all but the filled up ones."""
+        """Mask of the places that hold a column: all but the filled up ones."""
         return np.asarray(self.positions >= 0)
 
     def pairs(self) -> tuple[AnyArray, AnyArray, NDArray[np.float64]]:

@@ -16,7 +16,7 @@ large.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,18 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.checks import check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
-from tribit.factor_model import FactorModel
+
+if TYPE_CHECKING:
+    from tribit.factor_model import FactorModel
 
 __all__ = [
-    "Parts",
     "Ranker",
+    "RateParts",
     "Rated",
     "Score",
     "WeighedScore",
     "check_ready",
+    "has_factors",
     "is_ranker",
     "log_likely",
     "model_score",
@@ -58,7 +61,7 @@ class Rated(NamedTuple):
     dislikes: Array
 
 
-class Parts(NamedTuple):
+class RateParts(NamedTuple):
     """Exposure q, and p and 1 - p, of every column, each (n_rows, n_columns): no weight is in them."""
 
     rate: Array
@@ -103,6 +106,11 @@ def is_ranker(model: Any) -> TypeGuard[Ranker]:
     return callable(getattr(model, "log_rates", None))
 
 
+def has_factors(model: Any) -> TypeGuard[FactorModel]:
+    """Return whether something, fitted or not, is a model with factors."""
+    return callable(getattr(model, "_factors", None))
+
+
 def check_ready(model: Any) -> None:
     """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
     if hasattr(model, "fit"):  # a ranker need not be an estimator
@@ -139,7 +147,7 @@ def weighed_score(model: FactorModel | Ranker, ranker: FactorModel | Ranker | No
 
 def rate_parts(
     model: FactorModel | Ranker, ranker: FactorModel | Ranker | None
-) -> Callable[[Positions], Parts] | None:
+) -> Callable[[Positions], RateParts] | None:
     """Return what the scores of a ranker of rates, with a model or alone, are made of; None for others."""
     if is_ranker(model):
         if ranker is not None:
@@ -153,8 +161,8 @@ def rate_parts(
     return _judged_rates(model, ranker, places) if is_ranker(ranker) else None  # type: ignore[arg-type]
 
 
-def _rates_alone(ranker: Ranker) -> Callable[[Positions], Parts]:
-    def parts(places: Positions) -> Parts:
+def _rates_alone(ranker: Ranker) -> Callable[[Positions], RateParts]:
+    def parts(places: Positions) -> RateParts:
         log_likes, log_dislikes = ranker.log_rates(places)
         return _parts(log_likes, log_dislikes, log_likes - log_dislikes)
 
@@ -163,13 +171,13 @@ def _rates_alone(ranker: Ranker) -> Callable[[Positions], Parts]:
 
 def _judged_rates(
     model: FactorModel, ranker: Ranker, places: tuple[Positions, Positions]
-) -> Callable[[Positions], Parts]:
+) -> Callable[[Positions], RateParts]:
     judge = _entries(model)
     # The ranker's columns in their own order need no copy.
     rows, columns = places
     same = bool(np.array_equal(columns, np.arange(ranker.shape_[1])))
 
-    def parts(positions: Positions) -> Parts:
+    def parts(positions: Positions) -> RateParts:
         log_likes, log_dislikes = ranker.log_rates(rows[positions])
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
@@ -183,13 +191,13 @@ def _judged_rates(
     return parts
 
 
-def _parts(log_likes: Array, log_dislikes: Array, odds: Array) -> Parts:
+def _parts(log_likes: Array, log_dislikes: Array, odds: Array) -> RateParts:
     # Nearly separable tables have rates beyond any number; above the bound columns are alike.
     rate = np.exp(np.minimum(log_likes, HIGHEST)) + np.exp(np.minimum(log_dislikes, HIGHEST))
-    return Parts(rate, expit(odds), expit(-odds))
+    return RateParts(rate, expit(odds), expit(-odds))
 
 
-def worth(parts: Parts, weight: float) -> Rated:
+def worth(parts: RateParts, weight: float) -> Rated:
     """Return ``q v`` where ``v > 0``, else ``v``; with ``q p`` and ``q (1 - p)``."""
     rate, like, dislike = parts
     value = like - weight * dislike
@@ -198,7 +206,7 @@ def worth(parts: Parts, weight: float) -> Rated:
 
 def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
     """Return where the ranker has each row and column of the model."""
-    if not isinstance(ranker, FactorModel) and not is_ranker(ranker):
+    if not has_factors(ranker) and not is_ranker(ranker):
         raise InvalidTypeError(
             f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker or model, or None."
         )

@@ -161,7 +161,7 @@ def maps(columns: Facts | None, rows: Facts | None, words: Wording) -> Raw:
             f"directions keep {percent(facts['kept'], 0)} of the differences. Click a point (or Enter; arrow keys "
             "move) for those like it."
         )
-        finder = element(
+        search_box = element(
             "label",
             f"Find one of the {words.noun(side)} ",
             element(
@@ -171,5 +171,5 @@ def maps(columns: Facts | None, rows: Facts | None, words: Wording) -> Raw:
             for_=f"find-{side}",
         )
         panel = element("div", id=f"near-{side}", class_="panel", role="status")
-        parts.append(element("div", chart(f"map-{side}", caption, finder, panel)))
+        parts.append(element("div", chart(f"map-{side}", caption, search_box, panel)))
     return section("maps", title, element("div", *parts, class_="charts"))

@@ -1,8 +1,8 @@
 """Maps of a report: rows and columns in the two directions along which their scores differ most.
 
-Columns are compared as in :mod:`tribit.neighbours`, by their scores ``u_i' v_j`` over the rows, less the effects of
-rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most of the
-squared distances between columns. It does not depend on how factors are rotated or scaled.
+Columns are compared as in :mod:`tribit.explain.neighbours`, by their scores ``u_i' v_j`` over the rows, less the
+effects of rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most
+of the squared distances between columns. It does not depend on how factors are rotated or scaled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations
-from tribit.neighbours import NO_VARIANCE, in_geometry, similar
+from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
 from tribit.report.names import names_at
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How good the model of a report is: measures with intervals, baselines beside them, and the reliability curve."""
+"""Quality of the model of a report: measures with intervals, baselines beside them, and the reliability curve."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tribit.evaluation import Evaluation, evaluate
 from tribit.metrics.clustered import interval, standard_error
-from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.metrics.reliability import reliability
 from tribit.report.sentences import EFFECTS
 from tribit.report.trial import Trial

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tribit.metrics.evaluation import Evaluation
+from tribit.evaluation import Evaluation
 from tribit.report.markup import Raw, chart, element, joined, name_of, paragraphs, table
 from tribit.report.names import percent, signed
 from tribit.report.sentences import EFFECTS

@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from tribit.metrics.evaluation import Evaluation
+from tribit.evaluation import Evaluation
 from tribit.report.names import counted, percent, signed
 from tribit.report.wording import Wording, a
 from tribit.selection.record import LIKE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tribit.data.axis import Positions
-from tribit.metrics.ranking import ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.recommend.lists import recommend
 from tribit.recommend.scores import Ranker
 from tribit.report.names import names_at

@@ -19,7 +19,7 @@ TAKEN = frozenset({"like", "dislike", "entry", "list", "model", "cell", "score",
 
 @dataclass(frozen=True)
 class Wording:
-    """What a row and a column are called.
+    """Nouns for a row and a column.
 
     Attributes
     ----------

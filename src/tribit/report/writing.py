@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import __version__
 from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidTypeError
-from tribit.metrics.evaluation import Evaluation
+from tribit.evaluation import Evaluation
 from tribit.report import interactive, sections, sentences
 from tribit.report.examples import example_facts
 from tribit.report.maps import map_facts
@@ -34,7 +34,7 @@ __all__ = ["Report", "make_report", "write_report"]
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a model does, in numbers, sentences and one page.
+    """A report of what a model does: numbers, sentences and one page.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ from tribit.serve.schemas import (
     RecommendRequest,
 )
 from tribit.serve.served import ServedModel, Wanted
-from tribit.serve.settings import Settings
+from tribit.serve.settings import ServiceSettings
 from tribit.serve.watched import WatchedModel
 
 #: Cells that the event loop scores by itself, and pairs that it predicts: 5 ms or so. A thread would take longer to
@@ -40,11 +40,11 @@ class Service:
 
     Parameters
     ----------
-    settings : Settings
+    settings : ServiceSettings
         The model, which is loaded here, and the limits.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.counters = Counters(settings.counters)
         self.watched = WatchedModel(settings.model, self.counters)
@@ -146,7 +146,7 @@ def labels_of(served: ServedModel, new: FoldInRequest) -> list[int]:
     return labels
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: ServiceSettings) -> FastAPI:
     """Return the application, with its model loaded; it looks after the file while it runs."""
     service = Service(settings)
 
@@ -178,7 +178,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def from_environment() -> Any:
     """Return the application of a worker process."""
-    return create_app(Settings.from_environment())
+    return create_app(ServiceSettings.from_environment())
 
 
 __all__ = ["Service", "create_app", "from_environment", "handler"]

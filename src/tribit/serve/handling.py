@@ -21,7 +21,7 @@ from tribit.serve.encoding import encoded
 from tribit.serve.schemas import Request as Asked
 from tribit.serve.schemas import UnequalError
 from tribit.serve.served import UnknownIdError
-from tribit.serve.settings import Settings
+from tribit.serve.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -131,7 +131,7 @@ def _invalid(error: ValidationError) -> Response:
     return error_answer(422, f"{where}{message}{got}{more}; /docs has an example.")
 
 
-async def asked(request: Request, schema: type[Asked], settings: Settings) -> Any:
+async def asked(request: Request, schema: type[Asked], settings: ServiceSettings) -> Any:
     """Return the checked request in a body or in a query."""
     if request.method == "POST":
         return schema.model_validate_json(await _body(request, settings))
@@ -147,7 +147,7 @@ async def asked(request: Request, schema: type[Asked], settings: Settings) -> An
     return schema.from_query(fields)
 
 
-async def _body(request: Request, settings: Settings) -> bytes:
+async def _body(request: Request, settings: ServiceSettings) -> bytes:
     """Return the whole body, if it is short enough and comes in time."""
     limit = settings.max_body
     length = request.headers.get("content-length", "")

@@ -8,7 +8,7 @@ import numpy as np
 
 from tribit.data.axis import Positions
 from tribit.model.column_regression import row_blocks
-from tribit.recommend.scores import Parts, Rated, WeighedScore, rate_parts, weighed_score, worth
+from tribit.recommend.scores import Rated, RateParts, WeighedScore, rate_parts, weighed_score, worth
 from tribit.recommender import Recommender
 
 #: Most cells whose rates are kept, 24 bytes each: 60 MB. MovieLens-100k has 1.6 million, which take about a second.
@@ -27,7 +27,7 @@ class RatesTable:
         Numbers of rows and columns.
     """
 
-    def __init__(self, parts: Callable[[Positions], Parts], shape: tuple[int, int]) -> None:
+    def __init__(self, parts: Callable[[Positions], RateParts], shape: tuple[int, int]) -> None:
         # Row after row, so that the parts of a row are near one another.
         self._table = np.empty((shape[0], 3, shape[1]))
         for block in row_blocks(np.arange(shape[0]), shape[1]):
@@ -36,8 +36,8 @@ class RatesTable:
     def __call__(self, rows: Positions, weight: float) -> Rated:
         """Return the scores of rows with their rates."""
         if rows.size == 1:
-            return worth(Parts(*self._table[rows[0], :, None]), weight)
-        return worth(Parts(*self._table[rows].swapaxes(0, 1)), weight)
+            return worth(RateParts(*self._table[rows[0], :, None]), weight)
+        return worth(RateParts(*self._table[rows].swapaxes(0, 1)), weight)
 
 
 def ready_score(bundle: Recommender) -> WeighedScore:

@@ -17,7 +17,7 @@ from tribit.checks import check_count
 from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.quoting import quoted
 from tribit.serve.app import create_app
-from tribit.serve.settings import Settings
+from tribit.serve.settings import ServiceSettings
 from tribit.serve.watched import load
 
 #: Connections that a worker holds at once; the next ones get a 503, so that none can fill the memory.
@@ -29,7 +29,7 @@ GRACE = 10
 
 
 def serve(
-    settings: Settings,
+    settings: ServiceSettings,
     host: str,
     port: int,
     *,
@@ -41,7 +41,7 @@ def serve(
 
     Parameters
     ----------
-    settings : Settings
+    settings : ServiceSettings
         The model and the limits.
     host : str
         Address to listen at.

@@ -1,4 +1,4 @@
-"""What requests and answers hold, checked by pydantic and shown in the OpenAPI pages."""
+"""Fields of requests and answers, checked by pydantic and shown in the OpenAPI pages."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
 from tribit.serve.rates_table import ready_score
 from tribit.uncertainty.of_lists import with_intervals
-from tribit.workflows.answers import LISTS_BASES
 from tribit.workflows.bundles import BASES
+from tribit.workflows.lists import LISTS_BASES
 
 #: Bytes of lists that are kept, some 60,000 lists of ten: those of all 943 rows of MovieLens-100k fill 1 MB.
 KEPT = 2**26
@@ -34,7 +34,7 @@ class UnknownIdError(InvalidInputError):
 
 
 class Wanted(NamedTuple):
-    """What a list should be like: the arguments of :meth:`tribit.Recommender.recommend`."""
+    """The wishes for a list: the arguments of :meth:`tribit.Recommender.recommend`."""
 
     n: int = 10
     avoid_dislikes: float = 1.0

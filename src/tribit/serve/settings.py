@@ -14,8 +14,8 @@ VARIABLE = "TRIBIT_SERVE_SETTINGS"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a service answers with, and its limits.
+class ServiceSettings:
+    """A service: the bundle that it answers with, and its limits.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ DIGITS = 12
 
 logger = logging.getLogger(__name__)
 
-#: What tells a file from the one before it: time of change, size and inode.
+#: Mark that tells a file from the one before it: time of change, size and inode.
 Stamp = tuple[int, int, int]
 
 

@@ -1,4 +1,4 @@
-"""Which entries are seen: the paper's three observation processes, over any distribution of entries.
+"""Observation processes: the three of the paper, which decide what is seen, over any distribution of entries.
 
 ``Pi`` is a distribution over the entries of a matrix: ``pi_ij >= 0``, summing to 1. Every function takes it
 as ``weights``, in proportion: None (uniform), an array of the matrix's shape, or a tuple ``(left, right)`` of
@@ -9,13 +9,12 @@ matrix: no list of all entries is made.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tribit.checks import check_positive
+from tribit.checks import check_count, check_positive
 from tribit.data.axis import Positions
 from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState, generator
@@ -98,7 +97,9 @@ def multinomial(
         The entries in the order of the draws, repeats included.
     """
     distribution = as_distribution(shape, weights)
-    return _cells(distribution.draw(_count(n), generator(random_state)), distribution.shape)
+    return _cells(
+        distribution.draw(check_count("n", n), generator(random_state)), distribution.shape
+    )
 
 
 def all_at_once(
@@ -123,7 +124,7 @@ def all_at_once(
         Each once, in row-major order.
     """
     distribution = as_distribution(shape, weights)
-    _check_room(_count(n), distribution.shape)
+    _check_room(check_count("n", n), distribution.shape)
     draws = generator(random_state)
     drawn: Positions = np.empty(0, dtype=np.int64)
     # The first n different ones among draws with replacement, for as long as these bring new ones.
@@ -168,12 +169,6 @@ def _race(
 def _cells(keys: Positions, shape: tuple[int, int]) -> Cells:
     rows, columns = np.divmod(keys, shape[1])
     return Cells(rows, columns)
-
-
-def _count(n: Any) -> int:
-    if isinstance(n, bool) or not isinstance(n, Integral) or int(n) < 1:
-        raise InvalidInputError(f"n must be a whole number, at least 1; got {n!r}.")
-    return int(n)
 
 
 def _check_room(n: float, shape: tuple[int, int]) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.archive.fields import FLOATS, NUMBER, POSITIVE, TEXT, Field, Tensor, check_fields
 from tribit.data.side_features import KINDS, FeatureEncoder, GroupEncoder
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, FeatureMap
 from tribit.model.slopes import BothSlopes, Slopes
 from tribit.model.spec import ModelSpec
-from tribit.storage.schema import FLOATS, NUMBER, POSITIVE, TEXT, Field, Tensor, check_fields
 
 Tensors = dict[str, NDArray[Any]]
 Maps = tuple[FeatureMap, FeatureMap]

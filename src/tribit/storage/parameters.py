@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tribit import propensity
+from tribit.archive.fields import DAMAGE, reason_of
 from tribit.backends.objective import check_dtype
-from tribit.completion import BinaryMatrixCompletion, check_options
 from tribit.data.ingest import check_like_at
-from tribit.errors import InvalidInputError, TribitError
+from tribit.errors import InvalidInputError
 from tribit.model.links import LINKS
-from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
+from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.solvers import SOLVERS, as_solver
+
+if TYPE_CHECKING:
+    from tribit.completion import BinaryMatrixCompletion
 
 #: Parameters that are not part of what was fitted, or are live objects.
 NOT_KEPT = (
@@ -27,14 +30,14 @@ NOT_KEPT = (
     "backend",
     "device",
 )
-KEPT = tuple(name for name in BinaryMatrixCompletion().get_params() if name not in NOT_KEPT)
 #: Parameters that are whole numbers; all other numbers are floats.
 COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
-#: Errors of a damaged file, each of which becomes one sentence.
-DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
-#: Most characters of a reason in an error message.
-LONGEST_REASON = 300
+
+
+def kept(model: BinaryMatrixCompletion) -> tuple[str, ...]:
+    """Return the names of the parameters that a file keeps."""
+    return tuple(name for name in model.get_params() if name not in NOT_KEPT)
 
 
 def encoded(name: str, value: Any) -> Any:
@@ -78,12 +81,12 @@ def plain(value: Any) -> Any:
 
 def check_parameters(model: BinaryMatrixCompletion) -> None:
     """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
-    check_options(model)
+    model._check_options()
     if not is_auto(model.solver):
         as_solver(model.solver)
     if model.like_at is not None:
         check_like_at(model.like_at)
-    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, "auto"):
+    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, AUTO):
         raise propensity.unknown(model.rho)
     chosen = {
         name: getattr(model, f"{name}_")
@@ -92,10 +95,3 @@ def check_parameters(model: BinaryMatrixCompletion) -> None:
     }
     check_dtype(model.dtype)
     ModelSpec.of(model, **chosen).check_shape(model.shape_)
-
-
-def reason_of(error: BaseException) -> str:
-    """Return what is wrong on one line, and not all of what is very long."""
-    text = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
-    line = " ".join(text.rstrip(".").split())
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."

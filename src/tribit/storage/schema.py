@@ -1,68 +1,40 @@
-"""Schema of a model file: the type and range of each field, the dtype and shape of each tensor.
-
-Nothing here reads a file or makes an array: it is asked before that. Every problem is a ``ValueError`` that names the
-field.
-"""
+"""Schema of a model file: its fields and tensors, as conditions of :mod:`tribit.archive.fields`."""
 
 from __future__ import annotations
 
-import reprlib
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tribit.checks import check_not_negative, check_positive
-from tribit.errors import TribitError
+from tribit.archive.fields import (
+    COUNT,
+    FLOATS,
+    NOT_NEGATIVE,
+    NUMBER,
+    OBJECT,
+    POSITIVE,
+    SIZE,
+    SWITCH,
+    TEXT,
+    Field,
+    Tensor,
+    check_fields,
+    check_places,
+    passes,
+)
+from tribit.archive.ids import IDS
 from tribit.model.risks import check_gammas, check_rho
 from tribit.model.spec import ModelSpec
 
 #: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
 HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3, 7: 3}
-#: From this format on a file keeps the spec; before, the values of it that a fit had chosen.
+#: First format with the spec; earlier ones have the values of it that a fit had chosen.
 WITH_SPEC = 5
-#: From this format on a file says which fits a model is the mean of.
+#: First format with the fits that a model is the mean of.
 WITH_MEMBERS = 6
-#: From this format on a file keeps the record of the search, and may be a bundle.
+#: First format with the record of the search, which may also be a bundle.
 WITH_BUNDLE = 7
-#: Before the names of a calibrator's arrays.
+#: Prefix of the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
-
-
-@dataclass(frozen=True)
-class Field:
-    """Condition on a value, in words and as a test."""
-
-    words: str
-    holds: Callable[[Any], bool]
-
-    def check(self, name: str, value: Any) -> None:
-        """Say which field is wrong, and how."""
-        if not self.holds(value):
-            raise ValueError(f"{name} must be {self.words}; got {reprlib.repr(value)}")
-
-    def or_none(self) -> Field:
-        """Return the field that may also be None."""
-        return Field(f"{self.words}, or null", lambda value: value is None or self.holds(value))
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Condition on an array: one of some dtypes, and a shape in which a word stands for the same size everywhere."""
-
-    dtypes: tuple[str, ...]
-    shape: tuple[str | int, ...]
-
-
-def _passes(check: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    def holds(value: Any) -> bool:
-        try:
-            check(value)
-        except TribitError:
-            return False
-        return True
-
-    return holds
 
 
 def _are_names(value: Any) -> bool:
@@ -71,21 +43,8 @@ def _are_names(value: Any) -> bool:
     return all(type(name) is str for name in value[:2]) and type(value[2]) in (str, type(None))
 
 
-TEXT = Field("text", lambda value: type(value) is str)
-SWITCH = Field("true or false", lambda value: type(value) is bool)
-COUNT = Field("a whole number, at least 0", lambda value: type(value) is int and value >= 0)
-SIZE = Field("a whole number, at least 1", lambda value: type(value) is int and value >= 1)
-OBJECT = Field("an object", lambda value: type(value) is dict)
-NUMBER = Field(
-    "a finite number",
-    lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
-)
-POSITIVE = Field("a positive finite number", _passes(lambda value: check_positive("", value)))
-NOT_NEGATIVE = Field(
-    "a finite number, at least 0", _passes(lambda value: check_not_negative("", value))
-)
-GAMMAS = Field("three numbers at least 0 that sum to 1", _passes(check_gammas))
-RHO = Field("a number in [0, 1)", _passes(check_rho))
+GAMMAS = Field("three numbers at least 0 that sum to 1", passes(check_gammas))
+RHO = Field("a number in [0, 1)", passes(check_rho))
 MEMBERS = Field(
     "a list of two objects or more",
     lambda value: (
@@ -115,7 +74,6 @@ CHOSEN = {
     "mask_features_": SWITCH,
     "l2_mask_": NOT_NEGATIVE.or_none(),
 }
-FLOATS = ("F32", "F64")
 FACTORS = {
     "row_factors_": Tensor(FLOATS, ("rows", "rank")),
     "column_factors_": Tensor(FLOATS, ("n_features_in_", "rank")),
@@ -133,10 +91,6 @@ PARTS = {
 #: Arrays of each fit of an average: its unknowns, which are the factors or the parts that they are made of.
 MEMBER = ("row_factors", "column_factors", "row_intercepts", "column_intercepts")
 MEMBER_FIELDS = {"spec": OBJECT, "intercept": NUMBER}
-IDS = {
-    "row_ids_": Tensor(("U8",), ("bytes of row ids",)),
-    "column_ids_": Tensor(("U8",), ("bytes of column ids",)),
-}
 CALIBRATORS = {
     None: {},
     "identity": {},
@@ -237,59 +191,3 @@ def check_tensors(
     named = {**FACTORS, **PARTS, **members}
     if len({described[name][0] for name in named if name in described}) > 1:
         raise ValueError("the dtypes of the factors do not agree")
-
-
-def check_places(
-    described: Mapping[str, tuple[str, tuple[int, ...]]],
-    needed: Mapping[str, Tensor],
-    optional: Mapping[str, Tensor],
-    sizes: dict[str, int],
-) -> None:
-    """Refuse tensors that are missing, unknown or not as they should be; ``sizes`` learns what words stand for."""
-    known = {**needed, **optional}
-    _check_names(described, needed, known)
-    for name, rule in known.items():
-        if name in described:
-            _check_tensor(name, rule, *described[name], sizes)
-
-
-def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
-    """Refuse values of which one is wrong, missing or unknown."""
-    _check_names(values, fields, fields)
-    for name, field in fields.items():
-        field.check(name, values[name])
-
-
-def _check_names(
-    given: Mapping[str, Any], needed: Mapping[str, Any], known: Mapping[str, Any]
-) -> None:
-    for name in needed:
-        if name not in given:
-            raise ValueError(f"{name} is missing")
-    for name in given:
-        if name not in known:
-            raise ValueError(f"{reprlib.repr(name)} is unknown")
-
-
-def _check_tensor(
-    name: str, rule: Tensor, dtype: str, shape: tuple[int, ...], sizes: dict[str, int]
-) -> None:
-    """Check one tensor; ``sizes`` holds what the words of the shapes seen so far stand for."""
-    if dtype not in rule.dtypes:
-        raise ValueError(
-            f"{name} must have the dtype {' or '.join(rule.dtypes)}; got {reprlib.repr(dtype)}"
-        )
-    if len(shape) != len(rule.shape):
-        raise ValueError(f"{name} must have {len(rule.shape)} dimensions; got {len(shape)}")
-    for word, size in zip(rule.shape, shape, strict=True):
-        wanted = word if isinstance(word, int) else sizes.setdefault(word, size)
-        if size != wanted:
-            raise ValueError(
-                f"{name} must have the shape {_shape(rule, sizes)}; got {reprlib.repr(shape)}"
-            )
-
-
-def _shape(rule: Tensor, sizes: Mapping[str, int]) -> str:
-    """Return the shape that a tensor should have, in words and numbers."""
-    numbers = (size if isinstance(size, int) else sizes.get(size, size) for size in rule.shape)
-    return f"{' x '.join(map(str, rule.shape))} = {' x '.join(map(reprlib.repr, numbers))}"

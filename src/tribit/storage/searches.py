@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.archive.fields import COUNT, NUMBER, SWITCH, TEXT, Field, Tensor, check_fields
+from tribit.archive.tensor_file import parsed_json
 from tribit.errors import Message, marked
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Average, Candidate, Search
-from tribit.storage.schema import COUNT, NUMBER, SWITCH, TEXT, Field, Tensor, check_fields
-from tribit.storage.tensor_file import parsed_json
 
 #: Name of the tensor: the bytes of a JSON object.
 SEARCH = "search"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.checks import check_between
+from tribit.checks import check_between, check_choice
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.risks import Missingness
 from tribit.propensity.model import MaskModel, observed_probability
@@ -19,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.int64]
 Target = Literal["observed", "all", "unobserved"]
 
-#: Which cells an answer should be right for.
+#: Kinds of cells that an answer may be for.
 TARGETS = ("observed", "all", "unobserved")
 
 
@@ -45,8 +45,7 @@ def resolve_target(target: Any, propensity: Missingness | None) -> Target:
         )
     if target is None:
         return "observed" if propensity is None else "all"
-    if target not in TARGETS:
-        raise InvalidInputError(f"target must be one of {', '.join(TARGETS)}; got {target!r}.")
+    check_choice("target", target, TARGETS)
     if target != "observed" and propensity is None:
         raise InvalidInputError(
             f"target={target!r} needs to know why entries were observed: pass propensity, a model of the mask such as "

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.threads import single_threaded_blas
+from tribit.checks import check_choice
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.uncertainty.adjustment import Adjustment, adjust
 from tribit.uncertainty.fitted import first_fit, fitted_objective, unfitted
@@ -108,8 +108,7 @@ class Posterior:
         what : {"probability", "decision"}, default="probability"
             Whether the interval is one of ``P(like)`` or of ``x``: the link maps one's ends to the other's.
         """
-        if what not in ("probability", "decision"):
-            raise InvalidInputError(f"what must be one of probability, decision; got {what!r}.")
+        check_choice("what", what, ("probability", "decision"))
         z = self.adjustment.multiplier(check_level(level))
         x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
         ends = x - z * deviation, x + z * deviation

@@ -1,15 +1,9 @@
 """Functions behind the command line, one for each command: from a user's file to an answer."""
 
-from tribit.workflows.answers import (
-    Lists,
-    Prediction,
-    evaluate_file,
-    explain_ids,
-    predict_file,
-    recommend_file,
-    similar_ids,
-)
 from tribit.workflows.fitting import fit_file, update_file
+from tribit.workflows.lists import Lists, recommend_file
+from tribit.workflows.predictions import Prediction, evaluate_file, predict_file
+from tribit.workflows.reasons import explain_ids, similar_ids
 from tribit.workflows.reports import report_file
 
 __all__ = [

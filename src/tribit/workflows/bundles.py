@@ -24,7 +24,7 @@ from tribit.recommender import Recommender
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-#: What a prediction rests on, by whether the row and the column are known.
+#: Basis of a prediction, by whether the row and the column are known.
 BASES = {
     (True, True): "model",
     (False, True): "column alone",
@@ -61,7 +61,7 @@ def reading_of(bundle: Recommender, **rules: Any) -> Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedPairs:
     """Records of a table as positions of a model, whose last row and column are those of unknown ids.
 
     Attributes
@@ -84,11 +84,11 @@ class Placed:
 
     @property
     def bases(self) -> AnyArray:
-        """What each prediction rests on."""
+        """The basis of each prediction."""
         return np.array([BASES[bool(row), bool(column)] for row, column in self.known.T])
 
 
-def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
+def placed(bundle: Recommender, records: Records, unknown: str) -> PlacedPairs:
     """Return records as positions; an ``unknown`` id is an "error", a reason to "skip", or to "answer" by effects."""
     model = bundle.model_
     sides = []
@@ -118,7 +118,7 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> Placed:
         np.where(places < 0, size, places) for places, size in zip(sides, model.shape_, strict=True)
     ]
     factors = model._factors() if known[:, kept].all() else with_unknown(model)
-    return Placed(factors, sides[0][kept], sides[1][kept], known[:, kept], kept)
+    return PlacedPairs(factors, sides[0][kept], sides[1][kept], known[:, kept], kept)
 
 
 def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[Observations, int]:

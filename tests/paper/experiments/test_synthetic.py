@@ -10,11 +10,10 @@ from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
 from tribit.paper.experiments import fig1, fig2, fig3, synthetic
+from tribit.paper.experiments.drawn import EXPERIMENT_1, EXPERIMENT_2, Experiment, draw
 from tribit.paper.experiments.iteration import SCALINGS, Settled, is_at_rest, iterate
 from tribit.paper.experiments.settings import Settings, simplex
 from tribit.paper.experiments.synthetic import (
-    EXPERIMENT_1,
-    EXPERIMENT_2,
     FLOOR,
     NARROW,
     RADII,
@@ -23,8 +22,6 @@ from tribit.paper.experiments.synthetic import (
     START,
     TOLD,
     TUNED,
-    Experiment,
-    draw,
     fit_paper,
     fit_posterior,
     fit_solved,

@@ -4,7 +4,7 @@ import pytest
 
 from reference import differences
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.metrics.entries import evaluate
+from tribit.evaluation import evaluate
 from tribit.model.links import Logistic
 from tribit.paper.systems import MaximumMarginFactorization
 from tribit.paper.systems.maximum_margin import Hinge

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.metrics.entries import evaluate
+from tribit.evaluation import evaluate
 from tribit.model.factors import Factors
 from tribit.model.label_noise import LabelNoise
 from tribit.model.links import Logistic

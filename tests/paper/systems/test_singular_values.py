@@ -6,7 +6,7 @@ from sklearn.base import clone
 from tribit.data.measurements import Measurements
 from tribit.data.observations import Observations
 from tribit.errors import TribitError
-from tribit.metrics.entries import evaluate
+from tribit.evaluation import evaluate
 from tribit.paper.systems.singular_values import UniversalSingularValueThresholding, triplets_from
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")

@@ -1,4 +1,4 @@
-"""What a decision is linear in: the features themselves, or Gaussian bumps at some of the examples.
+"""Bases in which a decision is linear: the features themselves, or Gaussian bumps at some of the examples.
 
 Either gives a matrix whose last column is 1, the intercept.
 """

@@ -1,4 +1,4 @@
-"""What is asked of examples and labels, each refusal one sentence."""
+"""Checks of examples and labels, each refusal one sentence."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Labelled examples are taken to be drawn from their class and unlabelled ones from all of the population, whose
     share of positives is ``prior``. Unlabelled examples help most where one class has few labelled examples for its
-    prior: "pnu" then leans on the risk that does without that class. With labels in balance expect little over "pn".
+    prior: "pnu" then relies on the risk that does without that class. With labels in balance expect little over "pn".
 
     Parameters
     ----------

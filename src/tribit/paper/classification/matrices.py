@@ -32,7 +32,7 @@ from tribit.simulate.sampling import all_at_once
 Positions = NDArray[np.int64]
 
 
-#: With fewer likes the share of the matrix that is liked comes out as almost anything.
+#: Least number of likes: with fewer, the share of the matrix that is liked is estimated as almost anything.
 LEAST_LIKES = 50
 
 

@@ -26,7 +26,7 @@ from tribit.paper.classification.weights import (
 )
 from tribit.randomness import fold_numbers
 
-#: What "cv" tries, the plainest first: among equals the first is taken.
+#: Candidates of "cv", the plainest first: among equals the first is taken.
 ETAS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0)
 GAMMAS = (0.5, 0.375, 0.625, 0.25, 0.75, 0.125, 0.875, 0.0, 1.0)
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
@@ -55,7 +55,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Setting:
-    """What stays the same for every candidate."""
+    """Data and options that every candidate shares."""
 
     risk: str
     prior: float

@@ -1,4 +1,4 @@
-"""What Figs. 1 and 2 share: the error of Experiment 1 along one edge of the simplex or another."""
+"""Curves of Figs. 1 and 2: the error of Experiment 1 along one edge of the simplex or another."""
 
 from __future__ import annotations
 

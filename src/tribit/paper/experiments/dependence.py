@@ -1,4 +1,4 @@
-"""How the verdict of a figure moves with k, the start, the step and the number of steps."""
+"""Dependence of the verdict of a figure on k, the start, the step and the number of steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tribit.paper.experiments.statistics import (
 )
 from tribit.paper.experiments.synthetic import NARROW, SOLVED, STAGE, START, VARIED
 
-#: From the errors of some mixtures to the figure's main claim.
+#: Function from the errors of some mixtures to the figure's main claim.
 Judge = Callable[[Errors], Claim]
 
 

@@ -1,4 +1,4 @@
-"""What a figure or a table of the paper is to ``tribit reproduce``."""
+"""A figure or a table of the paper, as ``tribit reproduce`` makes it again."""
 
 from __future__ import annotations
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from tribit.paper.experiments.curves import curve_table, references, series, ways
 from tribit.paper.experiments.dependence import dependence
+from tribit.paper.experiments.drawn import EXPERIMENT_1
 from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.pictures import plot_curves
 from tribit.paper.experiments.runner import Study
 from tribit.paper.experiments.settings import Mixture, Settings
 from tribit.paper.experiments.statistics import UNCLEAR, Claim, Errors, best, comparison, located
-from tribit.paper.experiments.synthetic import EXPERIMENT_1, synthetic_study
+from tribit.paper.experiments.synthetic import synthetic_study
 
 PN: Mixture = (1.0, 0.0, 0.0)
 TENTH: Mixture = (0.9, 0.1, 0.0)

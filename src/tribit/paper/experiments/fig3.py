@@ -9,6 +9,7 @@ import numpy as np
 
 from tribit.paper.experiments.curves import floor, remarks, ways
 from tribit.paper.experiments.dependence import dependence
+from tribit.paper.experiments.drawn import EXPERIMENT_2
 from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Study
@@ -24,10 +25,10 @@ from tribit.paper.experiments.statistics import (
     spread,
     written,
 )
-from tribit.paper.experiments.synthetic import EXPERIMENT_2, synthetic_study
+from tribit.paper.experiments.synthetic import synthetic_study
 from tribit.paper.experiments.ternary import Triangle, plot_triangles
 
-#: Where the paper's Fig. 3 is lowest, and how far off a mixture may be to count as the same place.
+#: The lowest mixture of the paper's Fig. 3, and the distance up to which another counts as the same place.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 PN: Mixture = (1.0, 0.0, 0.0)
 NEAR = 0.2

@@ -8,10 +8,8 @@ has only the second, at which mixtures gain on PN as the paper iterates.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,12 @@ from numpy.typing import NDArray
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.datasets import movielens100k
-from tribit.datasets.ratings import Ratings, Split
-from tribit.errors import InvalidInputError
+from tribit.datasets.ratings import Split
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import tri
+from tribit.paper.experiments.film_splits import fingerprint, load_split, stars
 from tribit.paper.experiments.iteration import Settled, is_at_rest, iterate
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Results, Study, Task
@@ -40,14 +38,14 @@ Pair = tuple[Array, Array]
 
 LINK = Logistic(1.0)
 PN: Mixture = (1.0, 0.0, 0.0)
-#: What alpha and r may be, and the steps that are tried with them.
+#: Values of alpha and r to choose from, and the steps that are tried with them.
 ALPHAS, RANKS, STEPS = (1.0, 2.0, 4.0, 8.0), (2, 5, 10), (1e-2, 3e-3, 1e-3)
 QUICK_ALPHAS, QUICK_RANKS, QUICK_STEPS = (2.0, 8.0), (10,), (1e-2, 3e-3)
-#: How alpha, r and the number of columns come about.
+#: Ways in which alpha, r and the number of columns are chosen.
 CHOSEN, SAME, TUNED = "alpha and r chosen by PN", "alpha = 1 and r = 10", "radius chosen"
 SOLVED, NARROW = "solved, alpha = 1 and r = 10, k = 40", "solved, alpha = 1 and r = 10, k = 10"
 WAYS = (CHOSEN, SAME, SOLVED, NARROW, TUNED)
-#: What is added to the name of a picture that is not the first of its protocol.
+#: Endings of the names of pictures that are not the first of their protocol.
 SUFFIXES = {SAME: "-alpha-1", NARROW: "-k-10"}
 #: Numbers of columns of the solved protocol, and when its solver stops.
 COLUMNS, SOLVED_STOPPING = (10, 40), Stopping(max_iter=300, tol=1e-3, interruptible=False)
@@ -61,9 +59,9 @@ COARSE: tuple[Mixture, ...] = (
 )
 #: Radii of the tuned protocol, whose rank is 10.
 TUNED_RADII = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
-#: Where an estimate is cut into signs: at the mean of X, as the paper does, or at 0.
+#: Thresholds that cut an estimate into signs: at the mean of X, as the paper does, or at 0.
 MEAN, ZERO = "mean(X)", "0"
-#: By which a step, alpha, r or radius is chosen.
+#: Part and threshold of the errors by which a step, alpha, r or radius is chosen.
 JUDGE = ("validation", MEAN)
 #: The float of the tiles: five digits of an error rate do not ask for more.
 DTYPE = "float32"
@@ -203,43 +201,6 @@ def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
     return _best_of(part, data, split, TUNED, mixture, fits)
 
 
-@lru_cache(maxsize=2)
-def load_split(data: Path | None, split: int) -> Split:
-    """Return the ratings' split of that number, a twentieth each for test and validation."""
-    ratings = _ratings(data)
-    if len(ratings) < 20:
-        raise InvalidInputError(
-            f"{len(ratings)} ratings are too few for the paper's split into training, validation and test."
-        )
-    held_out = len(ratings) // 20
-    return ratings.split(split, test=held_out, validation=held_out)
-
-
-def fingerprint(ratings: Ratings) -> str:
-    """Return a hash of who rated what how, in whatever order the file had it."""
-    order = np.lexsort((ratings.items, ratings.users))
-    whole = hashlib.sha256()
-    for values in (ratings.users, ratings.items, ratings.ratings):
-        whole.update(np.ascontiguousarray(values[order]).tobytes())
-    return whole.hexdigest()[:16]
-
-
-@lru_cache(maxsize=1)
-def _ratings(data: Path | None) -> Ratings:
-    return movielens100k(data)
-
-
-@lru_cache(maxsize=1)
-def _stars(data: Path | None) -> NDArray[np.int8]:
-    """Return every rating in its cell; a small table, of which single cells are looked up."""
-    ratings = _ratings(data)
-    table = np.zeros(ratings.shape, dtype=np.int8)
-    users = np.searchsorted(np.asarray(ratings.user_ids), ratings.users)
-    items = np.searchsorted(np.asarray(ratings.item_ids), ratings.items)
-    table[users, items] = ratings.ratings
-    return table
-
-
 def _steps(settings: Settings) -> tuple[float, ...]:
     if settings.step is not None:
         return (settings.step,)
@@ -318,12 +279,12 @@ def _every_error(
 ) -> Iterable[Row]:
     for name in ("validation", "test"):
         entries = getattr(part, name)
-        stars = _stars(data)[entries.rows, entries.columns]
+        given = stars(data)[entries.rows, entries.columns]
         for cut in (MEAN, ZERO):
             wrong = _wrong(entries, fit, cut)
             yield _row(split, way, mixture, fit, name, cut, OVERALL, wrong) | {"chosen": True}
             for rating in range(1, 6):
-                those = wrong[stars == rating]
+                those = wrong[given == rating]
                 if those.size:
                     row = _row(split, way, mixture, fit, name, cut, str(rating), those)
                     yield row | {"chosen": True}

@@ -210,7 +210,7 @@ def normal_on_interval(
 
 @dataclass(frozen=True)
 class _Augmentation:
-    """What makes a link's likelihood normal.
+    """The auxiliary variables that make a link's likelihood normal.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ REST = 0.01
 
 @dataclass(frozen=True)
 class Settled:
-    """Where the iteration ended, after how many steps."""
+    """The factors at which the iteration ended, and the number of steps."""
 
     U: Array
     V: Array

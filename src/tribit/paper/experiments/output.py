@@ -18,7 +18,7 @@ from tribit.errors import InvalidInputError
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Study
 
-#: What computes the results; a journal of others is refused.
+#: Versions of the software that computes the results; a journal of others is refused.
 VERSIONS = {
     "tribit": __version__,
     "numpy": np.__version__,

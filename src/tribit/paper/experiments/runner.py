@@ -55,7 +55,7 @@ class Study:
     name: str
     parameters: dict[str, Any]
     stages: tuple[Callable[[Results], list[Task]], ...]
-    #: How many tasks there are in all, for the progress bar.
+    #: Number of tasks in all, for the progress bar.
     n_tasks: int = field(kw_only=True)
 
     def rows(self, results: Results) -> list[Row] | None:

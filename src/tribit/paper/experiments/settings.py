@@ -1,4 +1,4 @@
-"""What a user of ``tribit reproduce`` may choose, and the grids that follow from it."""
+"""Choices of a user of ``tribit reproduce``, and the grids that follow from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST = 1e6
 
 @dataclass(frozen=True)
 class Settings:
-    """How often, from which seed, by which protocol.
+    """The number of trials, their seed and their protocol.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Settings:
 
     @property
     def n_trials(self) -> int:
-        """How many trials there are."""
+        """Number of trials."""
         usual = SOLVED_TRIALS if self.protocol == "solved" else TRIALS
         return self.trials or (QUICK_TRIALS if self.quick else usual)
 

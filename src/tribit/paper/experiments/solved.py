@@ -42,7 +42,7 @@ class Stage:
 
     @property
     def columns(self) -> int:
-        """How many columns U and V have."""
+        """Number of columns of U and V."""
         return int(self.factors.row_factors.shape[1])
 
     def dense(self) -> Array:

@@ -1,4 +1,4 @@
-"""What the figures and their claims need of the trials: means, deviations, paired tests."""
+"""Statistics of trials, for the figures and their claims: means, deviations, paired tests."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     )
 
 
-#: What to know of the tests: said under every table of claims.
+#: Note on the tests, under every table of claims.
 CAVEAT = (
     "Paired t-tests over the trials at 1%; d is the mean difference over its standard deviation. A best point was "
     "chosen on the trials it is tested on, and p is not corrected for that."

@@ -8,8 +8,6 @@ Everything about the draw is known, as the paper assumes: the link, rho, alpha a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,22 +18,22 @@ from tribit.data.observations import Observations
 from tribit.metrics.entries import log_loss
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
-from tribit.model.links import Link, Logistic, Probit
+from tribit.model.links import Link
 from tribit.model.risks import tri
+from tribit.paper.experiments.drawn import Experiment, draw
 from tribit.paper.experiments.gibbs import posterior_mean
 from tribit.paper.experiments.iteration import SCALINGS, is_at_rest, iterate
 from tribit.paper.experiments.journal import Row
 from tribit.paper.experiments.runner import Results, Study, Task
 from tribit.paper.experiments.settings import WEIGHTS, Mixture, Settings
 from tribit.paper.experiments.solved import SMALL, Stage, grown
-from tribit.simulate import low_rank_factors, observe, quantise
 from tribit.solvers import Newton
 from tribit.solvers.loop import Stopping
 
 Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
 
-#: What the floor is called among the ways to complete.
+#: Name of the floor among the ways to complete.
 FLOOR = "posterior mean"
 #: The ways of the tuned protocol: the radius chosen on held-out entries, and the best one for the hidden matrix.
 TUNED, TOLD = "held-out radius", "best radius"
@@ -46,7 +44,7 @@ SOLVED, NARROW, STAGE, START = "solved", "solved with k = r", "other k", "other 
 VARIED = "printed iteration, varied"
 #: Numbers of columns, in multiples of r.
 GROWTH = (1, 4, 16, 30)
-#: How many starts there are on the first draw; the others go straight to the last number of columns.
+#: Number of starts on the first draw; the others go straight to the last number of columns.
 STARTS = 2
 SOLVED_STOPPING = Stopping(max_iter=1500, tol=1e-3, interruptible=False)
 #: Steps of the varied iteration, after how many it is looked at, and on how many draws.
@@ -61,40 +59,6 @@ DTYPE = "float32"
 TOL = 3e-4
 #: Most steps of the iteration.
 MOST = {"whole": 1000, "rows": 400}
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """The paper's parameters of a draw, and the steps of its iteration.
-
-    The paper gives no step. These are small enough that the iteration does not swing for any mixture when the whole
-    matrix is scaled, and gets far when single rows are.
-    """
-
-    size: int
-    link: Link
-    steps: tuple[float, float]
-    rank: int = 10
-    alpha: float = 1.0
-    rho: float = 0.85
-
-    @property
-    def radius(self) -> float:
-        """The paper's radius, alpha sqrt r."""
-        return float(self.alpha * np.sqrt(self.rank))
-
-
-EXPERIMENT_1 = Experiment(100, Probit(0.1), steps=(3e-4, 1e-3))
-EXPERIMENT_2 = Experiment(300, Logistic(7.0), steps=(1e-3, 1e-3))
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A hidden matrix M, the scale of its uniform factors, and what was observed of it."""
-
-    M: Array
-    scale: float
-    observations: Observations
 
 
 def synthetic_study(
@@ -145,19 +109,6 @@ def synthetic_study(
         "mixtures": [list(mixture) for mixture in mixtures],
     }
     return Study(name, parameters, (tasks,), n_tasks=len(tasks({})))
-
-
-@lru_cache(maxsize=4)
-def draw(experiment: Experiment, seed: int, trial: int) -> Draw:
-    """Draw M, its quantisation and what is observed; the same for every mixture of a trial."""
-    draws = np.random.Generator(np.random.PCG64([seed, trial]))
-    shape = experiment.size, experiment.size
-    target = low_rank_factors(shape, experiment.rank, alpha=experiment.alpha, random_state=draws)
-    M = target.dense()
-    Y = quantise(M, experiment.link, random_state=draws)
-    # Uniform on [-1, 1] before they were scaled, so the largest of many is the scale, but for a hair.
-    scale = float(np.max(np.abs(target.U)) * np.max(np.abs(target.V)))
-    return Draw(M, scale, observe(Y, experiment.rho, random_state=draws))
 
 
 def fit_paper(
@@ -314,7 +265,7 @@ def _small_start(experiment: Experiment, seed: int, trial: int) -> Pair:
 
 
 def _path(objective: Objective, experiment: Experiment, start: Factors) -> Iterator[Factors]:
-    """Yield the minimiser in each ball, the next begun from the last."""
+    """Yield the minimiser in each ball, the last one being the warm start of the next."""
     factors = start
     stopping = Stopping(max_iter=100, tol=1e-5)
     nothing = np.random.Generator(np.random.PCG64(0))  # the solver draws none

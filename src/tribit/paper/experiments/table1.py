@@ -47,7 +47,7 @@ PUBLISHED = {
 }
 
 
-#: Which of them the paper has in bold: best by a t-test at 1%.
+#: Those of them that the paper has in bold: best by a t-test at 1%.
 BOLD = {
     "PN": (False, False, False, True, False, False),
     "mixture": (True, True, True, False, False, True),

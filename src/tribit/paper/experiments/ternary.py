@@ -64,7 +64,7 @@ class _Scale:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where triangles lie on a page, in inches: by hand, so that panels and their bars line up."""
+    """Places of triangles on a page, in inches: by hand, so that panels and their bars line up."""
 
     width: float
     height: float

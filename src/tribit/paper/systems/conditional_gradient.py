@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.checks import check_positive
+from tribit.checks import check_choice, check_positive
 from tribit.data.measurements import Measurements, as_measurements
 from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError, warn
+from tribit.errors import warn
 from tribit.factor_model import FactorModel
 from tribit.model.links import Link, as_link
 from tribit.paper.systems.frank_wolfe import (
@@ -148,8 +148,7 @@ class ConditionalGradientCompletion(FactorModel):
 
     def _read(self, X: Any) -> tuple[Measurements | Observations, SummedLoss]:
         """Return what was observed and its loss."""
-        if self.loss not in LOSSES:
-            raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        check_choice("loss", self.loss, LOSSES)
         link = as_link(self.link)  # checked where it is of no use too
         if self.loss == "squared":
             measurements = as_measurements(X)

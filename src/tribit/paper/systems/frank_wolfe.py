@@ -89,7 +89,7 @@ class LikelihoodLoss:
 
 @dataclass(frozen=True)
 class ObservedEntries:
-    """Where the observed entries of a matrix are, in row-major order."""
+    """Positions of the observed entries of a matrix, in row-major order."""
 
     rows: Places
     columns: Places
@@ -195,7 +195,7 @@ class FrankWolfe:
 
 @dataclass(frozen=True)
 class BallResult:
-    """Where the solver stopped, and how far above the minimum it can be at most."""
+    """The last iterate of the solver, and how far above the minimum it can be at most."""
 
     solver: SolverResult
     gap: float

@@ -20,7 +20,7 @@ WHOLE = 64
 DENSE = 1 << 22
 #: Vectors of a Lanczos space beyond twice those asked for; how often it is restarted at most; when it is settled.
 SPARE, RESTARTS, SETTLED = 30, 500, 1e-11
-#: What is left of a vector outside a space is rounding below this share.
+#: Share of a vector outside a space below which it is rounding.
 ROUNDING = 1e-12
 
 

@@ -1,4 +1,4 @@
-"""What fits in factor form share: the sum of squared errors, a start, a check, and what a solver found."""
+"""Parts that fits in factor form share: the sum of squared errors, a start, a check, and what a solver found."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.checks import is_whole
+from tribit.checks import check_whole
 from tribit.data.measurements import Measurements
-from tribit.errors import InvalidInputError, InvalidTypeError, warn
+from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
 from tribit.solvers.loop import OUT_OF_ITERATIONS, SolverResult
@@ -92,13 +92,12 @@ def leading(measured: Measurements, rank: int, draws: np.random.Generator) -> tu
 
 def check_columns(name: str, value: Any, most: int) -> int:
     """Return a number of columns from 1 to ``most``, or say that it is not one."""
-    if not is_whole(value):
-        raise InvalidTypeError(f"{name} must be a whole number; got {value!r}.")
-    if not 1 <= value <= most:
+    columns = check_whole(name, value)
+    if not 1 <= columns <= most:
         raise InvalidInputError(
             f"{name} must be from 1 to {most} for a matrix of this shape; got {value}."
         )
-    return int(value)
+    return columns
 
 
 def set_result(model: FactorModel, result: SolverResult, seen: Any) -> None:

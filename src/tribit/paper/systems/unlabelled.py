@@ -1,4 +1,4 @@
-"""What PU matrix completion is made of: the likes, and the squared PU risk with its minima.
+"""Parts of PU matrix completion: the likes, and the squared PU risk with its minima.
 
 The risk of Hsieh, Natarajan and Dhillon (2015), "PU learning for matrix completion",
 
@@ -81,7 +81,7 @@ class SquaredUnlabelled:
 
     @cached_property
     def surplus(self) -> Array:
-        """What each observed entry weighs above 1, ``plus + minus``."""
+        """Weight of each observed entry above 1, ``plus + minus``."""
         plus, minus = self._weights
         return np.asarray(plus + minus)
 

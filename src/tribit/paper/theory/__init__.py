@@ -1,4 +1,4 @@
-"""What is proved of matrix completion: upper bounds of errors, and the constants and norms they are stated in.
+"""Theorems on matrix completion: upper bounds of errors, and the constants and norms they are stated in.
 
 Each theorem is a function: it checks the assumptions as far as numbers can tell and returns a :class:`Bound`. The
 absolute constants, which the papers leave unknown, are arguments: with the default 1 a bound shows how the error

@@ -20,7 +20,7 @@ from tribit.checks import check_count, check_not_negative
 from tribit.errors import InvalidInputError
 from tribit.paper.theory.norms import Array, Matrix, as_matrix, triangle
 
-#: Above this many rows and columns together a semidefinite program takes many seconds.
+#: Number of rows and columns together above which a semidefinite program takes many seconds.
 LARGEST_PROGRAM = 60
 
 
@@ -39,7 +39,7 @@ class MaxNormInterval:
 
 
 class _Weighted(NamedTuple):
-    """What one pair of weights gives: the lower bound, and factors of X with their rows' squared norms."""
+    """The result of one pair of weights: the lower bound, and factors of X with their rows' squared norms."""
 
     trace: float
     rows: Array

@@ -1,17 +1,25 @@
-"""Ids in a model file: the bytes of a JSON list with its kind, so that 1 and "1" stay different."""
+"""Ids in a file: the bytes of a JSON list with its kind, so that 1 and "1" stay different."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import distinct_ids
+from tribit.archive.fields import Tensor
+from tribit.archive.tensor_file import parsed_json
+from tribit.data.axis import Axes, distinct_ids
 from tribit.errors import InvalidInputError
-from tribit.storage.tensor_file import parsed_json
+
+#: Tensors of the ids of rows and of columns, where there are any.
+IDS = {
+    "row_ids_": Tensor(("U8",), ("bytes of row ids",)),
+    "column_ids_": Tensor(("U8",), ("bytes of column ids",)),
+}
 
 #: Kinds of NumPy arrays whose values JSON gives back as they were, and the types of these.
 KINDS: dict[str, type] = {"i": int, "u": int, "f": float, "U": str, "b": bool}
@@ -20,6 +28,24 @@ OBJECTS = {str, int, float, bool}
 #: Text of very different lengths would fill an array of equal ones with air: above so many bytes for each byte of the
 #: file the ids become objects.
 AIR = 16
+
+
+def id_tensors(axes: Axes) -> dict[str, NDArray[Any]]:
+    """Return the ids of rows and columns as a file holds them."""
+    return {
+        name: packed_ids(axis.ids, name)
+        for name, axis in zip(IDS, axes, strict=True)
+        if axis.ids is not None
+    }
+
+
+def read_axes(tensors: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Axes:
+    """Return rows and columns, with the ids that the tensors hold."""
+    ids = (
+        unpacked_ids(tensors[name], size, name) if name in tensors else None
+        for name, size in zip(IDS, shape, strict=True)
+    )
+    return Axes.of(shape, *ids)
 
 
 def packed_ids(ids: NDArray[Any], name: str) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -16,21 +16,19 @@ from sklearn.base import clone
 from tribit.checks import check_count
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidTypeError
+from tribit.evaluation.held_out import evaluate
+from tribit.evaluation.results import Evaluation
 from tribit.factor_model import FactorModel
-from tribit.metrics.evaluation import Evaluation, evaluate
 from tribit.progress import steps_bar
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
 from tribit.solvers.loop import INTERRUPTED
-
-if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
 
 __all__ = ["CrossValidation", "cross_validate"]
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What a model reached on each fold.
+    """The evaluation of a model on each fold.
 
     Attributes
     ----------
@@ -177,9 +175,16 @@ def cross_validate(
                 fitted = _quietly(clone(model)).fit(train, **given)
                 if getattr(fitted, "stop_reason_", None) == INTERRUPTED:
                     raise KeyboardInterrupt  # a fit takes the first Ctrl-C for itself, and is half done
-                finder = None if ranker is None else clone(ranker).fit(train)
+                fitted_ranker = None if ranker is None else clone(ranker).fit(train)
                 done.append(
-                    evaluate(fitted, test, train, n=n, ranker=finder, avoid_dislikes=avoid_dislikes)
+                    evaluate(
+                        fitted,
+                        test,
+                        train,
+                        n=n,
+                        ranker=fitted_ranker,
+                        avoid_dislikes=avoid_dislikes,
+                    )
                 )
                 advance()
         except KeyboardInterrupt:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.archive.fields import FLOATS, OBJECT, SWITCH, Tensor, check_fields
 from tribit.data.axis import Axes
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
-from tribit.storage.schema import FLOATS, OBJECT, SWITCH, Tensor, check_fields
 
 Tensors = dict[str, NDArray[Any]]
-#: Before the names of a ranker's arrays.
+#: Prefix of the names of a ranker's arrays.
 RANKER = "ranker:"
 #: Entries that were seen, row by row: how many each row has, their columns and their labels.
 SEEN = {
@@ -23,7 +23,7 @@ SEEN = {
     "seen:columns": Tensor(("I32",), ("seen entries",)),
     "seen:labels": Tensor(("I8",), ("seen entries",)),
 }
-#: What the header says of a bundle.
+#: Fields of a bundle in the header.
 BUNDLE = {
     "reading": OBJECT.or_none(),
     "summary": OBJECT.or_none(),
@@ -34,7 +34,7 @@ BUNDLE = {
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a bundle holds beside its model; None for what was left out.
+    """The content of a bundle beside its model; None for what was left out.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from tribit.backends.threads import single_threaded_blas
-from tribit.explanation_parts import Cell, by_activity
+from tribit.explain.parts import Cell, by_activity
 from tribit.folding.half import Half
 
 __all__ = ["without_each"]

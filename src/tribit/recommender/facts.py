@@ -123,7 +123,7 @@ def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
 
 
 def _rules(reading: Reading) -> str:
-    """Return the rules of reading that were told or found out."""
+    """Return the rules of reading that were given or inferred."""
     usual = Reading()
     told = {
         each.name: getattr(reading, each.name)

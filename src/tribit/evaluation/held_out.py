@@ -1,4 +1,4 @@
-"""How good a model is on entries that it was not fitted on: measures, their errors, and baselines beside them."""
+"""Measures of a model on entries that it was not fitted on, their errors, and baselines beside them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tribit.checks import check_between, check_count
 from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.metrics.baselines import effects_model, majority
+from tribit.evaluation.baselines import effects_model, majority
+from tribit.evaluation.ranking import RankingReport, ranking_report
+from tribit.evaluation.results import Baseline, Evaluation, among_unseen
 from tribit.metrics.clustered import INFLUENCES, interval, standard_error
 from tribit.metrics.entries import METRICS, Curve
-from tribit.metrics.ranking import RankingReport, ranking_report
 from tribit.metrics.reliability import calibration_error
-from tribit.metrics.results import Baseline, Evaluation, among_unseen
 from tribit.metrics.unseen import unseen_report
 from tribit.metrics.within_rows import ndcg_of_rows
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tribit.factor_model import FactorModel
     from tribit.recommend.scores import Ranker
 
-__all__ = ["Baseline", "Evaluation", "evaluate"]
+__all__ = ["evaluate"]
 
 #: Most rows whose lists are made, evenly spaced among those that have a held-out like: enough for an error of the mean
 #: below .005 (the NDCG of a row varies by .3), and lists are most of the work in large matrices.

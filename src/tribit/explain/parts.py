@@ -28,7 +28,7 @@ class Cell(NamedTuple):
     rows_of_column: Positions
 
 
-class Regression(NamedTuple):
+class RegressionShare(NamedTuple):
     """The columns of the regression of the smaller side that are part of the factors, at one cell."""
 
     total: float
@@ -82,7 +82,7 @@ def by_features(half: Half, place: int, seen: Positions) -> tuple[Array, float]:
 
 def without_regression(
     search: Search | None, half: Half, cell: Cell
-) -> tuple[Regression | None, Half]:
+) -> tuple[RegressionShare | None, Half]:
     """Return what the regression of the smaller side adds, and the fit that it was added to.
 
     It is added after the fit, so that a row's own minimum is one of the other columns alone.
@@ -104,7 +104,7 @@ def without_regression(
         factors=_first_columns(half.factors, k),
         unknowns=_first_columns(half.unknowns, k),
     )
-    return Regression(float(of_row @ of_column), by_entry), fewer
+    return RegressionShare(float(of_row @ of_column), by_entry), fewer
 
 
 def _first_columns(factors: Any, k: int) -> Any:

@@ -62,8 +62,8 @@ class Neighbours:
     nearest : array of shape (m, n)
         Their neighbours, ids or positions alike. Itself is left out; equal ones come in the order of the axis.
     similarities : array of shape (m, n)
-        Correlations of the scores, from -1 to 1, drawn to 0 where little was seen (:mod:`tribit.neighbours`); 0 where
-        one of the two has the same score everywhere but for effects.
+        Correlations of the scores, from -1 to 1, drawn to 0 where little was seen (see the module); 0 where one of
+        the two has the same score everywhere but for effects.
     positions : array of shape (m, n)
         The neighbours as positions.
     """

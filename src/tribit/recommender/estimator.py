@@ -11,34 +11,28 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tribit import propensity
-from tribit.bundle_facts import facts_of, summary_of
+from tribit.archive.parts import Parts
 from tribit.checks import check_switch
 from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.files import load_bundle
 from tribit.data.axis import AnyArray, as_list
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading
 from tribit.data.remote import RemoteObservations
-from tribit.errors import (
-    InvalidInputError,
-    InvalidTypeError,
-    TribitWarning,
-    either,
-    parameter,
-    warn,
-)
-from tribit.explanation import Explanation
+from tribit.errors import InvalidTypeError, TribitWarning, warn
+from tribit.evaluation import Evaluation, evaluate
+from tribit.explain import Explanation, explain
+from tribit.explain.neighbours import Neighbours, similar
 from tribit.folding import fold_in, update
-from tribit.folding.positions import all_entries, placed
-from tribit.metrics.evaluation import Evaluation, evaluate
-from tribit.model.spec import AUTO, is_auto
-from tribit.neighbours import Neighbours, similar
+from tribit.folding.positions import all_entries
+from tribit.model.spec import AUTO
 from tribit.quoting import quoted
 from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations, recommend
-from tribit.storage import load_bundle, save
-from tribit.storage.parts import Parts
-from tribit.storage.rankers import ranker_from
+from tribit.recommender.entries import entries_to_leave_out, n_fitted, no_entries, with_rho
+from tribit.recommender.facts import facts_of, summary_of
+from tribit.recommender.rankers import ranker_from, ranker_of_given, wants_ranker
+from tribit.storage import save
 from tribit.uncertainty.of_lists import with_intervals
 
 
@@ -46,8 +40,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
-    :class:`tribit.recommend.CandidateRanker`, which tells what a row will come to see; and the entries that both were
-    fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
+    :class:`tribit.recommend.CandidateRanker`, which estimates what a row will observe (exposure); and the entries that
+    both were fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
     ``avoid_dislikes`` times the expected dislikes.
 
     Parameters
@@ -128,7 +122,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_switch("keep_seen", self.keep_seen)
         model = self._unfitted_model()
         observations = model._observations(X, client)
-        wanted = self._wants_ranker(observations)
+        wanted = wants_ranker(self.ranker, observations)
         model.fit(observations, row_features=row_features, column_features=column_features)
         ranker = None
         if wanted:
@@ -200,12 +194,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(rows, columns)
 
     def explain(self, row: Any, column: Any) -> Explanation:
-        """Return which entries of the row pulled the score of a column up or down; see :func:`tribit.explain`."""
-        from tribit.explain import explain  # noqa: PLC0415
-
+        """Return which entries of the row pulled the score of a column up or down (:mod:`tribit.explain`)."""
         check_is_fitted(self)
         seen = self._kept("explanations name entries", again=True)
-        return explain(self._with_rho(), row, column, seen)
+        return explain(with_rho(self.model_, self.seen_), row, column, seen)
 
     def similar(self, *, rows: Any = None, columns: Any = None, n: int = 10) -> Neighbours:
         """Return the columns (or rows) whose scores agree best with those of the given ones.
@@ -220,7 +212,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         given = as_observations(X, like_at=self.model_.like_at)
         seen = self.seen_
-        if seen is not None and (n := self._n_fitted(given, seen)):
+        if seen is not None and (n := n_fitted(self.model_, given, seen)):
             warn(
                 TribitWarning(
                     f"{n} of the {len(given)} entries were part of the fit, so that the measures flatter the model and "
@@ -247,7 +239,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         model = fold_in(
-            self._with_rho(),
+            with_rho(self.model_, self.seen_),
             X,
             axis=axis,
             row_features=row_features,
@@ -268,7 +260,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         )
         given = as_observations(X, like_at=self.model_.like_at)
         model = update(
-            self._with_rho(),
+            with_rho(self.model_, self.seen_),
             given,
             seen,
             row_features=row_features,
@@ -333,18 +325,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             model.set_params(like_at=self.like_at)
         return model
 
-    def _wants_ranker(self, observations: Observations) -> bool:
-        if isinstance(observations, RemoteObservations):
-            if not is_auto(self.ranker) and check_switch("ranker", self.ranker):
-                raise InvalidInputError(
-                    f"A ranker needs all entries on one machine: leave out {parameter('ranker')}, or fit without a "
-                    "cluster."
-                )
-            return False
-        if not is_auto(self.ranker):
-            return check_switch("ranker", self.ranker)
-        return bool(observations.n_likes and observations.n_dislikes)
-
     def _set(
         self,
         model: BinaryMatrixCompletion,
@@ -376,58 +356,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """Return the entries that lists leave out."""
         if isinstance(exclude_seen, bool | np.bool_):
             return self._kept("lists leave out what was seen") if exclude_seen else None
-        if exclude_seen is None:
-            raise InvalidTypeError(
-                "exclude_seen is None; pass True, False or the entries to leave out."
-            )
-        given = as_observations(exclude_seen, like_at=self.model_.like_at)
-        rows, columns = self.model_._axes.places(given, "exclude_seen has")
-        here = np.flatnonzero((rows >= 0) & (columns >= 0))
-        return placed(given.take(here), rows[here], columns[here], *self.model_._axes)
+        return entries_to_leave_out(self.model_, exclude_seen)
 
     def _ranker_for(self, seen: Observations | None) -> CandidateRanker | None:
         """Return the ranker; one without its entries takes those that were given."""
         if self.ranker_ is not None or self._ranker_arrays is None or seen is None:
             return self.ranker_
-        counts = {"likes": seen.n_likes, "dislikes": seen.n_dislikes}
-        if any(self.summary_.get(name) != count for name, count in counts.items()):
-            warn(
-                TribitWarning(
-                    "The entries are not those of the fit, from which the ranker would have to learn again what rows "
-                    "come to see: lists are by the probability of a like alone."
-                )
-            )
-            return None
-        return ranker_from(self._ranker_arrays, seen)
-
-    def _n_fitted(self, given: Observations, seen: Observations) -> int:
-        """Return how many entries were part of the fit."""
-        rows, columns = self.model_._axes.places(given, "the test entries have")
-        here = (rows >= 0) & (columns >= 0)
-        return int(np.count_nonzero(seen.to_sparse()[rows[here], columns[here]]))
+        return ranker_of_given(self._ranker_arrays, seen, self.summary_)
 
     def _kept(self, reason: str, *, again: bool = False) -> Observations:
         """Return the entries, or say what for they are needed; ``again`` where only a fit that keeps them helps."""
-        if self.seen_ is not None:
-            return self.seen_
-        fit = either(
-            "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
-        )
-        given = either(
-            "pass exclude_seen=False or the entries to leave out", "name the table of what was seen"
-        )
-        raise InvalidInputError(
-            f"The file keeps no entries, and {reason}: {fit if again else f'{given}, or {fit}'}."
-        )
-
-    def _with_rho(self) -> BinaryMatrixCompletion:
-        """Return the model with its model of why entries are missing, which a file does not keep: fitted again."""
-        model = self.model_
-        if model.rho_ is not None or self.seen_ is None or not model.spec_.mixed:
-            return model
-        name = "low-rank" if is_auto(model.rho) else model.rho
-        again = copy(model)
-        again.rho_ = propensity.fitted(
-            name, self.seen_, n_jobs=model.n_jobs, random_state=0, backend=model.backend
-        )
-        return again
+        if self.seen_ is None:
+            raise no_entries(reason, again=again)
+        return self.seen_

@@ -43,8 +43,8 @@ class RankingReport:
     n_users : int
         How many rows were counted.
     precision, recall, ndcg : float
-        Means over the rows; see :mod:`tribit.metrics.ranking`. Precision is a share of ``n`` even where the columns to
-        choose from are fewer.
+        Means over the rows, as the module defines them. Precision is a share of ``n`` even where the columns to choose
+        from are fewer.
     likes_shown, dislikes_shown : int
         Held-out likes and dislikes in all lists together.
     dislikes_per_like : float or None

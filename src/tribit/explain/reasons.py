@@ -1,21 +1,4 @@
-"""Reasons for a prediction: what each seen entry of the row, features and intercepts add to ``x``.
-
-A score is a sum over the parts of its row, ``(u_i, a_i) = own part + implicit features + side features``,
-
-    x_ij = b + c_j + a_i + u_i' v_j,
-
-and with the columns fixed the own part is the minimiser of the row's own risk. Two measures of an entry e follow:
-
-    leave one out   x_ij - x_ij(without e), the row solved for again without e; e is then not seen either, so that
-                    implicit features change with it
-    stationarity    l2 p_i = - sum_e r'(x_ie) v_e and l2_intercept a_i = - sum_e r'(x_ie) at the minimum, r the risk
-                    of an entry, so that e adds - r'(x_ie) (v_e' v_j / l2 + 1 / l2_intercept), and its share of the
-                    implicit features
-
-Leaving one out is the default: it answers "because you liked e", whatever the risk, the ball or the link. Its numbers
-do not sum to x, as two entries may say the same. Those of stationarity do, but an entry that the model already expected
-has a small slope and a small share, however much rests on it.
-"""
+"""Reasons for one prediction: the effect of each seen entry of its row, by either measure of :mod:`tribit.explain`."""
 
 from __future__ import annotations
 
@@ -31,18 +14,18 @@ from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, parameter
-from tribit.explanation import EntryEffect, Explanation
-from tribit.explanation_parts import Cell, by_features, parts_of, without_regression
+from tribit.explain.explanation import EntryEffect, Explanation
+from tribit.explain.leave_one_out import without_each
+from tribit.explain.parts import Cell, by_features, parts_of, without_regression
 from tribit.folding.half import Half
 from tribit.folding.new_rows import halves_of
-from tribit.leave_one_out import without_each
 from tribit.model.features import mask_of
 from tribit.model.risks import Missingness
 
 if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
 
-__all__ = ["EntryEffect", "Explanation", "explain"]
+__all__ = ["explain"]
 
 Array = NDArray[np.floating[Any]]
 
@@ -52,7 +35,7 @@ BLOCK = 2**20
 
 
 @dataclass(frozen=True)
-class OneRow:
+class RhoOfRow:
     """The probability that an entry of one row is unobserved, for matrices of which every row is that one."""
 
     rho: Missingness
@@ -185,7 +168,7 @@ def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
         rho.rho_at(np.array([row]), np.array([0]))
     except (InvalidInputError, IndexError):  # a row that came after the fit
         return half.risk
-    return replace(half.risk, rho=OneRow(rho, row))
+    return replace(half.risk, rho=RhoOfRow(rho, row))
 
 
 def _solved_without(

@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, Self
-
-from sklearn.exceptions import ConvergenceWarning
+from typing import Any, Self
 
 from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
-from tribit.backends import SUMS
-from tribit.backends.cuda.device import check_device, memory_named, usable_device
-from tribit.backends.layout import sharing_layouts
-from tribit.backends.threads import single_threaded_blas
-from tribit.checks import check_choice, check_count
-from tribit.cloning import clone_keeping
-from tribit.data import side_features
+from tribit.completion.cloning import clone_keeping
+from tribit.completion.fitted import FittedCompletion
+from tribit.completion.options import check_options
+from tribit.completion.row_folds import check_not_row_folds
 from tribit.data.observations import Observations, as_observations
-from tribit.data.reading import Reading
 from tribit.data.remote import RemoteObservations
-from tribit.errors import Message, parameter, warn
 from tribit.factor_model import FactorModel
-from tribit.metrics.entries import SCORINGS
-from tribit.model.calibrator_fits import CALIBRATORS
-from tribit.model.factors import Factors
-from tribit.model.features import feature_maps
-from tribit.model.links import as_link
-from tribit.model.slopes import BothSlopes, with_slopes
-from tribit.model.spec import AUTO, ModelSpec, is_auto
-from tribit.progress import progress
-from tribit.randomness import generator
-from tribit.row_folds import check_not_row_folds
-from tribit.solvers import Callback, Stopping, as_solver
-from tribit.solvers.loop import (
-    ABOVE_MINIMUM,
-    DIVERGED,
-    INTERRUPTED,
-    NO_DESCENT,
-    OUT_OF_ITERATIONS,
-    OUT_OF_TIME,
-)
-
-if TYPE_CHECKING:
-    from tribit.explanation import Explanation
-
-#: The entries that predictions may be for.
-TARGETS = ("observed", "all")
+from tribit.model.spec import AUTO
+from tribit.solvers import Callback
 
 
-class BinaryMatrixCompletion(FactorModel):
+class BinaryMatrixCompletion(FittedCompletion):
     """Complete a matrix of likes and dislikes, learning from the unobserved entries too.
 
     Minimises over low-rank ``X = U V' + intercepts``
@@ -192,7 +161,7 @@ class BinaryMatrixCompletion(FactorModel):
     calibration_ : Calibrator or None
         What turns ``x`` into probabilities; None for the link itself.
     search_ : Search or None
-        Every candidate that was tried; None where nothing was "auto", and in a model read from a file.
+        Every candidate that was tried, without times in a model read from a file; None where nothing was "auto".
     spec_ : ModelSpec
         The model that was fitted, with every value that was chosen.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_, ...
@@ -350,85 +319,12 @@ class BinaryMatrixCompletion(FactorModel):
         self
         """
         # Here, not above: whoever loads a model or predicts needs no search.
-        from tribit.selection.averages import member_specs  # noqa: PLC0415
-        from tribit.selection.last_fit import fit_members  # noqa: PLC0415
-        from tribit.selection.problem import warn_if_ran_off  # noqa: PLC0415
-        from tribit.selection.resolve import calibrated, options_of, resolve  # noqa: PLC0415
-        from tribit.selection.trials import default_solver  # noqa: PLC0415
+        from tribit.completion.fitting import fit  # noqa: PLC0415
 
         check_not_row_folds()
         observations = self._observations(X, client)
-        check_options(self)
-        draws = generator(self.random_state)
-        asked = None if is_auto(self.solver) else as_solver(self.solver)
-        if isinstance(observations, RemoteObservations):
-            device = check_device(self.device)  # each worker looks for a GPU of its own
-        else:
-            device = usable_device(self.device, observations.n_observed, as_link(self.link))
-        # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
-        with single_threaded_blas(), memory_named(), sharing_layouts(observations):
-            encoders, side = side_features.learned(observations.axes, row_features, column_features)
-            if isinstance(observations, RemoteObservations):
-                observations.check_possible(self, side)
-            spec, search = resolve(self, observations, asked, draws, side, device)
-            solver = default_solver(spec) if asked is None else asked
-            # Ctrl-C once ends the search or the last fit early; twice it is an error.
-            interrupted = search is not None and search.interrupted
-            most = solver.max_iter if self.max_iter is None else self.max_iter
-            specs = member_specs(spec, search, self.n_fits, observations.shape)
-            with progress("fitting", most, self.callback, shown=bool(self.verbose)) as callback:
-                stopping = Stopping(
-                    most, self.tol, self.max_time, callback, interruptible=not interrupted
-                )
-                options = options_of(self, side, device)
-                fits = fit_members(specs, observations, search, asked, stopping, options, draws)
-            problem, result = fits.problems[0], fits.results[0]
-            factors = fits.factors(self.dtype)
-            self._set_fitted(factors, observations)
-            self.objective_ = problem.objective.in_float64().elsewhere(
-                result.factors.astype(self.dtype).astype("float64")
-            )
-            self.backend_ = "sampled" if problem.objective.estimates else "exact"
-            self.search_, self.calibration_ = search, calibrated(self, search)
-        self._set_members(fits.specs, fits.unknowns(self.dtype))
-        self.member_factors_ = fits.member_factors(self.dtype)
-        self.n_iter_, self.history_ = result.n_iter, result.history
-        interrupted |= fits.ended == INTERRUPTED
-        self.converged_ = all(each.converged for each in fits.results) and not interrupted
-        self.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-        self.feature_maps_ = tuple(
-            feature_maps(each, observations, encoders) for each in fits.specs
-        )
-        if side is not None and not spec.mixed:
-            from tribit.folding import with_cold_maps  # noqa: PLC0415
-
-            try:
-                with_cold_maps(self, observations, side, draws, self.max_time)
-            except TimeoutError:
-                self.converged_, self.stop_reason_ = False, OUT_OF_TIME
-            except KeyboardInterrupt:  # what was fitted is kept, once
-                if interrupted:
-                    raise
-                self.converged_, self.stop_reason_ = False, INTERRUPTED
-        self.risk_ = problem.risk
-        warn_if_ran_off(spec, observations, factors)
-        self.names_: tuple[str, str, str | None] | None = None
-        self.reading_: Reading | None = None
-        if result.stop_reason in (DIVERGED, NO_DESCENT, ABOVE_MINIMUM) and not result.converged:
-            warn(
-                f"The fit stopped before it converged: {result.stop_reason}.",
-                ConvergenceWarning,
-            )
-        if result.stop_reason == OUT_OF_ITERATIONS:
-            warn(
-                ConvergenceWarning(
-                    Message(
-                        f"The fit stopped after {parameter('max_iter', most)} iterations, before "
-                        f"{parameter('tol', float(self.tol))} was reached: raise {parameter('max_iter')} or "
-                        f"{parameter('tol')}."
-                    )
-                ),
-            )
+        self._check_options()
+        fit(self, observations, row_features, column_features)
         return self
 
     def _observations(self, X: Any, client: Any) -> Observations:
@@ -441,151 +337,6 @@ class BinaryMatrixCompletion(FactorModel):
 
         return as_partitioned(X, client, like_at=self.like_at)
 
-    def fold_in(
-        self,
-        X: Any = None,
-        *,
-        axis: str = "rows",
-        prior: str = "fit",
-        row_features: Any = None,
-        column_features: Any = None,
-    ) -> Self:
-        """Return a copy of the model with new rows (or columns) added, everything else fixed.
-
-        Each new row is at the minimum of its own part of the objective, implicit and side features included
-        (:mod:`tribit.folding`). A row without entries and features is answered by the effects of the columns, and a
-        warning says so.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix, array or None
-            The entries of the new rows, in the columns of the model; with ids where the model has ids. None for rows
-            of which features alone are known.
-        axis : {"rows", "columns"}, default="rows"
-            Which are new. New columns come with entries in the rows of the model.
-        prior : {"fit", "new"}, default="fit"
-            The ridge of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has the same
-            factors. "new" shrinks factors less (0.6 ``l2``) and intercepts more (1.5 ``l2_intercept``): for rows that
-            came after the fit, to whose entries the columns have not adapted.
-        row_features, column_features : data frame, sparse matrix or array, optional
-            Features of the new rows (or columns), as in :meth:`fit`.
-
-        Returns
-        -------
-        BinaryMatrixCompletion
-            With the new rows after those it had; this model stays as it is.
-        """
-        from tribit.folding import fold_in  # noqa: PLC0415 - it takes the estimator
-
-        folded: Self = fold_in(
-            self,
-            X,
-            axis=axis,
-            prior=prior,
-            row_features=row_features,
-            column_features=column_features,
-        )
-        return folded
-
-    def update(
-        self, X: Any, seen: Any, *, row_features: Any = None, column_features: Any = None
-    ) -> Self:
-        """Return a copy of the model that knows new entries too: rows and columns that have any are solved for again.
-
-        Rows, columns and rows once more, each with the others fixed; new ids become new rows and columns. It is much
-        cheaper than a fit and not the same: rows and columns without new entries stay, and nothing is chosen again.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array
-            The new entries. One that was seen before has its new label.
-        seen : Observations, sparse matrix or array
-            The entries the model was fitted on.
-        row_features, column_features : data frame, sparse matrix or array, optional
-            Features of new rows and columns, as in :meth:`fit`.
-        """
-        from tribit.folding import update  # noqa: PLC0415
-
-        updated: Self = update(
-            self, X, seen, row_features=row_features, column_features=column_features
-        )
-        return updated
-
-    def explain(
-        self, row: Any, column: Any, seen: Any, *, method: str = "leave_one_out"
-    ) -> Explanation:
-        """Return what made the score of one cell: the entries of its row, features and intercepts.
-
-        Parameters
-        ----------
-        row, column : id or int
-            The cell: ids where the model has ids, else positions from 0.
-        seen : Observations, sparse matrix or array
-            What the model was fitted on; of a row that was folded in, its entries.
-        method : {"leave_one_out", "stationarity"}, default="leave_one_out"
-            What an entry of the row adds: the difference that the row's minimum makes with it and without it, exact at
-            one solve for each entry, or its share by the gradient at the minimum (:mod:`tribit.explain`).
-
-        Returns
-        -------
-        Explanation
-            Printed, a small table.
-        """
-        from tribit.explain import explain  # noqa: PLC0415 - it takes the estimator
-
-        return explain(self, row, column, seen, method=method)
-
-    def _set_factors(self, factors: Factors) -> None:
-        super()._set_factors(factors)
-        self._set_slopes((None, None))
-
-    def _set_slopes(self, slopes: BothSlopes) -> None:
-        """Keep the slopes on features of rows and columns without entries, beside the factors that were set."""
-        self.slopes_ = slopes
-        # Once: a single prediction should not copy all factors.
-        self._answering = (
-            None if slopes == (None, None) else with_slopes(self._fitted_factors(), slopes)
-        )
-
-    def _factors(self) -> Factors:
-        """Return the factors with the columns of slopes, if there are any."""
-        return self._fitted_factors() if self._answering is None else self._answering
-
-    def _set_members(self, specs: tuple[ModelSpec, ...], members: tuple[Factors, ...]) -> None:
-        """Keep the unknowns of each fit and their mean, and the models that were fitted."""
-        self._set_spec(specs[0])
-        self.member_specs_, self.members_, self.n_fits_ = specs, members, len(specs)
-        self.unknowns_: Factors | None = Factors.mean_of(members)
-
-    def _set_spec(self, spec: ModelSpec) -> None:
-        """Keep the model that was fitted, and each value that may have been chosen under its own name."""
-        self.spec_ = spec
-        for name, value in spec.choices().items():
-            setattr(self, f"{name}_", value)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safetensors file; :func:`tribit.load` reads it back."""
-        from tribit.storage import save  # noqa: PLC0415 - storage makes estimators
-
-        save(self, path)
-
-
-def check_options(estimator: Any) -> None:
-    """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
-    calibrations = (*CALIBRATORS, AUTO)
-    words = (
-        ("target", TARGETS),
-        ("scoring", tuple(SCORINGS)),
-        ("calibration", calibrations),
-        ("backend", SUMS),
-    )
-    for name, known in words:
-        value = getattr(estimator, name)
-        if name != "calibration" or value is not None:
-            check_choice(name, value, known)
-    if estimator.n_candidates is not None:
-        check_count("n_candidates", estimator.n_candidates)
-    if not is_auto(estimator.n_fits):
-        check_count("n_fits", estimator.n_fits)
-    most = 1 if estimator.max_iter is None else estimator.max_iter
-    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
+    def _check_options(self) -> None:
+        """Refuse a wrong value of a parameter that is no part of the model."""
+        check_options(self)

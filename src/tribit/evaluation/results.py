@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tribit.evaluation.ranking import RankingReport
 from tribit.metrics.entries import METRICS
-from tribit.metrics.ranking import RankingReport
 from tribit.metrics.unseen import UnseenReport
 
 __all__ = ["Baseline", "Evaluation"]
