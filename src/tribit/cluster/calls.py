@@ -12,7 +12,8 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from dataclasses import fields, is_dataclass
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -175,9 +176,15 @@ def _sum(items: list[Any]) -> Any:
 
 
 def _is_large(value: Any) -> bool:
+    """Return whether a value has many bytes, or something in it: to dask models, risks and functions are small."""
     from dask.sizeof import sizeof  # noqa: PLC0415 - an extra
 
-    return bool(sizeof(value) > LARGE)
+    inside: tuple[Any, ...] = value if isinstance(value, tuple) else ()
+    if is_dataclass(value):
+        inside = tuple(getattr(value, each.name) for each in fields(value))
+    elif isinstance(value, FunctionType):
+        inside = tuple(cell.cell_contents for cell in value.__closure__ or ())
+    return bool(sizeof(value) > LARGE) or any(map(_is_large, inside))
 
 
 def _same(data: Any) -> Any:
