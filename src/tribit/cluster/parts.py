@@ -106,13 +106,9 @@ class PartBackend:
         self.device = _device_here(device, part, link)
         share_layouts(part.entries)
         with _working():
+            here = at_rows(risk, part.rows)
             self.backend = make_backend(
-                part.entries,
-                link,
-                at_rows(risk, part.rows),
-                dtype=dtype,
-                n_jobs=1,
-                device=self.device,
+                part.entries, link, here, dtype=dtype, n_jobs=1, device=self.device
             )
         self._blocks: dict[tuple[int, int], Backend] = {}
         #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
