@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.data import skewed
 from benchmarks.measure import machine, print_table
@@ -18,6 +19,7 @@ from tribit.backends.balls import minimise_in_balls
 from tribit.backends.rows import RowProblem
 from tribit.backends.threads import single_threaded_blas
 from tribit.cluster import backend, observations, parts
+from tribit.metrics.unseen import _counted_part
 from tribit.model.risks import pn, tri
 
 #: The table that is sized, and the columns of its factors.
@@ -104,6 +106,21 @@ def dense_cost() -> float:
     return cpu(lambda: parts.gradient(held, P, Q, value=True)) * 1e9 / (DENSE[0] * DENSE[1])
 
 
+def unseen_cost() -> float:
+    """Return CPU seconds of the scores of unseen cells in bins, for each 10^9 cells: a candidate of likes alone."""
+    seen = skewed(DENSE, DENSE[0] * 100)
+    part = parts.Part(seen, np.arange(DENSE[0]), DENSE[0])
+    draws = np.random.default_rng(0)
+    P, Q = (0.1 * draws.normal(size=(size, RANK)).astype(np.float32) for size in DENSE)
+    hidden = sp.csr_array(DENSE)
+    options = {"Q": Q, "scale": np.float32(500.0), "transform": None}
+
+    def run():
+        return parts.applied(part, P, hidden, to=_counted_part, **options)
+
+    return cpu(run) * 1e9 / (DENSE[0] * DENSE[1])
+
+
 def _nothing(number: int) -> int:
     return number
 
@@ -143,7 +160,7 @@ def scheduler_costs() -> tuple[float, float]:
 def main() -> None:
     """Print what was measured, and the sizing that follows from it."""
     with single_threaded_blas():
-        costs, dense = partition_costs(), dense_cost()
+        costs, dense, unseen = partition_costs(), dense_cost(), unseen_cost()
     task, byte = scheduler_costs()
     print(machine())
     print_table(
@@ -156,6 +173,7 @@ def main() -> None:
             ("models and values of all columns, the partition", f"{costs['columns']:.1f}"),
             ("one solve of a row or column", f"{costs['solve']:.1e}"),
             ("gradient of a mixture, 10^9 cells", f"{dense:.1f}"),
+            ("scores of unseen cells in bins, 10^9 cells", f"{unseen:.1f}"),
             ("a task that does nothing (two workers here, wall time)", f"{task:.1e}"),
             ("a gigabyte from worker to worker (here, wall time)", f"{byte * 1e9:.1f}"),
         ),

@@ -92,3 +92,22 @@ def balanced_fold_numbers(
         # The others from the last fold down, so that sizes differ by one in all, not by one a kind.
         numbers[part] = draws.permutation((count if part is marked else n - 1 - count) % n)
     return numbers
+
+
+def hashed_fold_numbers(
+    rows: npt.NDArray[np.integer[Any]], columns: npt.NDArray[np.integer[Any]], n: int, seed: int
+) -> npt.NDArray[np.int64]:
+    """Return one of ``n`` fold numbers for each entry: SplitMix64 of its row, of that and its column, of the seed."""
+    state = _mixed(np.full(1, seed, dtype=np.uint64))
+    state = _mixed(state ^ rows.astype(np.uint64))
+    state = _mixed(state ^ columns.astype(np.uint64))
+    return (state % np.uint64(n)).astype(np.int64)
+
+
+def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the output function of SplitMix64 (Steele, Lea and Flood 2014), one step on."""
+    with np.errstate(over="ignore"):
+        z = state + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit import BinaryMatrixCompletion, Observations, Recommender
 from tribit.cli import main
 from tribit.cluster import from_observations, from_parquet
-from tribit.cluster.folds import hashed_fold_numbers
+from tribit.errors import TribitWarning
+from tribit.randomness import hashed_fold_numbers
 from tribit.selection import folds
 
 dd = pytest.importorskip("dask.dataframe")
@@ -35,6 +36,37 @@ def test_the_same_answer_as_one_machine(client, seen, name):
     assert theirs.objective_ == pytest.approx(ours.objective_, rel=1e-5)
     assert theirs.converged_
     assert theirs.converged_ == ours.converged_
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["parts of the factors", "maps alone"])
+def test_side_features_answer_as_on_one_machine(client, seen, shared):
+    draws = np.random.default_rng(1)
+    side = {"row_features": draws.normal(size=(160, 3))}
+    if shared:
+        side["column_features"] = draws.integers(0, 2, size=(60, 4))
+    given = MODELS["PN"] | {"side_features": shared, "l2_side": 2.0, "tol": 1e-2, "rank": 2}
+    given |= {"dtype": "float64"}
+    ours = BinaryMatrixCompletion(**given).fit(seen, **side)
+    theirs = BinaryMatrixCompletion(**given).fit(seen, **side, client=client)
+    assert theirs.objective_ == pytest.approx(ours.objective_, rel=1e-5)
+    # Row 7 and column 3 have no entries: maps from features to factors answer for them.
+    assert theirs.feature_maps_[0][0].cold is not None
+    for row, column in ((7, 5), (9, 3), (7, 3), (4, 8)):
+        found, expected = (each.predict_proba([row], [column]) for each in (theirs, ours))
+        assert found == pytest.approx(expected, abs=1e-3)
+    new = {"row_features": draws.normal(size=(1, 3))}
+    found, expected = (each.fold_in(**new).predict_proba([160], [5]) for each in (theirs, ours))
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_maps_of_many_entries_are_left_out_and_said_to_be(monkeypatch, client, seen):
+    monkeypatch.setattr("tribit.folding.without_entries.MOST_HERE", 100)
+    given = MODELS["PN"] | {"side_features": False, "tol": 1e-1}
+    with pytest.warns(TribitWarning, match="No map from features to factors was learned"):
+        model = BinaryMatrixCompletion(**given).fit(
+            seen, row_features=np.ones((160, 1)) * np.arange(160)[:, None], client=client
+        )
+    assert model.feature_maps_[0][0].cold is None
 
 
 @pytest.mark.slow

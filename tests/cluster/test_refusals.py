@@ -2,15 +2,18 @@
 
 import importlib.util
 import re
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tribit import BinaryMatrixCompletion, Observations, Recommender
-from tribit.cluster import from_frame, from_observations
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.cluster import connected, from_frame, from_observations, from_parquet
+from tribit.cluster.calls import Cluster
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitError
 
+dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 FRAME = pd.DataFrame({"user": list("aabbc"), "item": [1, 2, 1, 3, 3], "label": [1, -1, 1, 1, -1]})
@@ -42,26 +45,20 @@ def test_a_cluster_without_workers_is_waited_for_and_refused(monkeypatch, seen):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"target": "all"}, "target='all' needs a model of why entries are missing"),
-        ({"rho": "low-rank"}, "rho='low-rank' is a model of where entries are"),
-        ({"rho": 0.5, "imputed": "model"}, "imputed must be a fitted model"),
+        ({"backend": "sampled"}, "leave out backend='sampled', or fit on one machine"),
+        ({"radius": None, "alpha": 1.0}, "alpha without a ball that implies it"),
     ],
 )
 def test_parameters_that_need_all_entries_at_once(client, seen, given, match):
     fixed = {"gammas": (0.5, 0.5, 0.0), "rank": 1, "l2": 1.0, "radius": 1.0, "l2_intercept": 1.0}
     fixed |= {"implicit_features": False, "calibration": None, "n_fits": 1}
-    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
-        BinaryMatrixCompletion(**fixed, **given).fit(seen, client=client)
+    with pytest.raises(InvalidInputError, match=match):
+        BinaryMatrixCompletion(**fixed | given).fit(seen, client=client)
 
 
-def test_features_a_ranker_and_one_label_alone(client, seen):
-    with pytest.raises(InvalidInputError, match="leave out row_features and column_features"):
-        BinaryMatrixCompletion().fit(seen, client=client, row_features=np.ones((160, 1)))
+def test_a_ranker_needs_one_machine(client, seen):
     with pytest.raises(InvalidInputError, match="A ranker needs all entries on one machine"):
         Recommender(ranker=True).fit(seen, client=client)
-    likes = Observations.from_pairs(seen.rows, seen.columns, np.ones(len(seen)), shape=seen.shape)
-    with pytest.raises(InvalidInputError, match="the search for a model of one label alone"):
-        BinaryMatrixCompletion(random_state=0).fit(likes, client=client)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +70,89 @@ def test_features_a_ranker_and_one_label_alone(client, seen):
         ({"label": [1, -1, 5, 1, 1]}, {}, "the value 5 is neither .1 .like. nor -1"),
         ({"item": [1, 1, 1, 3, 3]}, {}, "both give row 'a', column 1; remove one"),
         ({}, {"row": "user", "column": "item", "like_at": 3}, "like_at needs value"),
+        ({"label": list("12345")}, {}, "'label', given as value, has the type object"),
     ],
 )
 def test_tables_that_cannot_be_read(client, change, options, match):
     frame = dd.from_pandas(FRAME.assign(**change), npartitions=2, sort=False)
-    with pytest.raises(InvalidInputError, match=match):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
         from_frame(frame, client, **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"label": FRAME.label > 0}, "holds booleans in one partition of the frame and numbers"),
+        ({"item": FRAME.item.astype(float)}, "The column ids are float64 in one .* and int64 in"),
+        ({"item": FRAME.user}, "The column ids are int64 in one partition .* and text in another"),
+        ({"item": FRAME.item.astype("uint8")}, None),
+        ({"label": FRAME.label.astype(float)}, None),
+    ],
+)
+def test_partitions_of_unlike_types(client, change, match):
+    parts = FRAME[:2], FRAME.assign(**change)[2:]
+    frame = dd.from_delayed(
+        [dask.delayed(pd.DataFrame.copy)(part) for part in parts],
+        meta=FRAME[:0],
+        verify_meta=False,
+    )
+    if match is None:
+        there = from_frame(frame, client)
+        expected = Observations.from_frame(FRAME, row="user", column="item", value="label")
+        assert repr(there.here()) == repr(expected)
+        assert there.column_ids.tolist() == [1, 2, 3]
+        return
+    with pytest.raises(InvalidTypeError, match=match):
+        from_frame(frame, client)
+
+
+def test_files_that_a_worker_cannot_read(tmp_path, client):
+    FRAME.to_parquet(tmp_path / "a.parquet")
+    FRAME[:0].to_parquet(tmp_path / "b.parquet")
+    assert len(from_parquet(tmp_path, client)) == 5  # one of them has no rows
+    (tmp_path / "c.parquet").touch()
+    with pytest.raises(InvalidInputError, match=r"A worker could not read .* size is 0 bytes"):
+        from_parquet(tmp_path, client)
+
+
+@pytest.mark.parametrize(
+    ("address", "match"),
+    [
+        ("nonsense", "is no address of a scheduler; give a host and a port"),
+        ("http://10.0.0.1:8786", "is no address of a scheduler"),
+        ("tls://10.0.0.1:8786", "needs certificates, and dask knows of none here"),
+    ],
+)
+def test_addresses_to_which_nobody_connects(address, match):
+    with pytest.raises(InvalidInputError, match=match), connected(address):
+        pass
+
+
+def test_a_scheduler_that_is_lost_and_software_that_differs(client):
+    def elsewhere():
+        raise ModuleNotFoundError("No module named 'tribit_of_the_moon'")
+
+    cluster = Cluster(client)
+    with pytest.raises(TribitError, match=r"tribit_of_the_moon'\); install the same"):
+        cluster.results(cluster.map(lambda _: elsewhere(), [1]))
+    waiting = client.submit(time.sleep, 0.2)
+    waiting.cancel()
+    with pytest.raises(TribitError, match=r"The connection to the scheduler .* was lost"):
+        cluster.results([waiting])
+
+
+def test_a_fit_ends_where_no_worker_is_left(monkeypatch, seen):
+    monkeypatch.setattr("tribit.cluster.calls.REPLACED", 1.0)
+    fixed = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "n_fits": 1}
+    fixed |= {"implicit_features": False, "calibration": None, "tol": 0.0, "random_state": 0}
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as one,
+        distributed.Client(one, set_as_default=False) as client,
+    ):
+        there = from_observations(seen, client, n_partitions=1)
+        model = BinaryMatrixCompletion(**fixed, callback=lambda _: one.scale(0))
+        with pytest.raises(TribitError, match="no worker left, and got no other within 1 s"):
+            model.fit(there)
 
 
 def test_entries_that_are_asked_for_are_elsewhere(client, seen):
@@ -87,5 +161,7 @@ def test_entries_that_are_asked_for_are_elsewhere(client, seen):
     for name in ("rows", "columns", "labels"):
         with pytest.raises(InvalidInputError, match="on the workers of a cluster"):
             getattr(there, name)
+    np.testing.assert_array_equal(there.here().rows, seen.rows)
+    np.testing.assert_array_equal(there.here().labels, seen.labels)
     with pytest.raises(InvalidInputError, match="n_partitions must be"):
         from_observations(seen, client, n_partitions=0)

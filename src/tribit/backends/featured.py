@@ -260,7 +260,7 @@ def features_of(
     first = [] if floor is None else [implicit]
     ridges = [[*first, *([side_ridge(spec)] * (len(each.blocks) - len(first)))] for each in designs]
     rows, columns = (each.with_ridges(own) for each, own in zip(designs, ridges, strict=True))
-    if isinstance(observations, RemoteObservations):
+    if isinstance(observations, RemoteObservations) and floor is not None:
         remote: Features = observations.features(rows, columns)
         return remote
     return Features(rows, columns)
@@ -273,13 +273,12 @@ def _designs(
     backend: Backend | None,
 ) -> tuple[Design, Design]:
     """Return the features of rows and of columns, implicit ones first; without ridges."""
-    if isinstance(observations, RemoteObservations):  # which have no side features
-        remote: tuple[Design, Design] = observations.designs(floor)
-        return remote
     blocks: tuple[list[Any], list[Any]] = ([], [])
     if floor is not None:
         known = activities(observations, floor)
-        if backend is None:
+        if isinstance(observations, RemoteObservations):
+            made = observations.implicit_blocks(known)
+        elif backend is None:
             made = implicit_blocks(observations, known, 0.0, masks(observations))
         else:
             made = backend.implicit_blocks(observations, known, 0.0)

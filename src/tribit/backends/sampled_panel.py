@@ -81,10 +81,8 @@ class SampledPanel:
         form = self.backend.form
         values, gradients, ratios = self._sampled(P, value=value, bend=True)
         gradients = gradients[:, :free].copy()
-        if self.weights.size:
-            shape = gram(self.Q[:, :free], self._bend)
-        else:
-            shape = self._control[2][:free, :free]
+        shape = gram(self.Q, self._bend) if self.weights.size else self._control[2]
+        shape = shape[:free, :free]
         curvatures = ratios[:, None, None] * (shape * (form.unit * form.slope**2))
         for rows, panel in self._observed():
             model = panel.models(P[rows], free, exact=True, value=value)

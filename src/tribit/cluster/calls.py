@@ -11,14 +11,16 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from types import ModuleType
+from dataclasses import fields, is_dataclass
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitError, parameter
-from tribit.quoting import quoted
+from tribit.quoting import printable, quoted
 
 #: Results that are added in one task: the memory of a worker holds as many.
 BRANCHES = 8
@@ -30,6 +32,11 @@ LARGE = 50_000
 #: Megabytes of arrays in one graph from which dask warns. Factors travel with the tasks that read them, so that a task
 #: can be done again: they are as large as they are.
 WARN_FROM = "distributed.admin.large-graph-warning-threshold"
+
+
+#: Protocols of addresses that dask connects to, and those of them with certificates.
+PROTOCOLS = ("tcp", "tls", "ucx", "ws", "wss")
+SECURE = ("tls", "wss")
 
 
 def distributed() -> ModuleType:
@@ -45,10 +52,17 @@ def distributed() -> ModuleType:
 def connected(address: str) -> Iterator[Any]:
     """Connect to the scheduler at an address for as long as the block lasts."""
     module = distributed()
-    if not re.fullmatch(r"(\w+://)?.+:\d+", address):
+    found = re.fullmatch(r"(?:(\w+)://)?[^/]+:\d+", address)
+    if found is None or found[1] not in (None, *PROTOCOLS):
         raise InvalidInputError(
             f"{quoted(address)}, given as {parameter('scheduler')}, is no address of a scheduler; give a host and a "
             "port, such as tcp://10.0.0.1:8786."
+        )
+    # Before there is a client: one that fails for want of certificates is in nobody's hands, and closes after 30 s.
+    if found[1] in SECURE and not module.Security().get_connection_args("client")["ssl_context"]:
+        raise InvalidInputError(
+            f"{quoted(address)}, given as {parameter('scheduler')}, needs certificates, and dask knows of none here: "
+            "name them in its configuration under distributed.comm.tls."
         )
     try:
         client = module.Client(address, set_as_default=False, timeout="15s")
@@ -65,6 +79,13 @@ def connected(address: str) -> Iterator[Any]:
 
 #: Seconds to wait for the first worker: a cluster that has just begun, or a worker that is started again, has none yet.
 PATIENCE = 10.0
+#: Seconds without an answer after which a fit ends if no worker is left. A nanny needs some seconds to replace one; a
+#: batch system or a cloud that starts a machine needs minutes.
+REPLACED = 300.0
+
+
+#: What dask says of tasks that were written by another version of the software.
+UNLIKE = "deserialization of the task graph"
 
 
 class Cluster:
@@ -144,12 +165,44 @@ class Cluster:
         from distributed import KilledWorker  # noqa: PLC0415 - an extra
 
         try:
+            self._wait(futures)
             return self.client.gather(futures)
+        except CancelledError as error:
+            raise TribitError(
+                "The connection to the scheduler of the cluster was lost in the middle of a fit, and with it what the "
+                "workers held; see that the scheduler is up, and fit again."
+            ) from error
+        except (ImportError, RuntimeError) as error:
+            if not isinstance(error, ImportError) and UNLIKE not in str(error):
+                raise
+            reason = str(error).strip().partition("\n")[0].rstrip(".")
+            raise TribitError(
+                f"The scheduler or a worker of the cluster could not load a task ({printable(reason)}); install "
+                "the same versions of tribit and of what it needs on all machines."
+            ) from error
         except KilledWorker as error:
             raise TribitError(
                 f"Every worker that tried a task of the fit was killed ({error}), most likely for want of memory: cut "
                 f"the table into more partitions ({parameter('n_partitions')}), or give workers more memory."
             ) from error
+
+    def _wait(self, futures: Any) -> None:
+        """Wait for futures as long as there are workers, or for new ones for a while."""
+        from distributed import futures_of, wait  # noqa: PLC0415 - an extra
+
+        pending = futures_of(futures)
+        while True:
+            try:
+                with self.client.as_current():
+                    wait(pending, timeout=REPLACED)
+            except TimeoutError:
+                if not self.client.scheduler_info(n_workers=1)["workers"]:
+                    raise TribitError(
+                        f"The cluster has no worker left, and got no other within {REPLACED:.0f} s; start workers with "
+                        "nannies, which replace those that are lost, and fit again."
+                    ) from None
+            else:
+                return
 
 
 def added(items: list[Any]) -> Any:
@@ -175,9 +228,15 @@ def _sum(items: list[Any]) -> Any:
 
 
 def _is_large(value: Any) -> bool:
+    """Return whether a value has many bytes, or something in it: to dask models, risks and functions are small."""
     from dask.sizeof import sizeof  # noqa: PLC0415 - an extra
 
-    return bool(sizeof(value) > LARGE)
+    inside: tuple[Any, ...] = value if isinstance(value, tuple) else ()
+    if is_dataclass(value):
+        inside = tuple(getattr(value, each.name) for each in fields(value))
+    elif isinstance(value, FunctionType):
+        inside = tuple(cell.cell_contents for cell in value.__closure__ or ())
+    return bool(sizeof(value) > LARGE) or any(map(_is_large, inside))
 
 
 def _same(data: Any) -> Any:

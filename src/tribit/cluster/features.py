@@ -1,4 +1,4 @@
-"""Implicit features of rows and columns from a mask on workers: its products take one pass for both sides."""
+"""Features of rows and columns whose implicit ones are a mask on workers: its products take one pass for both sides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tribit.cluster.matrix import PartMatrix
 from tribit.data.observations import Observations
 from tribit.model.design import Block, Design
 from tribit.model.factors import Factors
-from tribit.model.features import Features, activities
+from tribit.model.features import Activity, Features
 
 if TYPE_CHECKING:
     from tribit.cluster.observations import PartitionedObservations
@@ -23,12 +23,13 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class MaskFeatures(Features):
-    """The designs ``[I, S]`` and ``[I, T]`` of :class:`~tribit.model.features.Activity`, with the mask O on workers.
+    """The designs ``[I, S, S_2, ...]`` and ``[I, T, T_2, ...]`` with implicit features S and T, the mask O on workers.
 
         S = D_r O + h_r m_r',    T = D_c O' + h_c m_c'
 
-    with D the inverse roots of the numbers of entries. A product with S needs ``O z`` and one with T needs ``O' w``,
-    which one pass over the partitions gives together.
+    with D the inverse roots of the numbers of entries (:class:`~tribit.model.features.Activity`). A product with S
+    needs ``O z`` and one with T needs ``O' w``, which one pass over the partitions gives together. Side features, the
+    blocks behind them, are on this machine.
     """
 
     @property
@@ -43,8 +44,13 @@ class MaskFeatures(Features):
         return self.rows.blocks[0].matrix.scales[0], self.columns.blocks[0].matrix.scales[1]
 
     def combine(self, parts: Factors) -> Factors:
-        """Return the factors of the matrix: ``U = p + S z``, ``V = q + T w`` and intercepts alike."""
-        (p, z), (q, w) = self._own_and_shared(parts)
+        """Return the factors of the matrix: ``U = p + S z + S_2 z_2 + ...`` and so on, and intercepts alike."""
+        (p, z), (q, w) = (
+            (own + _behind(design).shared(behind), shared)
+            for design, (own, shared, behind) in zip(
+                (self.rows, self.columns), self._cut(parts), strict=True
+            )
+        )
         of_z, of_w = self.mask.times(z, w)
         rows, columns = self.rows.blocks[0], self.columns.blocks[0]
         U = p + self.scales[0][:, None] * of_z + np.outer(rows.shift, rows.means @ z)
@@ -52,17 +58,27 @@ class MaskFeatures(Features):
         return _factors(U, V, parts.intercept)
 
     def pull_back(self, gradient: Factors) -> Factors:
-        """Return the gradient in the parts, given that in the factors: ``[I, S]' dF/dU`` and so on."""
-        return self._pulled(gradient, self._transposed)
+        """Return the gradient in the parts, given that in the factors: ``[I, S, S_2, ...]' dF/dU`` and so on."""
+        return self._pulled(gradient, self._transposed, Design.pull_back)
 
     def pull_back_squares(self, curvatures: Factors) -> Factors:
         """Return the curvature in each part, given that in each factor."""
-        return self._pulled(curvatures, self._squares)
+        return self._pulled(curvatures, self._squares, Design.pull_back_squares)
 
-    def _pulled(self, given: Factors, of: Callable[[Array, Array], tuple[Array, Array]]) -> Factors:
+    def _pulled(
+        self,
+        given: Factors,
+        of_mask: Callable[[Array, Array], tuple[Array, Array]],
+        of_side: Callable[[Design, Array], Array],
+    ) -> Factors:
         U, V = _stacked(given)
-        in_z, in_w = of(U, V)
-        return _factors(np.vstack([U, in_z]), np.vstack([V, in_w]), given.intercept)
+        in_z, in_w = of_mask(U, V)
+        in_rows, in_columns = (
+            of_side(_behind(design), each)[design.size :]
+            for design, each in ((self.rows, U), (self.columns, V))
+        )
+        rows, columns = np.vstack([U, in_z, in_rows]), np.vstack([V, in_w, in_columns])
+        return _factors(rows, columns, given.intercept)
 
     def _transposed(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Return ``S' U`` and ``T' V``."""
@@ -92,28 +108,35 @@ class MaskFeatures(Features):
             found.append(both[:, :n] + 2.0 * means * both[:, n:] + squares)
         return found[0], found[1]
 
-    def _own_and_shared(self, parts: Factors) -> list[tuple[Array, Array]]:
-        """Return for each side its own parts and those of features, the intercepts in the last column."""
-        sizes = self.rows.size, self.columns.size
+    def _cut(self, parts: Factors) -> list[tuple[Array, Array, Array]]:
+        """Return for each side its own parts, those of implicit and those of side features, intercepts as a column."""
         return [
-            (each[:size], each[size:]) for each, size in zip(_stacked(parts), sizes, strict=True)
+            (each[:size], each[size : size + width], each[size + width :])
+            for each, size, width in zip(
+                _stacked(parts),
+                (self.rows.size, self.columns.size),
+                (self.rows.blocks[0].width, self.columns.blocks[0].width),
+                strict=True,
+            )
         ]
 
 
-def designs_of_mask(
-    observations: PartitionedObservations, floor: tuple[float, float]
-) -> tuple[Design, Design]:
+def _behind(design: Design) -> Design:
+    """Return a design without its implicit features."""
+    return Design(design.size, design.blocks[1:])
+
+
+def blocks_of_mask(
+    observations: PartitionedObservations, activities: tuple[Activity, Activity]
+) -> tuple[Block, Block]:
     """Return the implicit features of rows and columns of a table on workers, without ridges."""
     mask = observations.matrix(_ones)
     counts = observations.counts
     r, c = (1.0 / np.sqrt(np.maximum(each, 1)) for each in counts)
     scaled = replace(mask, scales=(r, None)), replace(mask, scales=(None, c)).T
     rows, columns = (
-        Design(
-            own.size,
-            (Block(each, activity.shift(own), activity.popularity, 0.0),),
-        )
-        for activity, each, own in zip(activities(observations, floor), scaled, counts, strict=True)
+        Block(each, activity.shift(own), activity.popularity, 0.0)
+        for activity, each, own in zip(activities, scaled, counts, strict=True)
     )
     return rows, columns
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,10 @@ from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Part
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, factorize
 from tribit.data.frames import column as column_of
-from tribit.data.frames import eager, row_of_frame
+from tribit.data.frames import eager
 from tribit.data.ingest import Checked, Duplicates, as_labels, check_shape, merge_duplicates
-from tribit.errors import InvalidInputError, InvalidTypeError, parameter
-from tribit.quoting import listed, quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitError, parameter
+from tribit.quoting import listed, printable, quoted
 
 
 def is_dask_frame(X: Any) -> bool:
@@ -51,7 +52,20 @@ def partitioned_frame(
             f"{parameter('like_at')} needs {parameter('value')}, the name of the column that holds the ratings."
         )
     frame = frame[[name for name in names if name is not None]]
+    with _readable():
+        return _partitioned(frame, cluster, names, like_at, duplicates)
+
+
+def _partitioned(
+    frame: Any,
+    cluster: Cluster,
+    names: tuple[str, str, str | None],
+    like_at: float | None,
+    duplicates: Duplicates,
+) -> PartitionedObservations:
     source = _futures(cluster, frame)
+    if names[2] is not None:
+        _check_types(cluster.results(cluster.map(_type, source, name=names[2])), names[2])
     found = cluster.map(_ids, source, names=names[:2])
     axes, n_found = _axes(cluster, found)
     if n_found > axes.rows.size:  # some rows are in several partitions
@@ -73,6 +87,21 @@ def partitioned_frame(
         duplicates=duplicates,
     )
     return PartitionedObservations(cluster, made, [places[number] for number in kept], axes)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Say in a sentence what a worker met that could not read its part of a table."""
+    try:
+        yield
+    except TribitError:
+        raise
+    except (OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise InvalidInputError(
+            f"A worker could not read a part of the table ({type(error).__name__}: {printable(reason)}); see that "
+            "every worker can read each file of it, that none is damaged, and that all have the same columns."
+        ) from error
 
 
 def partitioned_parquet(path: str, cluster: Cluster, **options: Any) -> PartitionedObservations:
@@ -133,11 +162,39 @@ def _axes(cluster: Cluster, found: Sequence[Any]) -> tuple[Axes, int]:
     return Axes(Axis("row", shape[0], ids[0]), Axis("column", shape[1], ids[1])), int(sum(sizes))
 
 
+def _type(frame: Any, name: str) -> str:
+    """Return the type of the values of a partition, one of its numbers or of what else it holds; "" for no rows."""
+    native = eager(frame)
+    values = column_of(native, name, "value", _row)
+    return str(values.dtype) if values.size else ""
+
+
+def _check_types(types: Sequence[str], name: str) -> None:
+    """Refuse values that are no numbers, and booleans beside numbers, which no one bar divides."""
+    filled = sorted({each for each in types if each})
+    odd = [each for each in filled if np.dtype(each).kind not in "biuf"]
+    if odd:
+        raise InvalidTypeError(
+            f"Column {quoted(name)}, given as {parameter('value')}, has the type {odd[0]} in a partition of the frame; "
+            "give numbers."
+        )
+    if len({np.dtype(each).kind == "b" for each in filled}) > 1:
+        raise InvalidTypeError(
+            f"Column {quoted(name)}, given as {parameter('value')}, holds booleans in one partition of the frame and "
+            "numbers in another; give it one type."
+        )
+
+
+def _row(position: int) -> str:
+    """Say where a row stands, for an error to name."""
+    return f"row {position} of a partition of the frame"
+
+
 def _ids(frame: Any, names: tuple[str, str]) -> tuple[AnyArray, AnyArray]:
     """Return the distinct ids of rows and of columns of a partition, in the order of their first appearance."""
     native = eager(frame)
     rows, columns = (
-        factorize(column_of(native, name, role), row_of_frame)[1]
+        factorize(column_of(native, name, role, _row), _row)[1]
         for name, role in zip(names, ("row", "column"), strict=True)
     )
     return rows, columns
@@ -153,19 +210,26 @@ def _n_rows(ids: tuple[AnyArray, AnyArray]) -> int:
 
 def _united(found: list[tuple[AnyArray, AnyArray]]) -> tuple[AnyArray, AnyArray]:
     """Return the distinct ids of several partitions, in the order of these."""
-    rows, columns = (_distinct(list(each)) for each in zip(*found, strict=True))
+    rows, columns = (
+        _distinct(list(each), what)
+        for each, what in zip(zip(*found, strict=True), ("row", "column"), strict=True)
+    )
     return rows, columns
 
 
-def _distinct(ids: list[AnyArray]) -> AnyArray:
+def _distinct(ids: list[AnyArray], what: str) -> AnyArray:
     filled = [each for each in ids if each.size]
     if not filled:
         return ids[0]
-    if len({each.dtype.kind for each in filled}) > 1:
+    if len({"i" if each.dtype.kind == "u" else each.dtype.kind for each in filled}) > 1:
+        types = sorted({"text" if each.dtype.kind in "OUT" else str(each.dtype) for each in filled})
         raise InvalidTypeError(
-            "The ids are numbers in one partition and text in another; give the column one type."
+            f"The {what} ids are {types[0]} in one partition of the frame and {types[1]} in another; give their column "
+            "one type."
         )
-    return factorize(np.concatenate(filled), row_of_frame)[1]
+    if {each.dtype.kind for each in filled} == {"i", "u"}:  # which NumPy would join as floats
+        filled = [each.astype(np.int64) for each in filled]
+    return factorize(np.concatenate(filled), _row)[1]
 
 
 def _part(
@@ -182,9 +246,11 @@ def _part(
     """Return the entries of a partition that holds all entries of its rows."""
     native = eager(frame)
     axes = Axes.of((row_ids.size, column_ids.size), row_ids, column_ids)
-    i = axes.rows.find(column_of(native, names[0], "row"))
-    j = axes.columns.find(column_of(native, names[1], "column"))
-    given = np.ones(i.size, np.int8) if names[2] is None else column_of(native, names[2], "value")
-    labels = as_labels(given, like_at, row_of_frame)
-    checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, row_of_frame)
+    i = axes.rows.find(column_of(native, names[0], "row", _row))
+    j = axes.columns.find(column_of(native, names[1], "column", _row))
+    given = np.ones(i.size, np.int8)
+    if names[2] is not None:
+        given = column_of(native, names[2], "value", _row)
+    labels = as_labels(given, like_at, _row)
+    checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, _row)
     return Part.of(checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,17 +13,17 @@ from tribit.checks import check_count
 from tribit.cluster import parts
 from tribit.cluster.backend import ClusterBackend
 from tribit.cluster.calls import Cluster
-from tribit.cluster.features import MaskFeatures, designs_of_mask
+from tribit.cluster.features import MaskFeatures, blocks_of_mask
 from tribit.cluster.folds import in_fold, split
 from tribit.cluster.matrix import PartMatrix
-from tribit.cluster.refusals import check_fit, check_risk, check_search
+from tribit.cluster.risks import with_mean_weight
 from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
-from tribit.model.design import Design
-from tribit.model.features import Features
+from tribit.model.design import Block, Design
+from tribit.model.features import Activity, Features
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 
@@ -118,7 +118,7 @@ class PartitionedObservations(RemoteObservations):
         self, link: Link, risk: Risk, *, dtype: str, n_jobs: int, device: str = "cpu"
     ) -> ClusterBackend:
         """Return the backend of a risk, made for each partition where it is, on a GPU of its worker if asked for."""
-        check_risk(risk)
+        risk = self.knowing(risk)
         held = self.cluster.map(
             parts.PartBackend, self.parts, link=link, risk=risk, dtype=dtype, device=device
         )
@@ -133,36 +133,59 @@ class PartitionedObservations(RemoteObservations):
             bounded=bool(risk.unobserved) and make_form(link, risk).bounded,
         )
 
-    def designs(self, floor: tuple[float, float]) -> tuple[Design, Design]:
-        """Return the implicit features of rows and of columns, without ridges."""
-        return designs_of_mask(self, floor)
+    def knowing(self, risk: Risk) -> Risk:
+        """Return a risk with the mean of its weights, where it is to have one."""
+        return with_mean_weight(risk, self)
+
+    def implicit_blocks(self, activities: tuple[Activity, Activity]) -> tuple[Block, Block]:
+        """Return the blocks of implicit features of rows and of columns, without ridges."""
+        return blocks_of_mask(self, activities)
 
     def features(self, rows: Design, columns: Design) -> Features:
-        """Return both sides of such features, whose products share a pass."""
+        """Return designs whose first blocks are such features; products of both sides share a pass."""
         return MaskFeatures(rows, columns)
+
+    def here(self) -> Observations:
+        """Return the same observations with their entries on this machine."""
+        return self._gathered(self.cluster.map(parts.entries, self.parts))
+
+    def _gathered(self, pieces: Sequence[Any]) -> Observations:
+        """Return entries from futures of rows, columns and labels of each partition."""
+        found = self.cluster.results(pieces)
+        rows, columns, labels = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(rows, kind="stable")  # each partition has its entries in row-major order
+        return Observations._trusted(Checked(rows[order], columns[order], labels[order], self.axes))
+
+    def as_likes(self) -> Self:
+        """Return the same entries, each a like."""
+        return self._of(self.cluster.map(parts.as_likes, self.parts))
+
+    def without_fold(self, n: int, number: int, seed: int) -> Self:
+        """Return the observations without one of ``n`` folds by a hash of row, column and seed."""
+        return self._of(self.cluster.map(split, self.parts, n=n, number=number, seed=seed))
 
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
         """Return the first ``used`` of ``n`` folds, by a hash of row, column and seed."""
-        check_search(self)
         found = []
         for number in range(used):
             options = {"n": n, "number": number, "seed": seed}
-            train = self.cluster.map(split, self.parts, **options)
-            pieces = self.cluster.results(self.cluster.map(in_fold, self.parts, **options))
-            rows, columns, labels = (np.concatenate(each) for each in zip(*pieces, strict=True))
-            order = np.argsort(rows, kind="stable")
-            if not rows.size:
+            held_out = self._gathered(self.cluster.map(in_fold, self.parts, **options))
+            if not len(held_out):
                 raise InvalidInputError(
                     f"A fold of {len(self)} entries holds out none of them: pass a parameter for everything that a "
                     "search would choose, or more entries."
                 )
-            held_out = Observations._trusted(
-                Checked(rows[order], columns[order], labels[order], Axes.of(self.shape))
-            )
-            remaining = type(self)(self.cluster, train, self.part_rows, self.axes)
-            found.append((remaining, held_out))
+            found.append((self.without_fold(n, number, seed), held_out))
         return found
 
-    def check_possible(self, estimator: Any, side: Any) -> None:
-        """Refuse a fit that needs the entries on this machine."""
-        check_fit(estimator, side)
+    def by_rows(
+        self, function: Callable[..., Any], arrays: Sequence[Any], n_bytes: int, **same: Any
+    ) -> tuple[list[Any], Any]:
+        """Return what a function makes of the rows of each partition, and the sum of the rest."""
+        cut = ([array[rows] for rows in self.part_rows] for array in arrays)
+        found = self.cluster.map(parts.applied, self.parts, *cut, to=function, **same)
+        return self.cluster.own_and_total(found, n_bytes)
+
+    def _of(self, held: Sequence[Any]) -> Self:
+        """Return observations of the same rows with other entries."""
+        return type(self)(self.cluster, held, self.part_rows, self.axes)

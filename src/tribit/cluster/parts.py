@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,14 @@ from tribit.backends.cuda.device import memory_named, missing, usable_device
 from tribit.backends.layout import share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
+from tribit.cluster.risks import at_rows, transposed_at
 from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.model.risks import Missingness, Risk
+from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
@@ -79,22 +80,6 @@ class Part:
         return ENTRY_BYTES * len(self.entries) + self.rows.nbytes
 
 
-@dataclass(frozen=True)
-class _RowsOf(Missingness):
-    """A model of the mask of the whole, at the rows of a part, or at its columns where it is transposed."""
-
-    model: Missingness
-    rows: Positions
-    first: int = 0
-    transposed: bool = False
-
-    def rho_at(self, rows: Any, columns: Any) -> Array:
-        """Return ``P(entry is unobserved)``."""
-        if self.transposed:
-            rows, columns = columns, rows + self.first
-        return self.model.rho_at(self.rows[rows], columns)
-
-
 class PartBackend:
     """The backend of one part: rows by all columns; and the same by blocks of columns, transposed.
 
@@ -120,11 +105,10 @@ class PartBackend:
         self.recipe = part, link, risk, dtype, device
         self.device = _device_here(device, part, link)
         share_layouts(part.entries)
-        if isinstance(risk.rho, Missingness):
-            risk = replace(risk, rho=_RowsOf(risk.rho, part.rows))
         with _working():
+            here = at_rows(risk, part.rows)
             self.backend = make_backend(
-                part.entries, link, risk, dtype=dtype, n_jobs=1, device=self.device
+                part.entries, link, here, dtype=dtype, n_jobs=1, device=self.device
             )
         self._blocks: dict[tuple[int, int], Backend] = {}
         #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
@@ -157,8 +141,7 @@ class PartBackend:
                     Axes.of((stop - start, entries.shape[0])),
                 )
             )
-            if isinstance(risk.rho, Missingness):
-                risk = replace(risk, rho=_RowsOf(risk.rho, part.rows, start, transposed=True))
+            risk = transposed_at(risk, part.rows, slice(start, stop))
             made = make_backend(turned, link, risk, dtype=dtype, n_jobs=1, device=self.device)
             made.other = None  # its half-sweeps are over these columns alone
             self._blocks[start, stop] = made
@@ -193,6 +176,23 @@ def facts(part: Part) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArr
     """Return the numbers of entries of each row of the part; those of each column, and the number of likes."""
     rows, columns = part.entries.counts
     return rows, (columns, np.array(part.entries.n_likes))
+
+
+def entries(part: Part) -> tuple[Positions, Positions, NDArray[np.int8]]:
+    """Return rows, columns and labels of the entries of the part, where they stand in the whole."""
+    whole = part.whole
+    return whole.rows, whole.columns, whole.labels
+
+
+def as_likes(part: Part) -> Part:
+    """Return the part with every entry a like."""
+    return Part(part.entries.as_likes(), part.rows, part.n_rows)
+
+
+def applied(part: Part, *arrays: Any, to: Callable[..., Any], **same: Any) -> Any:
+    """Return what a function makes of the entries of the part, of its rows and of arrays at these."""
+    with _working():
+        return to(part.entries, part.rows, *arrays, **same)
 
 
 def sums(part: Part, values: ValuesOf) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -50,8 +50,6 @@ def fit(
     # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
     with single_threaded_blas(), memory_named(), sharing_layouts(observations):
         encoders, side = side_features.learned(observations.axes, row_features, column_features)
-        if isinstance(observations, RemoteObservations):
-            observations.check_possible(model, side)
         spec, search = resolve(model, observations, asked, draws, side, device)
         solver = default_solver(spec) if asked is None else asked
         # Ctrl-C once ends the search or the last fit early; twice it is an error.

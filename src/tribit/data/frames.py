@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import narwhals as nw
@@ -26,7 +27,14 @@ def eager(frame: Any) -> nw.DataFrame[Any]:
         raise InvalidInputError("Two columns of the frame share a name; rename one.") from error
 
 
-def column(frame: nw.DataFrame[Any], name: str, role: str) -> AnyArray:
+def row_of_frame(position: int) -> str:
+    """Say where a row stands in the frame, for an error to name."""
+    return f"row {position} of the frame"
+
+
+def column(
+    frame: nw.DataFrame[Any], name: str, role: str, where: Callable[[int], str] = row_of_frame
+) -> AnyArray:
     """Return a column without missing values as an array; ``role`` is the keyword that named it."""
     if name not in frame.columns:
         raise InvalidInputError(
@@ -37,7 +45,7 @@ def column(frame: nw.DataFrame[Any], name: str, role: str) -> AnyArray:
     position = first_true(series.is_null().to_numpy())
     if position is not None:
         raise InvalidInputError(
-            f"{row_of_frame(position)}: the {role} in column {quoted(name)} is missing; "
+            f"{where(position)}: the {role} in column {quoted(name)} is missing; "
             "drop the row or fill it in."
         )
     values: AnyArray = series.to_numpy()
@@ -46,11 +54,6 @@ def column(frame: nw.DataFrame[Any], name: str, role: str) -> AnyArray:
             f"Column {quoted(name)}, given as {role}=, holds lists; choose one with a value per row."
         )
     return values
-
-
-def row_of_frame(position: int) -> str:
-    """Say where a row stands in the frame, for an error to name."""
-    return f"row {position} of the frame"
 
 
 def labels_of(matrix: Any) -> tuple[AnyArray | None, AnyArray | None]:

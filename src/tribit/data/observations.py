@@ -215,6 +215,11 @@ class Observations(Entries):
             object.__setattr__(self, "_counts", (rows, columns))
         return self._counts
 
+    def as_likes(self) -> Observations:
+        """Return the same entries, each a like: the mask, as whoever fits a model to it reads it."""
+        likes = np.ones(self.n_observed, dtype=np.int8)
+        return Observations._trusted(ingest.Checked(self.rows, self.columns, likes, self.axes))
+
     def sums(self, values: ValuesOf) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the sums over each row and over each column of a value at each entry."""
         given = values(self, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -69,6 +70,10 @@ class RemoteObservations(Observations):
         raise self._absent()
 
     @abstractmethod
+    def as_likes(self) -> Self:
+        """Return the same entries, each a like."""
+
+    @abstractmethod
     def sums(self, values: ValuesOf) -> tuple[Array, Array]:
         """Return the sums over each row and over each column of a value at each entry."""
 
@@ -83,12 +88,20 @@ class RemoteObservations(Observations):
         """Return the :class:`~tribit.backends.Backend` of a risk; ``device`` is that of the other machines."""
 
     @abstractmethod
-    def designs(self, floor: Any) -> Any:
-        """Return the implicit features of rows and of columns, without ridges; ``floor`` is the least activity."""
+    def knowing(self, risk: Any) -> Any:
+        """Return a risk with what it has to know of all entries at once, as no other machine has them all."""
+
+    @abstractmethod
+    def implicit_blocks(self, activities: Any) -> Any:
+        """Return the blocks of implicit features of rows and of columns, without ridges, given their activities."""
 
     @abstractmethod
     def features(self, rows: Any, columns: Any) -> Any:
-        """Return both sides of such features as :class:`~tribit.model.features.Features`."""
+        """Return designs whose first blocks are such features as :class:`~tribit.model.features.Features`."""
+
+    @abstractmethod
+    def here(self) -> Observations:
+        """Return the same observations with their entries on this machine: for whoever knows that these are few."""
 
     @abstractmethod
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
@@ -98,11 +111,22 @@ class RemoteObservations(Observations):
         """
 
     @abstractmethod
-    def check_possible(self, estimator: Any, side: Any) -> None:
-        """Refuse a fit that needs the entries on this machine; ``side`` is what is known of rows and columns."""
+    def without_fold(self, n: int, number: int, seed: int) -> Self:
+        """Return the observations without one of ``n`` folds by a hash of row, column and seed."""
+
+    @abstractmethod
+    def by_rows(
+        self, function: Any, arrays: Sequence[Any], n_bytes: int, **same: Any
+    ) -> tuple[list[Any], Any]:
+        """Return what a function of the entries of some rows makes of each part of them, and the sum of the rest.
+
+        It is given :class:`Observations` with rows numbered from 0, the rows of the whole that these are, each array
+        at these rows, and what is the same for all parts. It returns a pair: what is listed, and numpy arrays of so
+        many bytes that are added.
+        """
 
     def _absent(self) -> InvalidInputError:
         return InvalidInputError(
-            "The entries are on the workers of a cluster, and what was asked for needs them on this machine: pass "
-            "Observations, and no client."
+            "The entries are on the workers of a cluster, and what was asked for needs them on this machine: fetch "
+            "them with here(), if they fit into its memory."
         )

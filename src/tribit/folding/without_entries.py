@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.data.side_features import Group, SideFeatures
+from tribit.errors import TribitWarning, warn
 from tribit.folding.cold import cold_map, folds, slopes_of
 from tribit.folding.half import Half, bare_rows
 from tribit.folding.new_rows import halves_of, set_halves
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
 
 Array = NDArray[np.floating[Any]]
+
+#: Most entries on a cluster that come to this machine for the maps. Each has the factors that it meets beside it: with
+#: 32 of them in single precision these are 280 MB, as much as the factors of a million rows in double precision.
+MOST_HERE = 2_000_000
 
 
 def with_cold_maps(
@@ -38,6 +44,17 @@ def with_cold_maps(
     TimeoutError
         After ``max_time`` seconds; the model is as it was then.
     """
+    if isinstance(observations, RemoteObservations):
+        if len(observations) > MOST_HERE:
+            warn(
+                TribitWarning(
+                    f"No map from features to factors was learned, as the cluster has {len(observations)} entries and "
+                    f"{MOST_HERE} at most come to this machine for it: rows and columns without entries have no more "
+                    "than what their features add to factors; fit on one machine to have it."
+                ),
+            )
+            return
+        observations = observations.here()
     end = np.inf if max_time is None else time.perf_counter() + max_time
 
     def check_time() -> None:

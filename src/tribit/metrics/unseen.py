@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ __all__ = ["UnseenReport", "against_unseen", "unseen_report"]
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.integer[Any]]
 #: Function from ``x`` of a block, and the rows it is of, to the scores that are ranked.
-Transform = Callable[[Array, slice], Array]
+Transform = Callable[[Array, Positions], Array]
 
 #: Number of bins, and the log-odds up to which they reach: each is 0.002 wide, and what is beyond is in the last one.
 BINS, REACH = 2**15, 32.0
@@ -139,13 +140,21 @@ def against_unseen(
     scores, labels, weights : array
         First the held-out entries by rows, then the bins of unseen cells with their counts as weights.
     """
-    shape = seen.shape
-    hidden = _ones(held_out.rows, held_out.columns, shape)
-    known = _ones(seen.rows, seen.columns, shape) + hidden
+    hidden = _ones(held_out.rows, held_out.columns, seen.shape)
     label = int(held_out.labels[0])
-    return _compared(
-        factors, known, hidden, label, unit=unit, transform=transform or (lambda block, _: block)
-    )
+    if not isinstance(seen, RemoteObservations):
+        known = _ones(seen.rows, seen.columns, seen.shape) + hidden
+        return _compared(factors, known, hidden, label, unit=unit, transform=transform)
+    # Each part of the rows counts its own cells; what is held out goes there with its numbers.
+    hidden.data = np.arange(1.0, hidden.nnz + 1)
+    scale = _scale(unit)
+    P, Q = (part.astype(np.float32) for part in factors.augmented())
+    options = {"Q": Q, "scale": scale, "transform": transform}
+    found, counts = seen.by_rows(_counted_part, (P, hidden), 8 * BINS, **options)
+    listed = np.empty(hidden.nnz, dtype=np.intp)
+    for numbers, places in found:
+        listed[numbers] = places
+    return _weighted(listed, counts, label, scale)
 
 
 def _compared(
@@ -155,28 +164,72 @@ def _compared(
     label: int,
     *,
     unit: float,
-    transform: Transform,
+    transform: Transform | None,
 ) -> tuple[Array, NDArray[np.int8], Array]:
     """Count the scores of the cells that are not ``known``, and list those of the hidden ones."""
     P, Q = (part.astype(np.float32) for part in factors.augmented())
-    # Log-odds of 3 to 1 are log 3: in such units REACH means the same for every link.
-    scale = np.float32(BINS / (2.0 * REACH) * np.log(3.0) / unit)
+    scale = _scale(unit)
+    rows = np.arange(P.shape[0])
+    counts, listed = _counted(P, Q, known, hidden, rows, scale, transform)
+    return _weighted(listed, counts, label, scale)
+
+
+def _scale(unit: float) -> np.float32:
+    """Return bins in a score of 1. Log-odds of 3 to 1 are log 3: in such units REACH means the same for every link."""
+    return np.float32(BINS / (2.0 * REACH) * np.log(3.0) / unit)
+
+
+def _counted_part(
+    entries: Observations,
+    rows: Positions,
+    P: Array,
+    hidden: csr_array,
+    *,
+    Q: Array,
+    scale: np.float32,
+    transform: Transform | None,
+) -> tuple[tuple[Positions, Positions], Positions]:
+    """Return the numbers of the hidden cells in some rows and their bins, and how many others are in each bin."""
+    known = _ones(entries.rows, entries.columns, entries.shape) + hidden
+    counts, listed = _counted(P, Q, known, hidden, rows, scale, transform)
+    return (hidden.data.astype(np.intp) - 1, listed), counts
+
+
+def _counted(
+    P: Array,
+    Q: Array,
+    known: csr_array,
+    hidden: csr_array,
+    whole_rows: Positions,
+    scale: np.float32,
+    transform: Transform | None,
+) -> tuple[Positions, Positions]:
+    """Return how many cells that are not ``known`` are in each bin, and the bins of the hidden ones by rows."""
     counts = np.zeros(BINS, dtype=np.int64)
-    listed = []
+    listed = [np.zeros(0, dtype=np.intp)]
     step = max(1, BLOCK // max(Q.shape[0], 1))
     for start in range(0, P.shape[0], step):
         rows = slice(start, min(start + step, P.shape[0]))
-        x = np.asarray(transform(P[rows] @ Q.T, rows))
+        x = P[rows] @ Q.T
+        if transform is not None:
+            x = np.asarray(transform(x, whole_rows[rows]))
         place = np.clip(x * scale + np.float32(BINS / 2), 0, BINS - 1).astype(np.intp)
         counts += np.bincount(place.ravel(), minlength=BINS)
         counts -= np.bincount(place[_places(known[rows])], minlength=BINS)
         # In the same bins, so that a tie there is a tie and what is beyond the last has no advantage.
         listed.append(place[_places(hidden[rows])])
+    return counts, np.concatenate(listed)
+
+
+def _weighted(
+    listed: Positions, counts: Positions, label: int, scale: np.float32
+) -> tuple[Array, NDArray[np.int8], Array]:
+    """Return scores, labels and weights of hidden cells and of the bins of all others."""
     filled = np.flatnonzero(counts)
-    scores = (np.concatenate([*listed, filled]) + 0.5 - BINS / 2) / float(scale)
+    scores = (np.concatenate([listed, filled]) + 0.5 - BINS / 2) / float(scale)
     labels = np.full(scores.size, -label, dtype=np.int8)
-    labels[: hidden.nnz] = label
-    weights = np.concatenate([np.ones(hidden.nnz), counts[filled]]).astype(np.float64)
+    labels[: listed.size] = label
+    weights = np.concatenate([np.ones(listed.size), counts[filled]]).astype(np.float64)
     return scores, labels, weights
 
 

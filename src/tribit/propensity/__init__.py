@@ -29,6 +29,7 @@ from tribit.propensity.diagnostics import (
 )
 from tribit.propensity.low_rank import RANK, low_rank
 from tribit.propensity.model import Propensity, constant
+from tribit.propensity.of_parts import HashedPropensity
 from tribit.propensity.row_column import row_column
 from tribit.randomness import RandomState
 
@@ -36,6 +37,7 @@ __all__ = [
     "NAMES",
     "Calibration",
     "CrossFittedPropensity",
+    "HashedPropensity",
     "Propensity",
     "calibration",
     "constant",
@@ -59,7 +61,7 @@ def fitted(
     n_jobs: int | None = None,
     random_state: RandomState = None,
     backend: str = "auto",
-) -> Propensity | CrossFittedPropensity:
+) -> Propensity | CrossFittedPropensity | HashedPropensity:
     """Fit the model of that name (one of :data:`NAMES`) with its default options; a small mask has a smaller rank.
 
     "low-rank" is :func:`cross_fitted`: ``q`` is wanted at the entries that were observed, and there the plain

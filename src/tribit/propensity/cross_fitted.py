@@ -12,6 +12,7 @@ Cross-fitting takes that bias away (Chernozhukov, Chetverikov, Demirer, Duflo, H
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,15 +21,11 @@ from numpy.typing import NDArray
 
 from tribit.checks import check_whole
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 from tribit.propensity.low_rank import RANK, low_rank
-from tribit.propensity.model import (
-    MaskModel,
-    Propensity,
-    check_observations,
-    check_pairs,
-    resolve_floor,
-)
+from tribit.propensity.model import check_observations, check_pairs, resolve_floor
+from tribit.propensity.of_parts import HashedPropensity, OfParts
 from tribit.randomness import RandomState, fold_numbers, generator
 
 Floats = NDArray[np.floating[Any]]
@@ -39,7 +36,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFittedPropensity(MaskModel):
+class CrossFittedPropensity(OfParts):
     """``q_ij`` from K models of the mask, at each observed entry from the one that was fitted without it.
 
     Made by :func:`cross_fitted`. It is a :class:`~tribit.model.risks.Missingness`.
@@ -54,20 +51,9 @@ class CrossFittedPropensity(MaskModel):
         The part of each of them, from 0.
     """
 
-    models: tuple[Propensity, ...]
     rows: Places = field(repr=False)
     columns: Places = field(repr=False)
     parts: Places = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """Name of the model, as ``rho`` takes it."""
-        return self.models[0].name
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns of the mask."""
-        return self.models[0].shape
 
     def probability_at(self, rows: Any, columns: Any) -> Floats:
         """Return ``q`` at the given positions (from 0)."""
@@ -95,23 +81,6 @@ class CrossFittedPropensity(MaskModel):
             q[i[mine], j[mine]] = tile[i[mine], j[mine]]
         return q
 
-    def with_floor(self, floor: float) -> CrossFittedPropensity:
-        """Return the same models with another smallest probability."""
-        return replace(
-            self, models=tuple(model.with_floor(floor / model.scale) for model in self.models)
-        )
-
-    def normalised(self, observations: Observations) -> CrossFittedPropensity:
-        """Return the model scaled so that the weights ``1 / q`` of the observed entries sum to the number of entries.
-
-        They do on average, were ``q`` the truth.
-        """
-        factor = self._inverse_share(observations)
-        return replace(
-            self,
-            models=tuple(replace(model, scale=model.scale * factor) for model in self.models),
-        )
-
     def _part_of(self, i: Places, j: Places) -> Places:
         """Return the part of each entry, -1 for one that is not observed."""
         width = self.shape[1]
@@ -137,7 +106,7 @@ def cross_fitted(
     n_jobs: int | None = 1,
     random_state: RandomState = None,
     backend: str = "auto",
-) -> CrossFittedPropensity:
+) -> CrossFittedPropensity | HashedPropensity:
     """Fit ``logit q_ij = b + a_i + c_j + u_i' v_j`` to the mask ``folds`` times, each time without a part of it.
 
     Minimises what :func:`low_rank` minimises on each of the remaining masks, and takes ``q`` at an observed entry from
@@ -159,7 +128,8 @@ def cross_fitted(
     Returns
     -------
     CrossFittedPropensity
-        Where every entry is observed, ``q = 1``.
+        Where every entry is observed, ``q = 1``. Of entries on a cluster a :class:`HashedPropensity`, whose parts are
+        by a hash of row and column.
     """
     check_observations(observations)
     _check_folds(folds, observations.n_observed)
@@ -167,16 +137,24 @@ def cross_fitted(
     draws = generator(random_state)
     size = observations.n_observed
     if size == observations.shape[0] * observations.shape[1]:
-        parts = np.zeros(size, dtype=np.int64)
         whole = low_rank(observations, rank=rank, l2=l2, floor=lowest, random_state=draws)
+        if isinstance(observations, RemoteObservations):
+            return HashedPropensity((whole,), 0)
+        parts = np.zeros(size, dtype=np.int64)
         return CrossFittedPropensity((whole,), observations.rows, observations.columns, parts)
-    parts = fold_numbers(size, folds, draws)
+    if isinstance(observations, RemoteObservations):
+        seed = int(draws.integers(2**32))
+        remaining: Iterator[Observations] = (
+            observations.without_fold(folds, part, seed) for part in range(folds)
+        )
+    else:
+        parts = fold_numbers(size, folds, draws)
+        remaining = (observations.take(np.flatnonzero(parts != part)) for part in range(folds))
     models = []
-    for part in range(folds):
-        outside = np.flatnonzero(parts != part)
-        scale = size / outside.size
+    for outside in remaining:
+        scale = size / outside.n_observed
         model = low_rank(
-            observations.take(outside),
+            outside,
             rank=rank,
             l2=l2,
             floor=lowest / scale,
@@ -187,6 +165,8 @@ def cross_fitted(
             backend=backend,
         )
         models.append(replace(model, scale=scale))
+    if isinstance(observations, RemoteObservations):
+        return HashedPropensity(tuple(models), seed)
     return CrossFittedPropensity(tuple(models), observations.rows, observations.columns, parts)
 
 

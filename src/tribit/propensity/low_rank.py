@@ -91,12 +91,7 @@ def low_rank(
     if observations.n_observed == observations.shape[0] * observations.shape[1]:
         return Propensity("low-rank", constant(observations).factors, lowest)
     # The one array as long as the observations: the backend reads signs, and to the mask each is a like.
-    mask = Observations.from_pairs(
-        observations.rows,
-        observations.columns,
-        np.ones(observations.n_observed, dtype=np.int8),
-        shape=observations.shape,
-    )
+    mask = observations.as_likes()
     risk = risks.pu(0.0)
     sampled = estimated(backend, risk, observations)
     objective = Objective(

@@ -55,8 +55,18 @@ class MaskModel(ABC):
     def _inverse_share(self, observations: Observations) -> float:
         """Return the sum of ``1 / q`` over the observed entries, as a share of all entries: 1 on average."""
         self.check_shape(observations)
-        total = float(np.sum(1.0 / self.probability_at(observations.rows, observations.columns)))
-        return total / (self.shape[0] * self.shape[1])
+        by_rows, _ = observations.sums(_InverseProbability(self))
+        return float(np.sum(by_rows)) / (self.shape[0] * self.shape[1])
+
+
+@dataclass(frozen=True)
+class _InverseProbability:
+    """``1 / q`` at entries."""
+
+    model: MaskModel
+
+    def __call__(self, entries: Observations, _: Any = None) -> Floats:
+        return np.asarray(1.0 / self.model.probability_at(entries.rows, entries.columns))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ can have no more than ``sqrt(2 n) + 1`` of them on a side: Newton's method on th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +61,8 @@ def row_column(
     shape = observations.shape
     if observations.n_observed == shape[0] * shape[1]:
         return Propensity("row-column", constant(observations).factors, lowest)
-    rows, row_groups = _margin(observations.rows, shape[0])
-    columns, column_groups = _margin(observations.columns, shape[1])
+    rows, row_groups = _margin(observations.counts[0])
+    columns, column_groups = _margin(observations.counts[1])
     if not l2:
         _check_margin(rows, shape[1], "row", "column")
         _check_margin(columns, shape[0], "column", "row")
@@ -79,10 +79,8 @@ class _Margin(NamedTuple):
     sizes: Array
 
 
-def _margin(places: NDArray[Any], size: int) -> tuple[_Margin, NDArray[np.intp]]:
-    counts, groups, sizes = np.unique(
-        np.bincount(places, minlength=size), return_inverse=True, return_counts=True
-    )
+def _margin(numbers: NDArray[np.int64]) -> tuple[_Margin, NDArray[np.intp]]:
+    counts, groups, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
     return _Margin(counts.astype(np.float64), sizes.astype(np.float64)), groups
 
 

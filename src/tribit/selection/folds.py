@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.randomness import balanced_fold_numbers
 from tribit.selection.judgement import ENOUGH_RARE
+
+#: Weights of entries, or a function of entries that returns theirs.
+Weights: TypeAlias = Array | Callable[[Observations], Array]
 
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
@@ -39,9 +44,9 @@ class Fold:
 
 
 def make_folds(
-    observations: Observations, weights: Array | None, draws: np.random.Generator
+    observations: Observations, weights: Weights | None, draws: np.random.Generator
 ) -> list[Fold]:
-    """Return the folds; the weights are those of all observed entries, 1 by default."""
+    """Return the folds; the weights are those of all observed entries, or a function of entries, 1 by default."""
     n = observations.n_observed
     # Where one label was observed alone it is the one that must be held out.
     rarer = min(observations.n_likes, observations.n_dislikes) or n
@@ -56,9 +61,10 @@ def make_folds(
     while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
         used += 1
     if isinstance(observations, RemoteObservations):
-        return _remote_folds(observations, parts, used, draws)
-    if weights is None:
-        weights = np.ones(n)
+        if parts == 10 and not (observations.n_likes and observations.n_dislikes):
+            parts = max(parts, n // MOST_HELD_OUT)  # what is held out comes to this machine
+        return _remote_folds(observations, parts, used, draws, weights)
+    weights = _weights_of(observations, weights)
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
     folds = [
         Fold(
@@ -75,14 +81,31 @@ def make_folds(
 
 
 def _remote_folds(
-    observations: RemoteObservations, parts: int, used: int, draws: np.random.Generator
+    observations: RemoteObservations,
+    parts: int,
+    used: int,
+    draws: np.random.Generator,
+    weights: Weights | None,
 ) -> list[Fold]:
     """Return folds of entries on other machines; what is held out comes here."""
     n = observations.n_observed
     folds = [
-        Fold(train, held_out, np.ones(len(held_out)), len(train) / n, int(draws.integers(2**32)))
+        Fold(
+            train,
+            held_out,
+            _weights_of(held_out, weights),
+            len(train) / n,
+            int(draws.integers(2**32)),
+        )
         for train, held_out in observations.hashed_folds(parts, used, int(draws.integers(2**32)))
     ]
     for fold in folds:
         share_layouts(fold.train)
     return folds
+
+
+def _weights_of(entries: Observations, weights: Weights | None) -> Array:
+    """Return the weights of entries."""
+    if weights is None:
+        return np.ones(len(entries))
+    return weights(entries) if callable(weights) else weights

@@ -43,6 +43,7 @@ from tribit.model.imputation import Imputation
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
+from tribit.propensity.model import MaskModel
 from tribit.solvers.start import spectral_start
 
 #: A fitted probability nearer to 0 or 1 than this means that labels were separated, not estimated.
@@ -98,6 +99,8 @@ def make_problem(
         _rho(spec.rho, observations, n_jobs, generator, backend),
         _imputation(spec.imputed, observations),
     )
+    if isinstance(observations, RemoteObservations):
+        risk = observations.knowing(risk)
     if spec.mixed:
         _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, spec.rho)
@@ -140,7 +143,7 @@ def _rho(
         return propensity.fitted(
             rho, observations, n_jobs=n_jobs, random_state=generator, backend=backend
         )
-    if isinstance(rho, propensity.Propensity | propensity.CrossFittedPropensity):
+    if isinstance(rho, MaskModel):
         rho.check_shape(observations)
     return rho
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tribit import propensity
 from tribit.data.observations import Observations
 from tribit.data.side_features import SideFeatures
 from tribit.errors import InvalidInputError, TribitWarning, either, marked, parameter, warn
+from tribit.metrics.entries import Array
 from tribit.model.calibrator_fits import CALIBRATORS, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
@@ -127,7 +127,9 @@ def resolve(
     began = time.perf_counter()
     if isinstance(base.rho, str):
         base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
-    weights = _weights(base.rho, observations) if estimator.target == "all" else None
+    weights = None  # where every entry has the same
+    if estimator.target == "all" and isinstance(base.rho, Missingness):
+        weights = _Inverse(base.rho)
     with candidates_bar(shown=bool(estimator.verbose)) as callback:
         search = choose(
             observations,
@@ -244,13 +246,14 @@ def _fitted(
     )
 
 
-def _weights(
-    rho: float | Missingness | None, observations: Observations
-) -> NDArray[np.floating[Any]] | None:
-    """Return ``1 / q`` of the observed entries; None where every entry has the same."""
-    if not isinstance(rho, Missingness):
-        return None
-    return np.asarray(1.0 / (1.0 - rho.rho_at(observations.rows, observations.columns)))
+@dataclass(frozen=True)
+class _Inverse:
+    """``1 / q`` at entries."""
+
+    rho: Missingness
+
+    def __call__(self, entries: Observations) -> Array:
+        return np.asarray(1.0 / (1.0 - self.rho.rho_at(entries.rows, entries.columns)))
 
 
 def calibrates(estimator: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
-from tribit.metrics.unseen import Transform, against_unseen
+from tribit.metrics.unseen import Positions, against_unseen
 from tribit.model.calibrator_fits import isotonic, platt
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -92,7 +92,9 @@ class UnseenTrials(Trials):
             fold.train,
             fold.held_out,
             unit=link.level(0.75),
-            transform=_observed(settings.rho, link, fold) if settings.unbounded else None,
+            transform=_Observed(settings.rho, link, bool(fold.held_out.labels[0] > 0))
+            if settings.unbounded
+            else None,
         )
         if self.scoring == "log_loss":
             lost = order_losses(x, labels, weights)
@@ -176,19 +178,21 @@ def order_losses(x: Array, labels: Labels, weights: Array) -> Array:
     return lost
 
 
-def _observed(rho: Any, link: Link, fold: Fold) -> Transform:
-    """Return the log-odds of being observed, ``(1 - rho) f(x)``, in the scale of the link."""
-    columns = np.arange(fold.train.shape[1])
+@dataclass(frozen=True)
+class _Observed:
+    """The log-odds of being observed, ``(1 - rho) f(x)``, in the scale of the link; of dislikes the mirror image."""
 
-    def transform(x: Array, rows: slice) -> Array:
+    rho: Any
+    link: Link
+    liked: bool
+
+    def __call__(self, x: Array, rows: Positions) -> Array:
+        rho, link = self.rho, self.link
         if isinstance(rho, Missingness):
-            i, j = np.meshgrid(np.arange(rows.start, rows.stop), columns, indexing="ij")
+            i, j = np.meshgrid(rows, np.arange(x.shape[1]), indexing="ij")
             q = 1.0 - rho.rho_at(i.ravel(), j.ravel()).reshape(i.shape)
         else:
             q = np.asarray(1.0 if rho is None else 1.0 - rho)
-        liked = fold.held_out.labels[0] > 0
-        p = np.clip(q * link.probability(x if liked else -x), 1e-12, 1.0 - 1e-12)
+        p = np.clip(q * link.probability(x if self.liked else -x), 1e-12, 1.0 - 1e-12)
         z = np.log(p) - np.log1p(-p)
-        return np.asarray((z if liked else -z) * (link.level(0.75) / np.log(3.0)))
-
-    return transform
+        return np.asarray((z if self.liked else -z) * (link.level(0.75) / np.log(3.0)))

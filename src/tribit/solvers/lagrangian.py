@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.data.remote import RemoteObservations
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.factors import Factors
 from tribit.solvers.accelerated import Scales, Smooth, counts_of
 
@@ -46,7 +48,13 @@ class Lagrangian:
         self.bounded = bool(np.isfinite(interval).any())
         self.weight, self.curvature = FIRST * curvature, curvature
         self.intercept_bound: float = getattr(objective, "intercept_bound", np.inf)
-        self.room = ROOM + SHARE * len(objective.observations.rows)
+        if self.bounded and isinstance(objective.observations, RemoteObservations):
+            raise InvalidInputError(
+                f"{parameter('alpha')} without a ball that implies it needs a multiplier for each entry at the bound, "
+                f"and these are not kept on a cluster: pass a max-norm {parameter('radius')} of at most "
+                f"{parameter('alpha')}, or fit on one machine, without a client."
+            )
+        self.room = ROOM + SHARE * len(objective.observations)
         self._keep(np.zeros(0, dtype=np.int64), np.zeros(0))
         self.counts = counts_of(objective)
         # Penalties come with the first update: from the start they lead to poorer minima.

@@ -39,7 +39,7 @@ def fit_on_cluster(
     scheduler : str
         The address.
     features : dict
-        Of rows and columns; refused if there are any.
+        Tables of features of rows and of columns, on this machine, or None.
     max_size : int, optional
         The most bytes to read of a file.
     """
@@ -47,13 +47,12 @@ def fit_on_cluster(
     if there:
         _check_rules(reading)
         names: Any = reading.row, reading.column, reading.value
-    else:
-        records = reading.records(path, max_size=max_size)
-        names, reading = records.names, records.reading
-    with connected(scheduler) as client:
+    with connected(scheduler) as client:  # first: a file may take minutes to read
         if there:
             X: Any = from_parquet(path, client, **{name: getattr(reading, name) for name in RULES})
         else:
+            records = reading.records(path, max_size=max_size)
+            names, reading = records.names, records.reading
             X = records.observations()
         recommender.fit(X, client=client, **features)
     recommender.model_.names_, recommender.reading_ = names, reading
