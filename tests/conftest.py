@@ -1,3 +1,4 @@
+import functools
 import os
 from collections.abc import Callable, Iterator
 
@@ -31,14 +32,26 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def built_once() -> Callable[..., object]:
+    """Typer's function that makes the commands of an app, which takes longer than most of them: once for each app."""
+    import typer
+
+    return functools.cache(typer.main.get_command)
+
+
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run(
+    capsys: pytest.CaptureFixture[str], built_once: Callable[..., object]
+) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process; returns (exit code, stdout, stderr)."""
     from tribit.cli import main
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("typer.main.get_command", built_once)
+            with pytest.raises(SystemExit) as stop:
+                main([str(argument) for argument in arguments])
         written = capsys.readouterr()
         return int(stop.value.code or 0), written.out, written.err
 

@@ -31,7 +31,15 @@ WHOLE = (int, np.int8, np.int64, np.uint16)
 
 draws = np.random.default_rng(5)
 A = draws.choice([-1, 0, 1], size=(24, 17), p=[0.25, 0.4, 0.35])
-PLAIN = {"gammas": (1.0, 0.0, 0.0), "rank": 2, "l2": 2.0, "l2_intercept": 1.0, "radius": None}
+#: Whether implicit features serve is searched for, among two candidates.
+PLAIN = {
+    "gammas": (1.0, 0.0, 0.0),
+    "rank": 2,
+    "l2": 2.0,
+    "l2_intercept": 1.0,
+    "radius": None,
+    "n_candidates": 2,
+}
 BALL = {**PLAIN, "gammas": (0.5, 0.25, 0.25), "radius": 1.0}
 MASK = {**PLAIN, "implicit_features": True, "l2_implicit": 3.0}
 GRADIENT = {**BALL, "intercept": False, "solver": "projected_gradient"}
@@ -56,7 +64,7 @@ PARAMETERS = [
     ("tol", 1, PLAIN),
     ("max_time", 100, PLAIN),
     ("like_at", 1, PLAIN),
-    ("l2", 1, {"l2_intercept": 0.5}),  # the rest is searched
+    ("l2", 1, {"l2_intercept": 0.5, "n_candidates": 6}),  # the rest is searched
 ]
 COUNTS = [
     ("rank", 2, PLAIN),

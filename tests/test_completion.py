@@ -27,6 +27,7 @@ from tribit import (
     UnknownRhoWarning,
     factor_model,
 )
+from tribit.backends import sparse, tiles
 from tribit.simulate import low_rank_target, observe, quantise
 
 NAN, INF = float("nan"), float("inf")
@@ -229,10 +230,12 @@ def test_fit_returns_the_model_and_a_second_fit_overwrites_the_first():
 @quiet
 @pytest.mark.parametrize("solver", ["newton", "projected_gradient"])
 @pytest.mark.parametrize("gammas", [PN, MIXTURE])
-def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver):
-    # Three panels of 256 rows: with one there is nothing to share out, and a sum of two has no order.
-    labels = labels_of((530, 270), observed=0.2)
-    options = {"gammas": gammas, "solver": solver, "max_iter": 4}
+def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver, monkeypatch):
+    # Several panels: with one there is nothing to share out, and a sum of two has no order.
+    for module, name, size in ((tiles, "TILE", 16), (tiles, "GROUP", 1), (sparse, "ENTRIES", 60)):
+        monkeypatch.setattr(module, name, size)
+    labels = labels_of((53, 27), observed=0.2)
+    options = {"gammas": gammas, "solver": solver, "max_iter": 4, "n_candidates": 2}
     model = make(**options).fit(labels)
     threaded = make(**options, n_jobs=2).fit(labels)
     assert_same_fit(threaded, model)
@@ -242,6 +245,18 @@ def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver):
     assert not np.array_equal(
         make(**options, random_state=1).fit(labels).row_factors_, model.row_factors_
     )
+
+
+@quiet
+@pytest.mark.parametrize("gammas", [PN, MIXTURE])
+def test_panels_of_their_usual_size_have_the_same_bits_on_any_number_of_threads(gammas):
+    labels = labels_of((530, 270), observed=0.2)  # three panels of 256 rows
+    alone, threaded = (
+        make(gammas=gammas, solver="newton", max_iter=2, n_candidates=2, n_jobs=n).fit(labels)
+        for n in (1, 2)
+    )
+    assert_same_fit(threaded, alone)
+    assert threaded.objective_ == alone.objective_
 
 
 @pytest.mark.parametrize("random_state", [np.random.RandomState(3), np.random.default_rng(3), None])

@@ -369,40 +369,48 @@ def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, problem):
     def own(P):
         return exact.row_values(P, Q) + 0.5 * P[:, :free] ** 2 @ problem.ridge
 
+    def rest(P):
+        """Return how far the conditions of Karush, Kuhn and Tucker are from holding, by the dense formula."""
+        slope = exact.gradients(P, Q)[0][:, :free] + problem.ridge * P[:, :free]
+        U = P[:, :k]
+        held = np.linalg.norm(U, axis=1) >= problem.norm * (1 - 1e-6)
+        force = np.maximum(
+            -np.sum(slope[:, :k] * U, axis=1) / np.maximum(np.sum(U * U, axis=1), 1e-9), 0
+        )
+        return np.abs(slope[:, :k] + np.where(held, force, 0.0)[:, None] * U).max()
+
+    small = 1e-3 * (1 + np.abs(exact.gradients(P, Q)[0]).max())
+    backend = build(kind, A, link, risk)
     state = RowState(P.shape[0])
-    moved = P
+    moved, values, at_rest = P, own(P), 0
     for _ in range(200):
-        half = build(kind, A, link, risk).half_sweep(moved, Q, problem, state)
-        assert half.value == pytest.approx(np.sum(own(moved)), rel=1e-9, abs=1e-9)
+        half = backend.half_sweep(moved, Q, problem, state)
+        assert half.value == pytest.approx(np.sum(values), rel=1e-9, abs=1e-9)
         assert half.gain >= 0
+        before, moved, values = values, half.P, own(half.P)
         # No row rises, whatever the others do.
-        assert np.all(own(half.P) <= own(moved) + 1e-9 * (1 + np.abs(own(moved))))
-        moved = half.P
+        assert np.all(values <= before + 1e-9 * (1 + np.abs(before)))
+        at_rest = at_rest + 1 if rest(moved) <= small else 0
+        if at_rest == 8:  # some sweeps more at the minimum: there rounding decides
+            break
     np.testing.assert_array_equal(moved[:, free:], P[:, free:])
     assert np.all(np.linalg.norm(moved[:, :k], axis=1) <= problem.norm * (1 + 1e-9))
     assert np.all(np.abs(moved[:, k:free]) <= problem.bound)
-    # The conditions of Karush, Kuhn and Tucker, with the gradient of the dense formula.
-    slope = exact.gradients(moved, Q)[0][:, :free] + problem.ridge * moved[:, :free]
-    U = moved[:, :k]
-    held = np.linalg.norm(U, axis=1) >= problem.norm * (1 - 1e-6)
-    force = np.maximum(
-        -np.sum(slope[:, :k] * U, axis=1) / np.maximum(np.sum(U * U, axis=1), 1e-9), 0
-    )
-    rest = np.abs(slope[:, :k] + np.where(held, force, 0.0)[:, None] * U).max()
-    assert rest <= 1e-3 * (1 + np.abs(exact.gradients(P, Q)[0]).max())
+    assert rest(moved) <= small
 
 
 @each_pair
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.usefixtures("small_pieces")
 def test_rows_move_alike_alone_and_among_others_on_any_number_of_threads(kind, risk, dtype):
-    A = random_matrix((41, 30), gaps=True)
+    A = random_matrix((26, 14), gaps=True)
     P, Q = random_factors(A.shape, K)
     problem = PROBLEMS["ball"]
     one, two, three = (
         sweep(build(kind, A, Logistic(), risk, dtype=dtype, n_jobs=n), P, Q, problem, 3)
         for n in (1, 2, 3)
     )
+    assert build(kind, A, Logistic(), risk).n_panels > 3
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, three)
     # A new row with the columns fixed is a matrix of one row. Bounds or curvature: the whole matrix decides.

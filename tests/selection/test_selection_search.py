@@ -220,10 +220,10 @@ def test_no_settings_are_tried_twice(search):
 
 
 def test_a_search_repeats_itself_for_a_seed(search):
-    again, other = chosen(), chosen(seed=1)
+    again, other = chosen(), chosen(seed=1, n_candidates=2)
     pairs = [[(c.settings, c.score) for c in each.candidates] for each in (search, again, other)]
     assert pairs[0] == pairs[1]
-    assert pairs[0] != pairs[2]
+    assert pairs[0][:2] != pairs[2]
 
 
 def test_the_intercept_s_ridges_are_in_units_of_the_link():
@@ -388,7 +388,7 @@ def test_implicit_features_are_tried_beside_the_wider_factors(search):
 
 def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
     for seed in (0, 1):
-        search = chosen(telling_mask(seed=seed))
+        search = chosen(telling_mask((200, 60), seed=seed))
         assert search.best.settings.implicit_features
         found = search.families()
         ahead = 1.0 - mixtures.OUT_OF_REACH
@@ -401,7 +401,7 @@ def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
 
 def test_a_mask_of_noise_is_not_taken():
     for seed in (0, 1):
-        search = chosen(low_rank((120, 80), density=0.5, size=3.0, seed=seed))
+        search = chosen(low_rank((60, 50), density=0.5, size=3.0, seed=seed))
         assert "implicit features" in search.families()
         assert not search.best.settings.implicit_features
 
@@ -441,8 +441,8 @@ def test_mixtures_begin_at_the_rule_s_and_stay_in_balls(search):
 def test_what_nobody_looks_at_is_disliked_and_pu_alone_is_found():
     """Rows see what they like, and say so: then to count the unseen as disliked is near the truth."""
     rng = np.random.default_rng(0)
-    taste = 2.5 * rng.standard_normal((120, 2)) @ rng.standard_normal((2, 60)) / np.sqrt(2)
-    taste += 0.8 * rng.standard_normal(60)
+    taste = 2.5 * rng.standard_normal((80, 2)) @ rng.standard_normal((2, 40)) / np.sqrt(2)
+    taste += 0.8 * rng.standard_normal(40)
     seen = rng.random(taste.shape) < 1.0 / (1.0 + np.exp(2.5 - 0.4 * taste))
     labels = np.where(rng.random(taste.shape) < 1.0 / (1.0 + np.exp(-0.6 * taste)), 1, -1) * seen
     for table, corner in ((labels, (0.0, 1.0, 0.0)), (-labels, (0.0, 0.0, 1.0))):

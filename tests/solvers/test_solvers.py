@@ -145,9 +145,12 @@ def test_the_objective_never_rises_and_the_constraint_is_kept(
 ):
     bound = 0.5 if risk.unobserved else np.inf
     objective = objective_of(link, risk, l2=1.0, intercept=intercept, intercept_bound=bound)
-    result = minimise(solver, objective, [constraint], max_iter=12)
+    # Where entries are bounded and curvature is not, the last of 12 iterations take seconds: one risk shows them.
+    slow = isinstance(constraint, EntryBound) and link == CloglogLink() and risk != RISKS["tri"]
+    max_iter = 5 if slow else 12
+    result = minimise(solver, objective, [constraint], max_iter=max_iter)
     values = np.append(values_of(result), result.objective)
-    assert len(values) == result.n_iter + 1 <= 13
+    assert len(values) == result.n_iter + 1 <= max_iter + 1
     assert np.all(np.isfinite(values))
     assert np.all(np.diff(values) <= 1e-10 * np.abs(values).max())
     assert values[-1] < values[0]
@@ -180,8 +183,10 @@ CONVEX = [pair for pair in PAIRS if isinstance(pair.values[1], MaxNorm | TraceNo
 @one_link_each
 @each_risk
 def test_the_first_order_residual_is_small(solver, constraint, link, risk):
-    objective = objective_of(link, risk, l2=0.05)
+    objective = objective_of(link, risk, l2=0.5)
     result = minimise(solver, objective, [constraint], max_iter=5000)
+    factors = result.factors
+    assert constraint.gauge(factors.row_factors, factors.column_factors) > 1 - 1e-9  # it binds
     assert result.converged
     assert result.stop_reason == loop.CONVERGED
     assert residual(result.factors, objective, A, constraint) < 1e-4
@@ -588,7 +593,7 @@ def test_the_same_start_gives_the_same_bits_for_any_number_of_threads(
 ):
     for module, name, size in ((tiles, "TILE", 4), (tiles, "GROUP", 2), (sparse, "ENTRIES", 8)):
         monkeypatch.setattr(module, name, size)
-    labels = random_matrix((30, 21), gaps=True)
+    labels = random_matrix((18, 13), gaps=True)
     results = []
     for n_jobs in (1, 1, 2, 3):
         objective = objective_of(
@@ -611,7 +616,7 @@ def test_the_same_start_gives_the_same_bits_for_any_number_of_threads(
 
 @each_solver
 def test_small_tiles_come_to_the_same_minimum(solver, monkeypatch):
-    labels = random_matrix((30, 21), gaps=True)
+    labels = random_matrix((18, 13), gaps=True)
 
     def solve():
         objective = objective_of(risk=RISKS["tri"], labels=labels, l2=0.1)

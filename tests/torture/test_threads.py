@@ -29,7 +29,7 @@ KINDS = [
         "implicit_features": True,
         "l2_implicit": 5.0,
     },
-    {},  # a search
+    {"n_candidates": 12},  # a longer search
 ]
 
 
@@ -78,7 +78,7 @@ def table(seed):
 
 def fitted(seed, n_jobs=1, callback=None):
     model = BinaryMatrixCompletion(
-        **{"max_iter": 5, **KINDS[seed % len(KINDS)]},
+        **{"max_iter": 5, "n_candidates": 3, **KINDS[seed % len(KINDS)]},
         n_jobs=n_jobs,
         random_state=seed,
         callback=callback,

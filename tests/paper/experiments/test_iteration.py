@@ -164,7 +164,7 @@ def test_scaling_by_rows_leaves_other_rows_alone():
 def test_at_rest_the_gradient_is_a_multiple_of_the_factors(mixture):
     objective, start = problem(mixture, rank=2, shape=(14, 12))
     alpha, radius = 0.6, 20.0
-    options = {"radius": radius, "alpha": alpha, "step": 2e-3}
+    options = {"radius": radius, "alpha": alpha, "step": 1e-2}
     found = run(objective, start, **options, tol=1e-12, max_iter=50000)
     assert found.n_iter < 50000
     assert np.max(np.abs(found.U @ found.V.T)) == pytest.approx(alpha, rel=1e-12)
@@ -244,9 +244,9 @@ def test_it_stops_at_the_first_small_step():
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_rest_is_judged_by_twice_the_steps(scaling):
     objective, start = problem((0.0, 0.5, 0.5), link=Probit(0.1), rank=4)
-    options = {"radius": 2.0, "alpha": 1.0, "step": 3e-4, "scaling": scaling}
+    options = {"radius": 2.0, "alpha": 1.0, "step": 3e-3, "scaling": scaling}
     verdicts = set()
-    for count in (3, 30, 300, 3000):
+    for count in (3, 30, 300):
         found, further = (
             iterate(objective, start, **options, max_iter=most, tol=0.0)
             for most in (count, 2 * count)

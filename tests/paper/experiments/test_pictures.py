@@ -8,6 +8,7 @@ from tribit import InvalidInputError
 from tribit.paper.experiments import pictures, ternary
 from tribit.paper.experiments.pictures import Series, plot_curves, plot_ratings
 from tribit.paper.experiments.ternary import Triangle, plot_triangles
+from tribit.plots import canvas
 from tribit.plots.canvas import check_pictures
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
@@ -70,8 +71,8 @@ def draw_ratings(stem):
 DRAWINGS = [draw_curves, draw_triangles, draw_ratings]
 
 
-def check_written(paths, stem):
-    assert paths == [stem.with_name(stem.name + suffix) for suffix in MAGIC]
+def check_written(paths, stem, kinds=MAGIC):
+    assert paths == [stem.with_name(stem.name + suffix) for suffix in kinds]
     for path in paths:
         assert path.read_bytes().startswith(MAGIC[path.suffix])
     assert sorted(stem.parent.iterdir()) == sorted(paths)
@@ -118,29 +119,34 @@ def apart_by_the_last_bit(values):
     return 0.3 * (1 + 2e-16 * (values > 1.0))
 
 
+#: Where values are odd in the same way as others that are written as PDF too.
+PNG = (".png",)
+
+
 @pytest.mark.parametrize(
-    ("change", "steps"),
+    ("change", "steps", "kinds"),
     [
-        pytest.param(with_corner(1e6), 5, id="one far away"),
-        pytest.param(lambda values: np.full_like(values, 0.5), 10, id="all equal"),
-        pytest.param(np.zeros_like, 5, id="all zero"),
+        pytest.param(with_corner(1e6), 5, MAGIC, id="one far away"),
+        pytest.param(lambda values: np.full_like(values, 0.5), 10, MAGIC, id="all equal"),
+        pytest.param(np.zeros_like, 5, PNG, id="all zero"),
         # What rounding leaves depends on the grid.
-        pytest.param(nearly_equal, 5, id="equal but for rounding"),
-        pytest.param(nearly_equal, 10, id="equal but for rounding, finer"),
-        pytest.param(apart_by_the_last_bit, 5, id="the last bit"),
-        pytest.param(apart_by_the_last_bit, 10, id="the last bit, finer"),
+        pytest.param(nearly_equal, 5, PNG, id="equal but for rounding"),
+        pytest.param(nearly_equal, 10, PNG, id="equal but for rounding, finer"),
+        pytest.param(apart_by_the_last_bit, 5, MAGIC, id="the last bit"),
+        pytest.param(apart_by_the_last_bit, 10, PNG, id="the last bit, finer"),
         pytest.param(
-            lambda values: with_corner(3.0)(np.ones_like(values)), 10, id="all equal but one"
+            lambda values: with_corner(3.0)(np.ones_like(values)), 10, PNG, id="all equal but one"
         ),
-        pytest.param(lambda values: 1e-7 * values, 5, id="tiny"),
-        pytest.param(lambda values: 1e7 * values, 10, id="huge"),
-        pytest.param(lambda values: -values, 5, id="negative"),
+        pytest.param(lambda values: 1e-7 * values, 5, PNG, id="tiny"),
+        pytest.param(lambda values: 1e7 * values, 10, PNG, id="huge"),
+        pytest.param(lambda values: -values, 5, PNG, id="negative"),
     ],
 )
-def test_triangles_of_odd_values(tmp_path, change, steps):
+def test_triangles_of_odd_values(tmp_path, monkeypatch, change, steps, kinds):
+    monkeypatch.setattr(canvas, "METADATA", {kind[1:]: canvas.METADATA[kind[1:]] for kind in kinds})
     stem = tmp_path / "odd"
     drawn = triangle(steps, change=change, best=(0.2, 0.2, 0.6))
-    check_written(plot_triangles(stem, [drawn], label="recovery error"), stem)
+    check_written(plot_triangles(stem, [drawn], label="recovery error"), stem, kinds)
 
 
 def test_odd_values_beside_usual_ones(tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import tribit
 from tribit import Logistic, Probit
@@ -86,11 +87,25 @@ def shrink(patch):
     patch.setattr(synthetic, "posterior_mean", partial(posterior_mean, sweeps=6, burn_in=1))
     patch.setattr(synthetic, "SOLVED_STOPPING", Stopping(max_iter=9, tol=1e-3))
     patch.setattr(synthetic, "VARIED_ITERATIONS", (3, 6))
+    patch.setattr(synthetic, "Stopping", lambda **_: Stopping(max_iter=5, tol=1e-4))
     patch.setattr(films, "SOLVED_STOPPING", Stopping(max_iter=5, tol=1e-3))
     patch.setattr(films, "MAX_ITER", 8)
     patch.setattr(films, "TUNED_RADII", (0.5, 1.5))
     patch.setattr(films, "Stopping", lambda **_: Stopping(max_iter=5, tol=1e-4))
     patch.setattr(runner, "ProcessPoolExecutor", lambda *_: Inline())
+
+
+def without_pdf(patch):
+    """Write PNG in full and a few bytes for PDF: the same functions draw what one fixture below has as PDF too."""
+    original = Figure.savefig
+
+    def save(figure, path, **options):
+        if options["format"] == "pdf":
+            path.write_bytes(MAGIC[".pdf"])
+        else:
+            original(figure, path, **options)
+
+    patch.setattr(Figure, "savefig", save)
 
 
 def stub_pictures(patch):
@@ -194,6 +209,7 @@ def whole_tuned(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("tuned")
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
+        without_pdf(patch)
         printed = made("all", "--protocol", "tuned", "--data", data, "-o", folder)
     return folder, printed
 
@@ -203,6 +219,7 @@ def whole_solved(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("solved")
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
+        without_pdf(patch)
         printed = made("all", "--protocol", "solved", "--data", data, "-o", folder)
     return folder, printed
 
@@ -246,10 +263,14 @@ def test_solved_writes_every_file_and_nothing_else(whole_solved):
     assert "risk, k = 40" in (folder / "fig4.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("results", ["whole", "whole_tuned", "whole_solved"])
-def test_pictures_are_pictures(results, request):
+@pytest.mark.parametrize(
+    ("results", "kinds"),
+    [("whole", (".png", ".pdf")), ("whole_tuned", (".png",)), ("whole_solved", (".png",))],
+)
+def test_pictures_are_pictures(results, kinds, request):
     folder, _ = request.getfixturevalue(results)
-    pictures = [path for path in folder.iterdir() if path.suffix in MAGIC]
+    pictures = [path for path in folder.iterdir() if path.suffix in kinds]
+    assert pictures
     for path in pictures:
         content = path.read_bytes()
         assert content.startswith(MAGIC[path.suffix])
@@ -442,6 +463,11 @@ def test_another_folder_gets_the_same_bytes(whole, data, monkeypatch, tmp_path):
             assert sorted(content.splitlines()) == sorted(expected[name].splitlines())
         else:
             assert content == expected[name], name
+    # A finished run is drawn again without work.
+    monkeypatch.setattr(Inline, "submit", no_work)
+    (tmp_path / "fig1.png").unlink()
+    made("fig1", "-o", tmp_path)
+    assert files(tmp_path) == found
 
 
 @pytest.mark.slow

@@ -90,6 +90,7 @@ def test_killed_runs_go_on_to_the_same_tables(tmp_path, whole):
     assert not list(tmp_path.glob(".tribit-*"))
 
 
+@pytest.mark.slow  # in one process: tests/paper/experiments/test_reproduction.py
 def test_a_finished_run_is_drawn_again_without_work(finished, whole):
     journal = finished / "journal" / "fig1.jsonl"
     before = journal.read_bytes()
