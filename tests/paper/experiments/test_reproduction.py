@@ -8,11 +8,12 @@ import pickle
 import re
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from matplotlib.figure import Figure
 
 import tribit
@@ -58,6 +59,8 @@ VERSIONS = ("tribit", "numpy", "scipy", "python")
 TINY_1 = Experiment(8, Probit(0.1), steps=(3e-3, 3e-3), rank=2, rho=0.5)
 TINY_2 = Experiment(9, Logistic(7.0), steps=(3e-3, 3e-3), rank=2, rho=0.5)
 PICTURES = ("plot_curves", "plot_triangles", "plot_ratings")
+#: Makes the commands of an app once: for most commands here that takes longer than the rest.
+BUILT_ONCE = cache(typer.main.get_command)
 
 
 class Inline:
@@ -140,9 +143,11 @@ def run(*arguments):
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as stop,
+        pytest.MonkeyPatch.context() as patch,
     ):
-        main(["reproduce", *map(str, arguments)])
+        patch.setattr("typer.main.get_command", BUILT_ONCE)
+        with pytest.raises(SystemExit) as stop:
+            main(["reproduce", *map(str, arguments)])
     return stop.value.code or 0, out.getvalue(), err.getvalue()
 
 
