@@ -15,7 +15,7 @@ def client():
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
-            silence_logs=50,
+            silence_logs=False,  # that would silence every handler, those of other tests too
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

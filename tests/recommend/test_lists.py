@@ -12,9 +12,9 @@ from tribit import (
     InvalidInputError,
     InvalidTypeError,
     Observations,
-    recommendation,
 )
 from tribit.paper.systems import SYSTEMS
+from tribit.recommend import lists as lists_module
 from tribit.recommend.lists import Recommendations, best_columns
 from tribit.simulate import likes_only
 
@@ -114,8 +114,8 @@ def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
         options = {"exclude_seen": seen, "ranker": chosen}
         whole = model.recommend(range(12), 6, **options)
         with monkeypatch.context() as patch:
-            patch.setattr(recommendation, "BLOCK", block)
-            patch.setattr(recommendation, "LEAST_ROWS", 1)
+            patch.setattr(lists_module, "BLOCK", block)
+            patch.setattr(lists_module, "LEAST_ROWS", 1)
             parts = model.recommend(range(12), 6, **options)
         np.testing.assert_array_equal(parts.scores, whole.scores)
         np.testing.assert_array_equal(parts.positions, whole.positions)
