@@ -11,7 +11,7 @@ from tribit.selection import search as search_module
 from tribit.selection.record import Average, Candidate
 from tribit.selection.search import Freedom, choose
 from tribit.selection.trials import Options, Trials
-from tribit.selection.whole import multiplied, scaled
+from tribit.selection.whole import WholeTrials, multiplied, scaled
 from tribit.solvers.loop import INTERRUPTED
 
 PLAIN = {"implicit_features": False, "gammas": (1, 0, 0), "l2_intercept": 1.0, "rank": 2}
@@ -53,9 +53,7 @@ def test_the_ridge_with_the_best_score_on_the_whole_is_chosen_and_its_entries_ca
     seen, scored
 ):
     search = fitted(seen, **PLAIN).search_
-    assert (
-        len(scored) >= 3
-    )  # smaller and larger than what the part has found, or on in one direction
+    assert len(scored) >= 3  # smaller and larger ones, or on in one direction
     assert list(search.candidates[-len(scored) :]) == scored
     part = search.candidates[: -len(scored)]
     assert scored[0].settings == min(part, key=lambda each: each.score).settings
@@ -65,6 +63,20 @@ def test_the_ridge_with_the_best_score_on_the_whole_is_chosen_and_its_entries_ca
     assert x.size == labels.size == weights.size == search.n_held_out
     # Whole rows are not held out: entries of rows that the part has not are among these.
     assert search.n_held_out > 0.15 * seen.n_observed
+
+
+def test_the_last_fit_starts_from_the_best_of_the_whole_and_not_from_the_last(seen, monkeypatch):
+    keep, ends = WholeTrials._keep, {}
+
+    def watched(self, candidate, kept):
+        keep(self, candidate, kept)
+        ends[candidate] = self.folds[0].ends["factors"]
+
+    monkeypatch.setattr(WholeTrials, "_keep", watched)
+    search = fitted(seen, **PLAIN).search_
+    candidates = list(ends)
+    assert search.best in candidates[1:-1]
+    assert search.ends["factors"] is ends[search.best]
 
 
 def test_all_free_ridges_move_together_and_fixed_ones_stay(scored):

@@ -21,7 +21,7 @@ from tribit.selection.ridges import ridge_share
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials
 from tribit.selection.unseen_trials import UnseenTrials
-from tribit.selection.whole import WholeTable, scaled
+from tribit.selection.whole import WholeTable, WholeTrials, scaled
 from tribit.solvers.loop import INTERRUPTED
 
 #: Least number of entries, in all and of each label, for a search; with fewer none are held out.
@@ -106,7 +106,7 @@ def choose(
             whole_folds = make_folds(observations, None, draws)
             for fold in whole_folds:
                 fold.ends = part.whole_ends(folds[0].ends)
-            whole = Trials(whole_folds, options, most=left, needed=False, **about_trials)
+            whole = WholeTrials(whole_folds, options, most=left, needed=False, **about_trials)
             WholeTable(whole, base, freedom.names).run(trials.chosen)
     except SearchEndedError as ended:
         reason = str(ended)
@@ -135,9 +135,9 @@ def choose(
     if best is not None and not (alone and base.unbounded):
         held_out = judged.calibration_entries((best,) if average is None else average.members)
     added = getattr(trials, "regression", None)
-    ends = (folds if whole is None else whole.folds)[0].ends
-    if part is not None and whole is None:
-        ends = part.whole_ends(ends)
+    ends = None if whole is None else whole.best_ends
+    if ends is None:
+        ends = folds[0].ends if part is None else part.whole_ends(folds[0].ends)
     return Search(
         candidates,
         best,
