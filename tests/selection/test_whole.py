@@ -165,6 +165,16 @@ def test_a_gpu_searches_the_whole(seen, monkeypatch):
         )
 
 
+def test_an_average_has_the_ridges_of_the_whole_and_the_calibration_of_the_part(seen):
+    model = fitted(seen, **PLAIN, n_fits=2)
+    search = model.search_
+    first, second = (each.settings for each in search.average.members)
+    assert (first, first.l2) == (search.best.settings, second.l2)
+    assert (first.rank, second.rank) == (2, 4)
+    assert search.held_out[0].size == search.n_held_out < 0.3 * seen.n_observed
+    assert model.row_factors_.shape == (300, 6)
+
+
 def test_members_of_an_average_follow_the_chosen_one():
     def candidate(**values):
         return Candidate(ModelSpec(l2_intercept=1.0, **values), 0.5, (0.5,), 1.0, 3)

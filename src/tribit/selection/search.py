@@ -124,16 +124,17 @@ def choose(
     if best is not None and reason != INTERRUPTED and not alone:
         average = averaged(trials, best, n_fits, rank_is_free="rank" in freedom.names)
     candidates, judged = tuple(trials.candidates), trials
+    members = () if best is None else (best,) if average is None else average.members
     if best is not None and whole is not None and whole.best is not None:
         if average is None:
-            judged = whole
-        else:
+            judged, members = whole, (whole.best,)
+        else:  # whose members were all judged on the part alone
             average = scaled(average, best, whole.best)
         best, candidates = whole.best, (*candidates, *whole.candidates)
     held_out = None
     # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
-    if best is not None and not (alone and base.unbounded):
-        held_out = judged.calibration_entries((best,) if average is None else average.members)
+    if members and not (alone and base.unbounded):
+        held_out = judged.calibration_entries(members)
     added = getattr(trials, "regression", None)
     ends = None if whole is None else whole.best_ends
     if ends is None:
