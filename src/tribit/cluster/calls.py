@@ -188,13 +188,14 @@ class Cluster:
 
     def _wait(self, futures: Any) -> None:
         """Wait for futures as long as there are workers, or for new ones for a while."""
-        from distributed import futures_of, wait  # noqa: PLC0415 - an extra
+        import distributed  # noqa: PLC0415 - an extra
 
-        pending = futures_of(futures)
+        untyped: Any = distributed
+        pending = untyped.futures_of(futures)
         while True:
             try:
                 with self.client.as_current():
-                    wait(pending, timeout=REPLACED)
+                    untyped.wait(pending, timeout=REPLACED)
             except TimeoutError:
                 if not self.client.scheduler_info(n_workers=1)["workers"]:
                     raise TribitError(
