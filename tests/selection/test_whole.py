@@ -8,6 +8,7 @@ from tribit import BinaryMatrixCompletion
 from tribit.model.spec import ModelSpec
 from tribit.selection import part as part_module
 from tribit.selection import search as search_module
+from tribit.selection.part import Part
 from tribit.selection.record import Average, Candidate
 from tribit.selection.search import Freedom, choose
 from tribit.selection.trials import Options, Trials
@@ -61,8 +62,10 @@ def test_the_ridge_with_the_best_score_on_the_whole_is_chosen_and_its_entries_ca
     assert scored[1].settings.l2 < scored[0].settings.l2  # smaller ones first
     x, labels, weights = search.held_out
     assert x.size == labels.size == weights.size == search.n_held_out
-    # Whole rows are not held out: entries of rows that the part has not are among these.
-    assert search.n_held_out > 0.15 * seen.n_observed
+    plain = fitted(seen, **PLAIN, calibration=None).search_
+    assert plain.n_held_out == search.n_held_out
+    x, labels, weights = plain.held_out
+    assert plain.best.score == pytest.approx(np.mean(np.logaddexp(0, -labels * x)))
 
 
 def test_the_last_fit_starts_from_the_best_of_the_whole_and_not_from_the_last(seen, monkeypatch):
@@ -111,15 +114,14 @@ def test_the_number_of_candidates_counts_those_of_the_whole(seen, scored, more):
 
 
 def test_time_that_is_over_leaves_the_choice_of_the_part(seen, scored, monkeypatch):
-    made = search_module.make_folds
+    made = Part.whole_folds
 
-    def folds(observations, *rest):
-        found = made(observations, *rest)
-        if observations is seen:  # the part is done
-            monkeypatch.setattr("tribit.selection.trials.time.perf_counter", lambda: 1e12)
-        return found
+    def folds(*arguments):
+        # The part is done.
+        monkeypatch.setattr("tribit.selection.trials.time.perf_counter", lambda: 1e12)
+        return made(*arguments)
 
-    monkeypatch.setattr(search_module, "make_folds", folds)
+    monkeypatch.setattr(Part, "whole_folds", folds)
     model = fitted(seen, **PLAIN, max_time=1e6)
     assert not scored
     assert model.search_.best in model.search_.candidates

@@ -103,9 +103,7 @@ def choose(
         reason = "; ".join([reason, *stages.notes, *([] if part is None else [part.note])])
         if part is not None and trials.chosen is not None:
             left = None if n_candidates is None else n_candidates - len(trials.candidates)
-            whole_folds = make_folds(observations, None, draws)
-            for fold in whole_folds:
-                fold.ends = part.whole_ends(folds[0].ends)
+            whole_folds = part.whole_folds(observations, folds)
             whole = WholeTrials(whole_folds, options, most=left, needed=False, **about_trials)
             WholeTable(whole, base, freedom.names).run(trials.chosen)
     except SearchEndedError as ended:
@@ -144,8 +142,8 @@ def choose(
         best,
         scoring,
         target,
-        sum(fold.held_out.n_observed for fold in judged.folds),
-        len(judged.folds),
+        sum(fold.held_out.n_observed for fold in folds),
+        len(folds),
         time.perf_counter() - began,
         reason,
         observations.density,
