@@ -27,3 +27,11 @@ def test_the_row_of_its_package_names_a_module(module):
 def test_every_module_that_the_map_names_is_there():
     names = {word for word in MAP.split("`")[1::2] if word.endswith(".py") and "/" not in word}
     assert names <= {module.name for module in MODULES} | {"__init__.py"}
+
+
+def test_tests_follow_the_tree():
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    # What needs a browser or a GPU, and the fuzzers, which `make` knows by these folders.
+    apart = {Path("browser"), Path("gpu"), Path("torture")}
+    assert not [folder for folder in folders - apart if not (SOURCE / folder).is_dir()]
