@@ -130,11 +130,11 @@ class SampledBackend(Backend):
 
     @property
     def n_panels(self) -> int:
-        """The number of blocks of rows."""
-        return self.side.rows.n_blocks
+        """The number of runs of blocks of rows."""
+        return self.side.layout.n_panels
 
     def panel(self, number: int, against: FixedFactor) -> SampledPanel:
-        """Return a block of rows against a fixed Q, in the order of its blocks."""
+        """Return a run of blocks of rows against a fixed Q, in the order of its blocks."""
         if not isinstance(against, SortedFactor):
             raise TypeError("the sampled backend needs its own kind of fixed factor")
         return SampledPanel(self, number, against)

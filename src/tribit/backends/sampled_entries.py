@@ -21,8 +21,12 @@ from tribit.backends.layout import stable_order
 Array = NDArray[np.floating[Any]]
 
 
+#: Blocks of rows in a panel: models of rows are minimised together, and few at a time cost more than their arithmetic.
+TOGETHER = 8
+
+
 class SampledLayout:
-    """The observed entries of one orientation, by blocks of rows; each block in batches of rows of like length."""
+    """The observed entries of one orientation, by panels of blocks; each panel in batches of rows of like length."""
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
         self.shape, self.n_entries = shape, rows.size
@@ -35,11 +39,15 @@ class SampledLayout:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         at = self.columns.places[columns].astype(place)
         self.batches: list[sparse.Batch] = []
-        #: Where the batches of each block begin; one more for the end.
+        #: Where the batches of each panel begin; one more for the end.
         self.batch_ends = [0]
-        for number in range(self.rows.n_blocks):
-            here = self.rows.inside(number)
-            for start, stop in _cut(lengths[here], here.start):
+        self.n_panels = -(-self.rows.n_blocks // TOGETHER)
+        for number in range(self.n_panels):
+            here = self.inside(number)
+            # The longest rows come first, and those without entries last: they need no batch.
+            filled = here.start + int(np.count_nonzero(lengths[here]))
+            for low, high in sparse.cut(lengths[here.start : filled][::-1]):
+                start, stop = filled - high, filled - low
                 steps = np.arange(lengths[start])
                 inside = steps < lengths[start:stop, None]
                 entries = np.full(inside.shape, rows.size, dtype=place)
@@ -49,16 +57,10 @@ class SampledLayout:
                 self.batches.append(sparse.Batch(np.arange(start, stop), own, entries))
             self.batch_ends.append(len(self.batches))
 
-
-def _cut(lengths: Places, first: int) -> list[tuple[int, int]]:
-    """Cut the rows of a block, longest first, in runs of about ``sparse.ENTRIES`` entries; empty ones are left out."""
-    cuts, start = [], 0
-    filled = int(np.count_nonzero(lengths))
-    while start < filled:
-        stop = min(filled, start + max(1, sparse.ENTRIES // int(lengths[start])))
-        cuts.append((first + start, first + stop))
-        start = stop
-    return cuts
+    def inside(self, number: int) -> slice:
+        """Return the places of the rows of a panel."""
+        size = TOGETHER * self.rows.block
+        return slice(number * size, min((number + 1) * size, self.rows.size))
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ class RowLayout:
         offsets = np.concatenate([[0], np.cumsum(counts)])
         by_length = stable_order(counts).astype(place)
         self.batches = []
-        for start, stop in _cut(counts[by_length]):
+        for start, stop in cut(counts[by_length]):
             here = np.sort(by_length[start:stop])
             steps = np.arange(counts[here].max(initial=0))
             inside = steps < counts[here, None]
@@ -66,7 +66,7 @@ class RowLayout:
             self.batches.append(Batch(here, own, entries))
 
 
-def _cut(lengths: Places) -> list[tuple[int, int]]:
+def cut(lengths: Places) -> list[tuple[int, int]]:
     """Cut rows, sorted by length, into batches of about ``ENTRIES`` entries with little padding."""
     cuts = []
     ends = np.concatenate([[0], np.cumsum(lengths)])

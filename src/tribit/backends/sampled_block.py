@@ -1,0 +1,123 @@
+"""The dense term of a block of rows of the sampled backend: its quadratic, and the tiles that it was drawn."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends.sampled_entries import SortedFactor, gram
+
+if TYPE_CHECKING:
+    from tribit.backends.sampled import SampledBackend
+
+Array = NDArray[np.floating[Any]]
+
+
+class SampledBlock:
+    """The dense term of one block of rows against all of Q."""
+
+    def __init__(self, backend: SampledBackend, number: int, against: SortedFactor) -> None:
+        self.backend, self.against, side = backend, against, backend.side
+        columns, weights = side.sample.tiles.of(number)
+        widths = side.columns.widths[columns]
+        starts = columns * side.columns.block
+        places = np.repeat(starts - np.cumsum(widths) + widths, widths) + np.arange(widths.sum())
+        self.Q: Array = np.take(against.Q, places, axis=0)
+        self.weights: Array = np.repeat(weights, widths).astype(backend.dtype)
+        self._class, self._classes = side.rows.classes[number], side.columns.classes[columns]
+        self._widths = widths
+
+    def sums(self, P: Array, *, value: bool, bend: bool) -> tuple[Array, Array, Array]:
+        """Return values (NaN unless asked for), gradients and ratios of curvatures of the rows."""
+        form, against, dtype = self.backend.form, self.against, self.backend.dtype
+        scaled = P * dtype.type(form.scale)
+        z, first_buffer, second_buffer, spare, last = self.backend.buffers(
+            P.shape[0], self.Q.shape[0]
+        )
+        np.matmul(scaled, self.Q.T, out=z)
+        beyond = self._cut(z, last)
+        out, second = first_buffer if value else None, second_buffer if bend else None
+        form.apply(z, out, second, spare)
+        if beyond is not None:
+            square = self.backend.side.sample.controls.square[self._class]
+            continued = self._by_column(square).astype(z.dtype) * beyond
+            if out is not None:
+                out += beyond * (z + 0.5 * continued)
+            z += continued
+        constant, linear, square = self._control
+        wide = scaled.astype(np.float64)
+        bent = wide @ square
+        values = np.full(P.shape[0], np.nan)
+        if out is not None:
+            values = (out @ self.weights).astype(np.float64) + constant
+            values += np.einsum("ia,ia->i", wide, 0.5 * bent + linear)
+            values = form.unit * (values + form.value_constant * against.Q.shape[0])
+            values += form.value_linear * (wide @ against.column_sums)
+        z *= self.weights
+        first = (z @ self.Q).astype(np.float64)
+        first += linear + bent
+        first *= form.unit * form.slope
+        first += form.first_constant * against.column_sums
+        ratios = np.ones(P.shape[0])
+        if second is not None and self.weights.size:
+            ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / np.sum(self._bend)
+        return values, first, ratios
+
+    def curvature(self, free: int) -> Array:
+        """Return the curvature of a row at the mean curvature of each class; that of the quadratic without a tile."""
+        form = self.backend.form
+        shape = gram(self.Q, self._bend) if self.weights.size else self._control[2]
+        return np.asarray(shape[:free, :free] * (form.unit * form.slope**2))
+
+    @cached_property
+    def _control(self) -> tuple[float, Array, Array]:
+        """The part of the quadratics over all entries that the sample lacks: constant, linear and square, in ``z``."""
+        sample, kind = self.backend.side.sample, self._class
+        c0, c1, c2 = (
+            part[kind]
+            for part in (sample.controls.constant, sample.controls.linear, sample.controls.square)
+        )
+        w0, w1, w2 = (
+            self.weights.astype(np.float64) * self._by_column(part) for part in (c0, c1, c2)
+        )
+        sizes = np.diff(self.backend.side.columns.place_ends)
+        square = np.einsum("c,cab->ab", c2, self.against.grams) - gram(self.Q, w2)
+        return float(c0 @ sizes - np.sum(w0)), c1 @ self.against.sums - w1 @ self.Q, square
+
+    def _by_column(self, of_classes: Array) -> Array:
+        """Return a number of each class of columns for each column of the sample."""
+        return np.repeat(of_classes[self._classes], self._widths)
+
+    def _cut(self, z: Array, beyond: Array) -> Array | None:
+        """Cut ``z`` to the interval in which the link is its own, and return what was cut off; None for nothing."""
+        low, high, highest_low, lowest_high = self._interval
+        if not z.size or (z.min() >= highest_low and z.max() <= lowest_high):
+            return None
+        np.minimum(np.maximum(z, low, out=beyond), high, out=beyond)
+        np.subtract(z, beyond, out=beyond)
+        z -= beyond
+        return beyond
+
+    @cached_property
+    def _interval(self) -> tuple[Array, Array, float, float]:
+        """Ends of the interval of each column of the sample, and of what is inside all of them.
+
+        Tiles that are in every sample have nothing to correct: their interval has no end.
+        """
+        controls, dtype = self.backend.side.sample.controls, self.backend.dtype
+        ends = (self._by_column(end[self._class]) for end in (controls.low, controls.high))
+        rare = self.weights > 1
+        low, high = (
+            np.where(rare, end, far).astype(dtype)
+            for end, far in zip(ends, (-np.inf, np.inf), strict=True)
+        )
+        return low, high, low.max(initial=-np.inf), high.min(initial=np.inf)
+
+    @cached_property
+    def _bend(self) -> Array:
+        """Weights of the columns of the sample times the mean curvature of their classes."""
+        bend = self.backend.side.sample.controls.bend[self._class]
+        return self.weights.astype(np.float64) * self._by_column(bend)
