@@ -21,10 +21,10 @@ Places = NDArray[np.integer[Any]]
 BLOCK = 64
 #: Cells in the sample for each observed entry: what twice as many columns with the same entries in all do not change.
 #: Rows and columns with few entries have scores of little spread, of which the quadratics leave little to a sample.
-CELLS = 20
+CELLS = 5
 #: Most and least number of tiles that a block along the longer side meets on average, and the share of them that each
 #: block meets in any case: a row meets up to 1,024 columns, and no fewer than 80 or so.
-TILES, FEW_TILES, LEAST = 16, 4, 0.3
+TILES, FEW_TILES, LEAST = 8, 3, 0.3
 #: Fractional part of the golden ratio: its multiples modulo 1 fill an interval evenly, however many there are.
 GOLDEN = 0.6180339887498949
 
@@ -97,7 +97,7 @@ def wanted_tiles(rows: Blocks, columns: Blocks, n_entries: int, unknowns: int) -
     as many more columns.
     """
     longer = max(rows.size, columns.size)
-    most, least = max(TILES, unknowns), max(FEW_TILES, unknowns / 2)
+    most, least = max(TILES, unknowns / 2), max(FEW_TILES, unknowns / 4)
     return float(np.clip(CELLS * n_entries / (longer * BLOCK), least, most))
 
 

@@ -30,47 +30,69 @@ class SampledBlock:
         self._class, self._classes = side.rows.classes[number], side.columns.classes[columns]
         self._widths = widths
 
+    def values(self, P: Array) -> Array:
+        """Return the estimated dense term of each row in float64."""
+        scaled, _, terms, _ = self._terms(P, value=True, bend=False)
+        return self._total(scaled.astype(np.float64), terms)
+
     def sums(self, P: Array, *, value: bool, bend: bool) -> tuple[Array, Array, Array]:
         """Return values (NaN unless asked for), gradients and ratios of curvatures of the rows."""
-        form, against, dtype = self.backend.form, self.against, self.backend.dtype
-        scaled = P * dtype.type(form.scale)
+        form, against = self.backend.form, self.against
+        scaled, first, terms, second = self._terms(P, value=value, bend=bend)
+        wide = scaled.astype(np.float64)
+        values = self._total(wide, terms)
+        _, linear, square = self._control
+        first *= self.weights
+        gradients = (first @ self.Q).astype(np.float64)
+        gradients += linear + wide @ square
+        gradients *= form.unit * form.slope
+        gradients += form.first_constant * against.column_sums
+        ratios = np.ones(P.shape[0])
+        if second is not None and self.weights.size:
+            mean = self._by_column(self.backend.side.sample.controls.bend[self._class])
+            ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / (mean @ self.weights)
+        return values, gradients, ratios
+
+    def _terms(
+        self, P: Array, *, value: bool, bend: bool
+    ) -> tuple[Array, Array, Array | None, Array | None]:
+        """Return ``scale P``, and at each cell of the tiles ``h'``, ``h`` and ``h''``, these if asked for."""
+        scaled = P * self.backend.dtype.type(self.backend.form.scale)
         z, first_buffer, second_buffer, spare, last = self.backend.buffers(
             P.shape[0], self.Q.shape[0]
         )
         np.matmul(scaled, self.Q.T, out=z)
         beyond = self._cut(z, last)
         out, second = first_buffer if value else None, second_buffer if bend else None
-        form.apply(z, out, second, spare)
+        self.backend.form.apply(z, out, second, spare)
         if beyond is not None:
             square = self.backend.side.sample.controls.square[self._class]
             continued = self._by_column(square).astype(z.dtype) * beyond
             if out is not None:
                 out += beyond * (z + 0.5 * continued)
             z += continued
-        constant, linear, square = self._control
-        wide = scaled.astype(np.float64)
-        bent = wide @ square
-        values = np.full(P.shape[0], np.nan)
-        if out is not None:
-            values = (out @ self.weights).astype(np.float64) + constant
-            values += np.einsum("ia,ia->i", wide, 0.5 * bent + linear)
-            values = form.unit * (values + form.value_constant * against.Q.shape[0])
-            values += form.value_linear * (wide @ against.column_sums)
-        z *= self.weights
-        first = (z @ self.Q).astype(np.float64)
-        first += linear + bent
-        first *= form.unit * form.slope
-        first += form.first_constant * against.column_sums
-        ratios = np.ones(P.shape[0])
-        if second is not None and self.weights.size:
-            ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / np.sum(self._bend)
-        return values, first, ratios
+        return scaled, z, out, second
+
+    def _total(self, P: Array, terms: Array | None) -> Array:
+        """Return the value of each row from those at its cells, for ``P`` scaled and in float64; NaN without them."""
+        if terms is None:
+            return np.full(P.shape[0], np.nan)
+        form, (constant, linear, square) = self.backend.form, self._control
+        values = (terms @ self.weights).astype(np.float64) + constant
+        values += np.einsum("ia,ia->i", P, 0.5 * (P @ square) + linear)
+        values = form.unit * (values + form.value_constant * self.against.Q.shape[0])
+        return np.asarray(values + form.value_linear * (P @ self.against.column_sums))
 
     def curvature(self, free: int) -> Array:
-        """Return the curvature of a row at the mean curvature of each class; that of the quadratic without a tile."""
-        form = self.backend.form
-        shape = gram(self.Q, self._bend) if self.weights.size else self._control[2]
-        return np.asarray(shape[:free, :free] * (form.unit * form.slope**2))
+        """Return the curvature of a row of mean curvature.
+
+        It is that of all columns, each at the mean curvature of its class: that of the sample has an error that makes
+        fits take twice the iterations. A block without a tile, of which very large tables have some, has its quadratic.
+        """
+        form, controls = self.backend.form, self.backend.side.sample.controls
+        bend = (controls.bend if self.weights.size else controls.square)[self._class]
+        shape = np.einsum("c,cab->ab", bend, self.against.grams[:, :free, :free])
+        return np.asarray(shape * (form.unit * form.slope**2))
 
     @cached_property
     def _control(self) -> tuple[float, Array, Array]:
@@ -115,9 +137,3 @@ class SampledBlock:
             for end, far in zip(ends, (-np.inf, np.inf), strict=True)
         )
         return low, high, low.max(initial=-np.inf), high.min(initial=np.inf)
-
-    @cached_property
-    def _bend(self) -> Array:
-        """Weights of the columns of the sample times the mean curvature of their classes."""
-        bend = self.backend.side.sample.controls.bend[self._class]
-        return self.weights.astype(np.float64) * self._by_column(bend)

@@ -53,16 +53,17 @@ class SampledPanel:
 
     def values(self, P: Array) -> Array:
         """Return the estimated risk of each row in float64."""
+        dense: Array = np.zeros(self.height)
+        observed: Array = np.zeros(self.height)
         if self._known is None:
             moved = np.ones(self.height, dtype=bool)
-            dense, observed = np.zeros(self.height), np.zeros(self.height)
         else:
             # A line search shortens the steps of few rows: blocks and batches without them are as they were.
             before, dense, observed = self._known
             moved = np.any(P != before, axis=1)
         for rows, block in self._dense():
             if moved[rows].any():
-                dense[rows] = block.sums(P[rows], value=True, bend=False)[0]
+                dense[rows] = block.values(P[rows])
         for rows, place in self._observed():
             if moved[rows].any():
                 observed[rows] = self._batch(place).values(P[rows])
@@ -72,9 +73,8 @@ class SampledPanel:
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
         """Return value, gradient and curvature of each row.
 
-        The curvature of the dense term is that of the sample at the mean curvature of each class, times the row's own
-        mean curvature relative to it: one matrix for all rows of a block. A block without a tile, of which very large
-        tables have some, has its quadratic alone.
+        The curvature of the dense term is that of all columns at the mean curvature of each class, times the row's own
+        mean curvature relative to it: one matrix for all rows of a block.
         """
         values, gradients = np.empty(self.height), np.empty((self.height, free))
         curvatures = np.empty((self.height, free, free))
