@@ -18,7 +18,7 @@ import numpy as np
 
 from tribit.cluster.calls import Cluster
 from tribit.cluster.observations import PartitionedObservations
-from tribit.cluster.parts import Part
+from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, factorize
 from tribit.data.frames import column as column_of
 from tribit.data.frames import eager
@@ -242,7 +242,7 @@ def _part(
     names: tuple[str, str, str | None],
     like_at: float | None,
     duplicates: Duplicates,
-) -> Part:
+) -> Partition:
     """Return the entries of a partition that holds all entries of its rows."""
     native = eager(frame)
     axes = Axes.of((row_ids.size, column_ids.size), row_ids, column_ids)
@@ -253,4 +253,6 @@ def _part(
         given = column_of(native, names[2], "value", _row)
     labels = as_labels(given, like_at, _row)
     checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, _row)
-    return Part.of(checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size))
+    return Partition.of(
+        checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size)
+    )

@@ -34,7 +34,7 @@ WORTH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SearchedPart:
     """Some rows of a table (or some columns), as a table of its own.
 
     Attributes
@@ -130,7 +130,9 @@ class Part:
         return np.concatenate([parts[:first], middle, parts[first + n :]])
 
 
-def part_of(observations: Observations, base: ModelSpec, draws: np.random.Generator) -> Part | None:
+def part_of(
+    observations: Observations, base: ModelSpec, draws: np.random.Generator
+) -> SearchedPart | None:
     """Return the part of a table on which to search; None for all of it, and then nothing is drawn.
 
     All of it where it is not large, on a cluster, where one label was observed alone, and where a model of the mask has
@@ -148,7 +150,7 @@ def part_of(observations: Observations, base: ModelSpec, draws: np.random.Genera
     return taken(observations, np.sort(order[:enough]), axis)
 
 
-def taken(observations: Observations, chosen: Positions, axis: int) -> Part:
+def taken(observations: Observations, chosen: Positions, axis: int) -> SearchedPart:
     """Return the part of a table that has the chosen rows (``axis=0``) or columns, in increasing order."""
     size = observations.shape[axis]
     places = np.full(size, -1, dtype=np.int64)
@@ -160,4 +162,6 @@ def taken(observations: Observations, chosen: Positions, axis: int) -> Part:
     others = observations.shape[1 - axis]
     shape = (others, chosen.size) if axis else (chosen.size, others)
     labels = observations.labels[entries]
-    return Part(Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size)
+    return SearchedPart(
+        Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size
+    )

@@ -104,7 +104,7 @@ def _second_kernel(
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class HalfPrecision:
     """A factor in half precision, scaled and padded with zeros, and what that leaves of it."""
 
     high: Tensor
@@ -113,7 +113,7 @@ class Split:
     size: int
 
     @classmethod
-    def of(cls, F: Tensor, multiple: int) -> Split:
+    def of(cls, F: Tensor, multiple: int) -> HalfPrecision:
         """Return the split of a factor; its rows become a multiple of some number, its columns a power of two."""
         n, K = F.shape
         largest = float(F.abs().max()) if F.numel() else 0.0
@@ -132,7 +132,7 @@ def first(
 
     Here ``z = scale p . q``. The third is the mean of ``tanh(z)^2`` over all entries, NaN unless ``squares``.
     """
-    left, right = Split.of(P, HEIGHT), Split.of(Q, WIDTH)
+    left, right = HalfPrecision.of(P, HEIGHT), HalfPrecision.of(Q, WIDTH)
     rows, K = left.high.shape
     sums = torch.empty((rows, K), dtype=torch.float32, device=P.device)
     lost = torch.empty(rows, dtype=torch.float64, device=P.device)
@@ -156,7 +156,7 @@ class Curvatures:
     """``sum_j (1 - tanh(z_ij)^2) q_j q_j'`` of runs of rows, from what is derived once from P and Q."""
 
     def __init__(self, P: Tensor, Q: Tensor, free: int, scale: float) -> None:
-        self.left, self.right = Split.of(P, HEIGHT), Split.of(Q, WIDTH)
+        self.left, self.right = HalfPrecision.of(P, HEIGHT), HalfPrecision.of(Q, WIDTH)
         self.scale = scale / (self.left.scale * self.right.scale)
         self.pairs = torch.triu_indices(free, free, device=Q.device)
         self.free = free
