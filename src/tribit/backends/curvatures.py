@@ -11,7 +11,7 @@ from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
 
-#: A factor that is still near 0 will grow: its mean square counts as this at least, where curvatures are guessed.
+#: Least mean square of a factor where curvatures are guessed: one that is still near 0 will grow.
 LEAST_SQUARE = 0.1
 
 

@@ -36,7 +36,7 @@ ENTRIES, LEAST = 4_000_000, 8
 
 
 class PartitionedObservations(RemoteObservations):
-    """What was seen, in partitions of rows on workers; this machine has shape, ids and numbers of entries.
+    """Observations in partitions of rows on workers; this machine has shape, ids and numbers of entries.
 
     Made by :func:`tribit.cluster.from_observations`, :func:`~tribit.cluster.from_frame` or
     :func:`~tribit.cluster.from_parquet`.

@@ -29,7 +29,7 @@ from tribit.selection.one_label import one_label
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
 #: of the time of a search of all, and its test log-loss was larger by .0001 to .0004.
 SHARE, ENTRIES = 0.15, 300_000
-#: Tables with fewer than this multiple of the entries of a part are searched as they are: a part would save little.
+#: Least number of entries of a table of which a part is searched, in multiples of the part: of fewer it saves little.
 WORTH = 2.0
 
 
@@ -56,7 +56,7 @@ class SearchedPart:
 
     @property
     def note(self) -> str:
-        """What a search says of it."""
+        """The sentence that a search says of the part."""
         what = ("rows", "columns")[self.axis]
         return (
             f"candidates were compared on {self.chosen.size} of {self.size} {what}, drawn at random, and the ridges of "

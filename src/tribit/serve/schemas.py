@@ -237,7 +237,7 @@ class Health(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """What is wrong, in one sentence."""
+    """The reason of a refusal, in one sentence."""
 
     error: str
 

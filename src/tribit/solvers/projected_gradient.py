@@ -34,9 +34,9 @@ Array = NDArray[np.floating[Any]]
 #: Relative change of X below which the rank stops growing.
 RANK_TOLERANCE = 0.01
 HALVINGS = 120  #: most steps of a backtracking line search
-#: A move whose square is below this share of the factors' is rounding.
+#: Square of a move, as a share of the factors' own, below which the move is rounding.
 STILL = 1e-24
-TINY = 1e-300  #: a curvature of 0 is that of an unknown which nothing depends on
+TINY = 1e-300  #: least curvature that is divided by: an unknown on which nothing depends has none
 #: Armijo constant of the backtracking line search.
 ENOUGH = 0.1
 #: Steps of the exact solver that judges where a scaling has ended: where it is far above the minimum, a few suffice.

@@ -1,4 +1,4 @@
-"""What the backends of a GPU share: arrays that come and go, gradients of both sides, features."""
+"""Parts that the backends of a GPU share: arrays that come and go, gradients of both sides, features."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Imputed:
 
 @dataclass(frozen=True, eq=False)
 class DenseSums:
-    """What a pass sums, without units: values of rows in float64, first derivatives times q, the mean of ``t^2``."""
+    """The sums of a pass, without units: values of rows in float64, first derivatives times q, the mean of ``t^2``."""
 
     values: Tensor | None
     sums: Tensor

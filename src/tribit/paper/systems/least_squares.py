@@ -27,7 +27,7 @@ Array = NDArray[np.floating[Any]]
 BATCH = 1 << 22
 #: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
 NOISE = 0.1
-#: A row of the start below this share of the largest entry is rounding of 0.
+#: Share of the largest entry of the start below which a row of it is rounding of 0.
 ROUNDING = 1e-10
 
 

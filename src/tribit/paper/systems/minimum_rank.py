@@ -18,9 +18,9 @@ from tribit.paper.systems.least_squares import AlternatingLeastSquares
 from tribit.paper.systems.linear import Linear
 from tribit.paper.systems.nuclear_norm import check_share
 
-#: Of ``|P_Omega(A)|_F``: errors below it are rounding, or what iterations leave.
+#: Share of ``|P_Omega(A)|_F`` below which errors are rounding, or what iterations leave.
 ROUNDING = 1e-5
-#: A sweep that lowers the sum of squares by less than this share of the budget's is the last of its rank.
+#: Share of the budget's sum of squares that a sweep must gain for a further one at its rank.
 ENOUGH = 1e-4
 
 

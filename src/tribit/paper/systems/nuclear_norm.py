@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 #: Over-relaxation: from 1.5 to 1.8 is known to help, 2 may diverge.
 RELAXATION = 1.6
-#: The penalty is looked at every so many iterations, and left alone after so many: then the method must converge.
+#: Iterations between two changes of the penalty, and the last that may change it: with a fixed one it converges.
 ADAPT_EVERY, ADAPT_UNTIL = 5, 200
 #: The penalty times the largest singular value of the data stays below this. The Gram matrix squares singular
 #: values, so that those below 1e-8 of the largest are rounding; the threshold, 1 / penalty, must be above them.
