@@ -42,6 +42,16 @@ def _tanh(z, FAST: tl.constexpr):
 
 
 @triton.jit
+def _tile(p, p_low, Q, Q_low, place, scale):
+    """Return a tile of Q and ``z``, the product of both splits but for that of the two small parts."""
+    q, q_low = tl.load(Q + place), tl.load(Q_low + place)
+    z = tl.dot(p, tl.trans(q))
+    z = tl.dot(p_low, tl.trans(q), z)
+    z = tl.dot(p, tl.trans(q_low), z) * scale
+    return q, z
+
+
+@triton.jit
 def _first_kernel(
     P, P_low, Q, Q_low, out, values, squares, n_blocks, scale,
     K: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, SQUARES: tl.constexpr,
@@ -56,11 +66,7 @@ def _first_kernel(
     square = tl.zeros([HEIGHT], dtype=tl.float32)
     for block in range(n_blocks):
         j = block * WIDTH + tl.arange(0, WIDTH)
-        place = j[:, None] * K + k[None, :]
-        q, q_low = tl.load(Q + place), tl.load(Q_low + place)
-        z = tl.dot(p, tl.trans(q))
-        z = tl.dot(p_low, tl.trans(q), z)
-        z = tl.dot(p, tl.trans(q_low), z) * scale
+        q, z = _tile(p, p_low, Q, Q_low, j[:, None] * K + k[None, :], scale)
         t = _tanh(z, FAST)
         total = tl.dot(t.to(tl.float16), q, total)
         if SQUARES:
@@ -91,11 +97,7 @@ def _second_kernel(
     total = tl.zeros([HEIGHT, CHUNK], dtype=tl.float32)
     for block in range(n_blocks):
         j = block * WIDTH + tl.arange(0, WIDTH)
-        place = j[:, None] * K + k[None, :]
-        q, q_low = tl.load(Q + place), tl.load(Q_low + place)
-        z = tl.dot(p, tl.trans(q))
-        z = tl.dot(p_low, tl.trans(q), z)
-        z = tl.dot(p, tl.trans(q_low), z) * scale
+        _, z = _tile(p, p_low, Q, Q_low, j[:, None] * K + k[None, :], scale)
         t = _tanh(z, FAST)
         second = 1.0 - t * t
         both = tl.load(products + j.to(tl.int64)[:, None] * n_products + c[None, :])
