@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive
@@ -41,8 +40,6 @@ from tribit.solvers.loop import (
     run,
 )
 from tribit.solvers.refusals import check_kept, shared_unknowns
-
-Array = NDArray[np.floating[Any]]
 
 #: Tolerance of a step in the last round as a share of ``tol``, the one before the first round, and its factor from a
 #: round to the next: for early multipliers, which are poor, an exact minimum would be wasted.
