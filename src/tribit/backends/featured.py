@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, like, namespace
 from tribit.backends.base import Backend
-from tribit.backends.layout import entry_counts, masks, shared
+from tribit.backends.layout import masks, shared
 from tribit.backends.objective import Objective
 from tribit.backends.preconditioner import Deflated, one_column
 from tribit.backends.soft_bounds import SoftBounds
@@ -171,9 +171,8 @@ class FeaturedObjective:
         if self.bounds is not None:
             bent = one_column(self.bounds.curvatures(factors))
             ridge = ridge.plus(1.0, self.features.pull_back_squares(bent))
-        counts = entry_counts(seen)
         curvatures = self.objective.curvatures(factors)
-        return Deflated.of(parts, self.features, factors, curvatures, ridge, counts)
+        return Deflated.of(parts, self.features, factors, curvatures, ridge, seen.counts)
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""

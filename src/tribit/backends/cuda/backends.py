@@ -20,7 +20,7 @@ from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
 from tribit.backends.forms import Form
-from tribit.backends.layout import entry_counts, latest, layouts
+from tribit.backends.layout import latest, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import ByLabel, Observations
 from tribit.model.design import Block
@@ -179,7 +179,7 @@ class DeviceBackend(Backend):
     ) -> tuple[Any, Any]:
         """Return the blocks of implicit features: the mask has the layout of the entries."""
         own, other = self.side.layout, self.other.layout
-        counts, popular = entry_counts(observations)
+        counts, popular = observations.counts
         return (
             DeviceBlock.of_mask(own, other, activities[0], counts, l2),
             DeviceBlock.of_mask(other, own, activities[1], popular, l2),
