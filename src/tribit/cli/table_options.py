@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from tribit.cli.common import ColumnName, Duplicates, LikeAt, MaxSize, RowName, ValueName
-from tribit.cli.values import options_of, words
+from tribit.cli.values import parameters_of, words
 
 
 def _option(text: str, *names: str, **about: Any) -> Any:
@@ -70,4 +70,4 @@ def _table_options() -> list[Any]:
     ) -> None:
         """Take them all."""
 
-    return options_of(options)
+    return parameters_of(options)

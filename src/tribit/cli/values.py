@@ -61,7 +61,7 @@ def yes_no_or_auto(text: Any) -> Any:
     return known[text]
 
 
-def options_of(function: Callable[..., None]) -> list[Any]:
+def parameters_of(function: Callable[..., None]) -> list[Any]:
     """Return the options that typer reads off the signature of a function."""
     alone = typer.Typer(add_completion=False)
     alone.command()(function)
