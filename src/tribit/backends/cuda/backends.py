@@ -163,16 +163,7 @@ class DeviceBackend(Backend):
         """Return factors whose arrays are on the device; those that are stay."""
         if not is_numpy(factors.row_factors):
             return factors
-        U, V, a, c = (
-            self.placed(part)
-            for part in (
-                factors.row_factors,
-                factors.column_factors,
-                factors.row_intercepts,
-                factors.column_intercepts,
-            )
-        )
-        return Factors(U, V, factors.intercept, a, c)
+        return factors.mapped(self.placed)
 
     def implicit_blocks(
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
