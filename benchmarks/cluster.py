@@ -48,10 +48,10 @@ def cpu(run: Callable[[], object], repeats: int = 3) -> float:
     return statistics.median(taken)
 
 
-def drawn(entries: int) -> tuple[parts.Part, np.ndarray, np.ndarray]:
+def drawn(entries: int) -> tuple[parts.Partition, np.ndarray, np.ndarray]:
     """Return a partition with so many entries, and factors of its rows and of all columns."""
     rows = entries // (ENTRIES // ROWS)
-    part = parts.Part(skewed((rows, COLUMNS), entries), np.arange(rows), rows)
+    part = parts.Partition(skewed((rows, COLUMNS), entries), np.arange(rows), rows)
     draws = np.random.default_rng(0)
     P, Q = (draws.normal(size=(n, RANK + 2)).astype(np.float32) for n in (rows, COLUMNS))
     return part, P, Q
@@ -99,7 +99,7 @@ def column_cost(held: parts.PartBackend, P: np.ndarray, Q: np.ndarray) -> float:
 def dense_cost() -> float:
     """Return CPU seconds of a gradient of the mixture for each 10^9 cells."""
     seen = skewed(DENSE, DENSE[0] * 100)
-    part = parts.Part(seen, np.arange(DENSE[0]), DENSE[0])
+    part = parts.Partition(seen, np.arange(DENSE[0]), DENSE[0])
     held = parts.PartBackend(part, Logistic(), tri(0.6, 0.2, 0.2, 0.99), "float32")
     draws = np.random.default_rng(0)
     P, Q = (0.1 * draws.normal(size=(size, RANK)).astype(np.float32) for size in DENSE)
@@ -109,7 +109,7 @@ def dense_cost() -> float:
 def unseen_cost() -> float:
     """Return CPU seconds of the scores of unseen cells in bins, for each 10^9 cells: a candidate of likes alone."""
     seen = skewed(DENSE, DENSE[0] * 100)
-    part = parts.Part(seen, np.arange(DENSE[0]), DENSE[0])
+    part = parts.Partition(seen, np.arange(DENSE[0]), DENSE[0])
     draws = np.random.default_rng(0)
     P, Q = (0.1 * draws.normal(size=(size, RANK)).astype(np.float32) for size in DENSE)
     hidden = sp.csr_array(DENSE)

@@ -6,7 +6,7 @@ import pytest
 from tribit import BinaryMatrixCompletion, Logistic, pn
 from tribit.backends.cuda import device
 from tribit.cluster import from_observations
-from tribit.cluster.parts import Part, PartBackend
+from tribit.cluster.parts import PartBackend, Partition
 from tribit.errors import InvalidInputError
 
 FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 2.0, "l2_intercept": 1.0, "implicit_features": False}
@@ -50,7 +50,7 @@ def test_auto_is_a_gpu_for_a_part_that_is_large_enough(monkeypatch, seen, enough
     monkeypatch.setattr(device, "missing", lambda: None)
     monkeypatch.setattr(device, "ENOUGH", enough)
     monkeypatch.setattr("tribit.cluster.parts.make_backend", made)
-    part = Part(seen, np.arange(seen.shape[0]), seen.shape[0])
+    part = Partition(seen, np.arange(seen.shape[0]), seen.shape[0])
     held = PartBackend(part, Logistic(), pn(), "float64", "auto")
     assert asked == [expected] == [held.device]
     # Where it is made again, on another worker, that one looks for its own.

@@ -14,7 +14,7 @@ from tribit.model.risks import pn, tri
 
 RNG = np.random.default_rng(0)
 SEEN = Observations.from_matrix(RNG.choice([-1, 0, 0, 1], (40, 30)))
-PART = parts.Part(SEEN, np.arange(40), 40)
+PART = parts.Partition(SEEN, np.arange(40), 40)
 P, Q = (0.5 * RNG.standard_normal((n, 5)) for n in SEEN.shape)
 PROBLEM = RowProblem(3, True, 0.5, 1.5, norm=1.2, bound=0.8)
 RISKS = {"PN": pn(), "TRI": tri(0.5, 0.3, 0.2, 0.7)}

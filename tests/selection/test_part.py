@@ -14,7 +14,7 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import part as module
 from tribit.selection import search as search_module
 from tribit.selection.folds import make_folds
-from tribit.selection.part import Part, part_of, taken
+from tribit.selection.part import SearchedPart, part_of, taken
 from tribit.selection.problem import make_problem
 from tribit.selection.ridges import largest_ridge, ridge_share
 from tribit.selection.stages import SHARES
@@ -242,5 +242,5 @@ def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
 
 
 def test_the_note_names_the_side():
-    assert "3 of 60 rows" in Part(observed(A), np.arange(3), 0, 60).note
-    assert "3 of 60 columns" in Part(observed(A.T), np.arange(3), 1, 60).note
+    assert "3 of 60 rows" in SearchedPart(observed(A), np.arange(3), 0, 60).note
+    assert "3 of 60 columns" in SearchedPart(observed(A.T), np.arange(3), 1, 60).note

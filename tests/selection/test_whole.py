@@ -8,7 +8,7 @@ from tribit import BinaryMatrixCompletion
 from tribit.model.spec import ModelSpec
 from tribit.selection import part as part_module
 from tribit.selection import search as search_module
-from tribit.selection.part import Part
+from tribit.selection.part import SearchedPart
 from tribit.selection.record import Average, Candidate
 from tribit.selection.search import Freedom, choose
 from tribit.selection.trials import Options, Trials
@@ -114,14 +114,14 @@ def test_the_number_of_candidates_counts_those_of_the_whole(seen, scored, more):
 
 
 def test_time_that_is_over_leaves_the_choice_of_the_part(seen, scored, monkeypatch):
-    made = Part.whole_folds
+    made = SearchedPart.whole_folds
 
     def folds(*arguments):
         # The part is done.
         monkeypatch.setattr("tribit.selection.trials.time.perf_counter", lambda: 1e12)
         return made(*arguments)
 
-    monkeypatch.setattr(Part, "whole_folds", folds)
+    monkeypatch.setattr(SearchedPart, "whole_folds", folds)
     model = fitted(seen, **PLAIN, max_time=1e6)
     assert not scored
     assert model.search_.best in model.search_.candidates

@@ -66,7 +66,7 @@ class Parts:
         """Return the arrays of the parts as a file holds them."""
         found: Tensors = {}
         if self.seen is not None:
-            counts = np.bincount(self.seen.rows, minlength=self.seen.shape[0])
+            counts = self.seen.counts[0]
             arrays = counts.astype("<i4"), self.seen.columns.astype("<i4"), self.seen.labels
             found |= dict(zip(SEEN, arrays, strict=True))
         for name, array in (self.ranker or {}).items():

@@ -30,7 +30,8 @@ Places = NDArray[np.integer[Any]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Products of columns are kept for a whole pass up to this many bytes, and made as needed above it.
+#: Most bytes of products of columns that are kept for a whole pass: ``k (k + 1) / 2`` numbers for each column of X, and
+#: larger ones are made as needed.
 PRODUCTS_BYTES = 64 * 2**20
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tribit.arrays import like, namespace
-from tribit.backends.layout import entry_counts
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
 
-#: A factor that is still near 0 will grow: its mean square counts as this at least, where curvatures are guessed.
+#: Least mean square of a factor where curvatures are guessed: one that is still near 0 will grow.
 LEAST_SQUARE = 0.1
 
 
@@ -25,7 +24,7 @@ def risk_curvatures(
     d1, d2 = observations.shape
     bend = float(link.second(np.zeros(1), 1)[0])
     dense = risk.unobserved * _dense_curvature(link, risk, observations)
-    in_rows, in_columns = entry_counts(observations)
+    in_rows, in_columns = observations.counts
     of_rows = dense * d2 + bend * risk.pn * in_rows
     of_columns = dense * d1 + bend * risk.pn * in_columns
     U, V = factors.row_factors, factors.column_factors

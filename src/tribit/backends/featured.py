@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, like, namespace
 from tribit.backends.base import Backend
-from tribit.backends.layout import entry_counts, masks, shared
+from tribit.backends.layout import masks, shared
 from tribit.backends.objective import Objective
 from tribit.backends.preconditioner import Deflated, one_column
 from tribit.backends.soft_bounds import SoftBounds
@@ -145,7 +145,7 @@ class FeaturedObjective:
         penalty = 0.5 * parts.dot(total)
         pulled = self.features.pull_back(gradient.astype(kind))
         # In place: the arrays are as long as all unknowns, and new.
-        for sums, more in zip(_arrays(total), _arrays(pulled), strict=True):
+        for sums, more in zip(total.arrays, pulled.arrays, strict=True):
             sums += more
         return float(risk + penalty), dataclasses.replace(total, intercept=pulled.intercept)
 
@@ -160,9 +160,8 @@ class FeaturedObjective:
         if self.bounds is not None:
             curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
         risk = self.features.pull_back_squares(curvatures)
-        ones_like = namespace(parts.row_factors).ones_like
-        U, V, a, c = (ones_like(part) for part in _arrays(parts))
-        return risk.plus(1.0, self._weighted(Factors(U, V, 1.0, a, c)))
+        ones = parts.mapped(namespace(parts.row_factors).ones_like)
+        return risk.plus(1.0, self._weighted(ones))
 
     def preconditioner(self, parts: Factors) -> Deflated:
         """Return a first guess of the inverse curvature of F in all unknowns together."""
@@ -171,32 +170,20 @@ class FeaturedObjective:
         if self.bounds is not None:
             bent = one_column(self.bounds.curvatures(factors))
             ridge = ridge.plus(1.0, self.features.pull_back_squares(bent))
-        counts = entry_counts(seen)
         curvatures = self.objective.curvatures(factors)
-        return Deflated.of(parts, self.features, factors, curvatures, ridge, counts)
+        return Deflated.of(parts, self.features, factors, curvatures, ridge, seen.counts)
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""
-        pairs = zip(_arrays(parts), _arrays(self._ridge_beside(parts)), strict=True)
+        pairs = zip(parts.arrays, self._ridge_beside(parts).arrays, strict=True)
         U, V, a, c = (part * ridge for part, ridge in pairs)
         return Factors(U, V, 0.0, a, c)
 
     def _ridge_beside(self, parts: Factors) -> Factors:
         """Return the weight of each part, where the parts are."""
         if not is_numpy(parts.row_factors) and is_numpy(self._ridge.row_factors):
-            U, V, a, c = (like(each, parts.row_factors) for each in _arrays(self._ridge))
-            self._ridge = Factors(U, V, 0.0, a, c)
+            self._ridge = self._ridge.mapped(lambda each: like(each, parts.row_factors))
         return self._ridge
-
-
-def _arrays(factors: Factors) -> tuple[Array, Array, Array, Array]:
-    """Return all unknowns but the one intercept, which has no ridge."""
-    return (
-        factors.row_factors,
-        factors.column_factors,
-        factors.row_intercepts,
-        factors.column_intercepts,
-    )
 
 
 def objective_of(

@@ -83,11 +83,6 @@ def latest(
     return found[1]
 
 
-def entry_counts(observations: Observations) -> tuple[Places, Places]:
-    """Return how many entries each row and each column has."""
-    return shared(observations, "counts", lambda: observations.counts)
-
-
 def masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
     """Return the scaled masks of rows and of columns, of which implicit features are made."""
     return shared(observations, "masks", lambda: scaled_masks(observations))

@@ -62,7 +62,7 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class SideCurvature:
-    """What is known of the curvature of the parts of one side.
+    """The known curvature of the parts of one side.
 
     Attributes
     ----------

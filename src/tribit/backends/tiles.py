@@ -24,6 +24,8 @@ from tribit.model.imputation import ExpectedLabels, Imputation
 
 Array = NDArray[np.floating[Any]]
 
+#: Rows and columns of a tile: the number of a cell in it fits 16 bits, and the four buffers of a thread take 1 MB in
+#: single precision.
 TILE = 256
 #: Panels whose gradients in Q are summed before they are handed back: fewer, larger partial sums.
 GROUP = 8

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from tribit.cli.values import VALUE, number_or_word, whole_or_auto, yes_no_or_auto
+from tribit.cli.values import VALUE, number_or_word, parameters_of, whole_or_auto, yes_no_or_auto
 from tribit.quoting import quoted
 
 
@@ -73,10 +73,7 @@ def model_options() -> list[Any]:
     options.__signature__ = Signature(  # type: ignore[attr-defined]
         [_option(each, hints[each.name]) for each in fields(ModelSpec) if "help" in each.metadata]
     )
-    alone = typer.Typer(add_completion=False)
-    alone.command()(options)
-    made: Any = typer.main.get_command(alone)
-    return list(made.params)
+    return parameters_of(options)
 
 
 def _option(of: Field[Any], hint: Any) -> Parameter:

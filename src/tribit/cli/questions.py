@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tribit.cli.common import EscapeFormulas, ModelPath, app, print_facts, skipped
+from tribit.cli.common import EscapeFormulas, ModelPath, SkipUnknown, app, print_facts, skipped
 from tribit.cli.printing import Json, check_one_way, print_json, print_table
 from tribit.cli.table_options import TableCommand
 
@@ -165,9 +165,7 @@ def evaluate(
     context: typer.Context,
     model: ModelPath,
     test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
-    ] = False,
+    skip_unknown: SkipUnknown = False,
     as_json: Json = False,
 ) -> None:
     """Compare a model with observed entries, beside simple baselines: sign error, log-loss, AUC."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tribit.cli.common import ModelPath, app, print_facts, skipped
+from tribit.cli.common import ModelPath, SkipUnknown, app, print_facts, skipped
 from tribit.cli.table_options import TableCommand
 
 
@@ -28,9 +28,7 @@ def report(
     random_state: Annotated[
         int, typer.Option(help="Seed of the entries that are held out, without a test.")
     ] = 0,
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
-    ] = False,
+    skip_unknown: SkipUnknown = False,
 ) -> None:
     """Write one page, for any browser, on what a model does and how good it is."""
     from tribit.workflows import report_file  # noqa: PLC0415 - help should not wait

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from tribit.cli.common import ColumnName, Duplicates, LikeAt, MaxSize, RowName, ValueName
-from tribit.cli.values import words
+from tribit.cli.values import parameters_of, words
 
 
 def _option(text: str, *names: str, **about: Any) -> Any:
@@ -70,7 +70,4 @@ def _table_options() -> list[Any]:
     ) -> None:
         """Take them all."""
 
-    alone = typer.Typer(add_completion=False)
-    alone.command()(options)
-    made: Any = typer.main.get_command(alone)
-    return list(made.params)
+    return parameters_of(options)

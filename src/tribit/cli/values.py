@@ -1,8 +1,9 @@
-"""Values of options that are a number or a word: from what was typed to what the library takes."""
+"""Values of options, from what was typed to what the library takes, and options that are made when asked for."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -58,3 +59,11 @@ def yes_no_or_auto(text: Any) -> Any:
     if text not in known:
         raise typer.BadParameter(f"{quoted(text)} is none of {', '.join(known)}.")
     return known[text]
+
+
+def parameters_of(function: Callable[..., None]) -> list[Any]:
+    """Return the options that typer reads off the signature of a function."""
+    alone = typer.Typer(add_completion=False)
+    alone.command()(function)
+    made: Any = typer.main.get_command(alone)
+    return list(made.params)

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 #: Bytes of the curvatures of a block of columns: what a worker holds for each result that it adds, and this machine for
 #: each block that it solves. 64 MiB are 30,000 columns of 32 factors in float32: tables with fewer have one block.
 BLOCK_BYTES = 64 * 2**20
-#: Columns of a block are a multiple of this, the width of a tile.
+#: Divisor of the number of columns of a block: the width of a tile.
 MULTIPLE = 256
 
 

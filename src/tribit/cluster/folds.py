@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.cluster.parts import Part
+from tribit.cluster.parts import Partition
 from tribit.randomness import hashed_fold_numbers
 
 
-def split(part: Part, *, n: int, number: int, seed: int) -> Part:
+def split(part: Partition, *, n: int, number: int, seed: int) -> Partition:
     """Return a partition without the entries of a fold."""
     kept = ~_chosen(part, n, number, seed)
     entries = part.entries
-    return Part.of(
+    return Partition.of(
         entries.rows[kept],
         entries.columns[kept],
         entries.labels[kept],
@@ -24,13 +24,13 @@ def split(part: Part, *, n: int, number: int, seed: int) -> Part:
     )
 
 
-def in_fold(part: Part, *, n: int, number: int, seed: int) -> tuple[Any, Any, Any]:
+def in_fold(part: Partition, *, n: int, number: int, seed: int) -> tuple[Any, Any, Any]:
     """Return rows, columns and labels of the entries of a fold, where they stand in the whole."""
     chosen = _chosen(part, n, number, seed)
     entries = part.entries
     return part.rows[entries.rows[chosen]], entries.columns[chosen], entries.labels[chosen]
 
 
-def _chosen(part: Part, n: int, number: int, seed: int) -> NDArray[np.bool_]:
+def _chosen(part: Partition, n: int, number: int, seed: int) -> NDArray[np.bool_]:
     rows = part.rows[part.entries.rows]
     return np.asarray(hashed_fold_numbers(rows, part.entries.columns, n, seed) == number)

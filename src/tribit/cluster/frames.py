@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 
 from tribit.cluster.calls import Cluster
 from tribit.cluster.observations import PartitionedObservations
-from tribit.cluster.parts import Part
+from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, factorize
 from tribit.data.frames import column as column_of
 from tribit.data.frames import eager
@@ -35,9 +36,9 @@ def is_dask_frame(X: Any) -> bool:
     )
 
 
-def partitioned_frame(
+def from_frame(
     frame: Any,
-    cluster: Cluster,
+    client: Any,
     *,
     row: str | None = None,
     column: str | None = None,
@@ -45,7 +46,23 @@ def partitioned_frame(
     like_at: float | None = None,
     duplicates: Duplicates = "error",
 ) -> PartitionedObservations:
-    """Return the entries of a dask data frame, one in each row; see :func:`tribit.cluster.from_frame`."""
+    """Return the entries of a dask data frame with one observed entry in each row; they never come here.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        The table. Where each row id is within one partition, nothing is shuffled.
+    client : distributed.Client
+        The cluster.
+    row, column : str, optional
+        Names of the columns of ids, numbered as they first appear; by default the first two of two or three columns.
+    value : str, optional
+        Name of the column of +1 and -1, or of ratings; without it every pair is a like.
+    like_at : float, optional
+        The smallest rating that is a like.
+    duplicates : {"error", "first", "last", "majority"}, default="error"
+        As in :meth:`tribit.Observations.from_pairs`.
+    """
     names = _names([str(each) for each in frame.columns], row, column, value)
     if names[2] is None and like_at is not None:
         raise InvalidInputError(
@@ -53,7 +70,7 @@ def partitioned_frame(
         )
     frame = frame[[name for name in names if name is not None]]
     with _readable():
-        return _partitioned(frame, cluster, names, like_at, duplicates)
+        return _partitioned(frame, Cluster(client), names, like_at, duplicates)
 
 
 def _partitioned(
@@ -104,13 +121,25 @@ def _readable() -> Iterator[None]:
         ) from error
 
 
-def partitioned_parquet(path: str, cluster: Cluster, **options: Any) -> PartitionedObservations:
-    """Return the entries of a parquet file or of a folder of them; see :func:`tribit.cluster.from_parquet`."""
+def from_parquet(
+    path: str | os.PathLike[str], client: Any, **options: Any
+) -> PartitionedObservations:
+    """Return the entries of a folder of parquet files (or of one), which every worker must be able to read.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder; also an address that dask knows, such as ``s3://bucket/folder``.
+    client : distributed.Client
+        The cluster.
+    **options
+        Of :func:`from_frame`.
+    """
     if importlib.util.find_spec("dask.dataframe") is None or not _has("pandas", "pyarrow"):
         raise InvalidInputError(
             'Parquet files on a cluster need dask, pandas and pyarrow; run pip install "tribit[dask]".'
         )
-    frames = importlib.import_module("dask.dataframe")
+    frames, path = importlib.import_module("dask.dataframe"), os.fspath(path)
     try:
         frame = frames.read_parquet(path)
     except (OSError, ValueError, TypeError) as error:
@@ -118,7 +147,7 @@ def partitioned_parquet(path: str, cluster: Cluster, **options: Any) -> Partitio
             f"{quoted(path)} could not be read as parquet files; give a folder of them that this machine and every "
             "worker can read."
         ) from error
-    return partitioned_frame(frame, cluster, **options)
+    return from_frame(frame, client, **options)
 
 
 def _has(*names: str) -> bool:
@@ -242,7 +271,7 @@ def _part(
     names: tuple[str, str, str | None],
     like_at: float | None,
     duplicates: Duplicates,
-) -> Part:
+) -> Partition:
     """Return the entries of a partition that holds all entries of its rows."""
     native = eager(frame)
     axes = Axes.of((row_ids.size, column_ids.size), row_ids, column_ids)
@@ -253,4 +282,6 @@ def _part(
         given = column_of(native, names[2], "value", _row)
     labels = as_labels(given, like_at, _row)
     checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, _row)
-    return Part.of(checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size))
+    return Partition.of(
+        checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size)
+    )

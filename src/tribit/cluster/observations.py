@@ -36,7 +36,7 @@ ENTRIES, LEAST = 4_000_000, 8
 
 
 class PartitionedObservations(RemoteObservations):
-    """What was seen, in partitions of rows on workers; this machine has shape, ids and numbers of entries.
+    """Observations in partitions of rows on workers; this machine has shape, ids and numbers of entries.
 
     Made by :func:`tribit.cluster.from_observations`, :func:`~tribit.cluster.from_frame` or
     :func:`~tribit.cluster.from_parquet`.
@@ -46,7 +46,7 @@ class PartitionedObservations(RemoteObservations):
     cluster : Cluster
         The workers.
     parts : list of futures
-        Each of a :class:`~tribit.cluster.parts.Part`, which dask makes again from its source where it is lost.
+        Each of a :class:`~tribit.cluster.parts.Partition`, which dask makes again from its source where it is lost.
     part_rows : list of array
         The rows of each partition.
     """
@@ -95,7 +95,9 @@ class PartitionedObservations(RemoteObservations):
             )
         )
         local = [(each - run[0]).astype(np.int32) for each, run in zip(rows, runs, strict=True)]
-        held = cluster.map(parts.Part.of, local, columns, labels, numbers, shape=observations.shape)
+        held = cluster.map(
+            parts.Partition.of, local, columns, labels, numbers, shape=observations.shape
+        )
         return cls(cluster, held, numbers, observations.axes)
 
     def sums(self, values: ValuesOf) -> tuple[Array, Array]:

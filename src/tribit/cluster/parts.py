@@ -34,7 +34,7 @@ ENTRY_BYTES, BACKEND_BYTES = 17, 40
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Partition:
     """All entries of some rows.
 
     Attributes
@@ -59,7 +59,7 @@ class Part:
         labels: NDArray[np.int8],
         numbers: NDArray[Any],
         shape: tuple[int, int],
-    ) -> Part:
+    ) -> Partition:
         """Return the part of entries that were checked: in row-major order, each pair once."""
         axes = Axes.of((numbers.size, shape[1]))
         entries = Observations._trusted(
@@ -89,7 +89,7 @@ class PartBackend:
 
     Parameters
     ----------
-    part : Part
+    part : Partition
         The entries.
     link : Link
         How an entry becomes a like.
@@ -101,7 +101,9 @@ class PartBackend:
         Device of the worker that makes it; "auto" is a GPU where this worker has one and the part is large enough.
     """
 
-    def __init__(self, part: Part, link: Link, risk: Risk, dtype: str, device: str = "cpu") -> None:
+    def __init__(
+        self, part: Partition, link: Link, risk: Risk, dtype: str, device: str = "cpu"
+    ) -> None:
         self.recipe = part, link, risk, dtype, device
         self.device = _device_here(device, part, link)
         share_layouts(part.entries)
@@ -155,7 +157,7 @@ class PartBackend:
         return BACKEND_BYTES * len(self.recipe[0].entries)
 
 
-def _device_here(device: str, part: Part, link: Link) -> str:
+def _device_here(device: str, part: Partition, link: Link) -> str:
     """Return the device of a part on this worker, or say that it has no GPU."""
     if device == "cuda" and (reason := missing()) is not None:
         raise InvalidInputError(
@@ -172,30 +174,30 @@ def _working() -> Iterator[None]:
         yield
 
 
-def facts(part: Part) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def facts(part: Partition) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return the numbers of entries of each row of the part; those of each column, and the number of likes."""
     rows, columns = part.entries.counts
     return rows, (columns, np.array(part.entries.n_likes))
 
 
-def entries(part: Part) -> tuple[Positions, Positions, NDArray[np.int8]]:
+def entries(part: Partition) -> tuple[Positions, Positions, NDArray[np.int8]]:
     """Return rows, columns and labels of the entries of the part, where they stand in the whole."""
     whole = part.whole
     return whole.rows, whole.columns, whole.labels
 
 
-def as_likes(part: Part) -> Part:
+def as_likes(part: Partition) -> Partition:
     """Return the part with every entry a like."""
-    return Part(part.entries.as_likes(), part.rows, part.n_rows)
+    return Partition(part.entries.as_likes(), part.rows, part.n_rows)
 
 
-def applied(part: Part, *arrays: Any, to: Callable[..., Any], **same: Any) -> Any:
+def applied(part: Partition, *arrays: Any, to: Callable[..., Any], **same: Any) -> Any:
     """Return what a function makes of the entries of the part, of its rows and of arrays at these."""
     with _working():
         return to(part.entries, part.rows, *arrays, **same)
 
 
-def sums(part: Part, values: ValuesOf) -> tuple[NDArray[Any], NDArray[Any]]:
+def sums(part: Partition, values: ValuesOf) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the sums of values over the rows of the part, and its share of those over columns."""
     entries, given = part.entries, values(part.whole, None)
     return (
@@ -204,7 +206,7 @@ def sums(part: Part, values: ValuesOf) -> tuple[NDArray[Any], NDArray[Any]]:
     )
 
 
-def matrix(part: Part, P: Array | None, Q: Array | None, values: ValuesOf) -> sp.csr_array:
+def matrix(part: Partition, P: Array | None, Q: Array | None, values: ValuesOf) -> sp.csr_array:
     """Return the rows of a matrix with a value at each entry, given ``x = P Q'`` there."""
     entries = part.entries
     x = None

@@ -52,9 +52,7 @@ class Observations(Entries):
     Observations(2 x 3, 4 observed (66.7%), 3 likes, 1 dislikes)
     """
 
-    #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
-    __slots__ = ("_counts", "_n_likes")
-    _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    __slots__ = ("_n_likes",)  # kept, as the counts are
     _n_likes: int
 
     def __init__(
@@ -202,18 +200,6 @@ class Observations(Entries):
     def n_dislikes(self) -> int:
         """Number of entries labelled -1."""
         return self.n_observed - self.n_likes
-
-    @property
-    def counts(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Numbers of entries of each row and of each column."""
-        if not hasattr(self, "_counts"):
-            rows, columns = (
-                np.bincount(places, minlength=size)
-                for places, size in zip((self.rows, self.columns), self.shape, strict=True)
-            )
-            rows.flags.writeable = columns.flags.writeable = False
-            object.__setattr__(self, "_counts", (rows, columns))
-        return self._counts
 
     def as_likes(self) -> Observations:
         """Return the same entries, each a like: the mask, as whoever fits a model to it reads it."""

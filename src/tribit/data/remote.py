@@ -23,8 +23,7 @@ class RemoteObservations(Observations):
     (``rows``, ``columns``, ``labels``) gets an error that says so.
     """
 
-    __slots__ = ("_likes", "_observed")
-    _likes: int
+    __slots__ = ("_observed",)
     _observed: int
 
     def __init__(
@@ -33,7 +32,7 @@ class RemoteObservations(Observations):
         for name, value in {
             "axes": axes,
             "_counts": counts,
-            "_likes": n_likes,
+            "_n_likes": n_likes,
             "_observed": int(np.sum(counts[0])),
         }.items():
             object.__setattr__(self, name, value)
@@ -52,16 +51,6 @@ class RemoteObservations(Observations):
     def labels(self) -> NoReturn:
         """The entries are not here."""
         raise self._absent()
-
-    @property
-    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of entries of each row and of each column."""
-        return self._counts
-
-    @property
-    def n_likes(self) -> int:
-        """Number of entries labelled +1."""
-        return self._likes
 
     def __len__(self) -> int:
         return self._observed

@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import fcntl
 
 PREFIX, SUFFIX = ".tribit-", ".tmp"
-#: A file of another machine that has not changed for so many seconds has no writer any more.
+#: Seconds without a change after which a file of another machine has no writer any more.
 FORGOTTEN = 24 * 3600.0
 
 

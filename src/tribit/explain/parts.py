@@ -99,17 +99,5 @@ def without_regression(
         if not np.array_equal(np.flatnonzero(of_row), cell.columns):
             return None, half  # a row that was folded in has factors like any others there
         by_entry = (of_row * of_column)[cell.columns]
-    fewer = replace(
-        half,
-        factors=_first_columns(half.factors, k),
-        unknowns=_first_columns(half.unknowns, k),
-    )
+    fewer = replace(half, factors=half.factors.narrowed(k), unknowns=half.unknowns.narrowed(k))
     return RegressionShare(float(of_row @ of_column), by_entry), fewer
-
-
-def _first_columns(factors: Any, k: int) -> Any:
-    return replace(
-        factors,
-        row_factors=factors.row_factors[:, :k],
-        column_factors=factors.column_factors[:, :k],
-    )

@@ -187,7 +187,7 @@ class Half:
             return self._newton(problem, entries, t)
         # A part of their own without entries is 0, in a mixture too: what was not seen of nobody tells nothing.
         n = entries.shape[0]
-        known = np.bincount(entries.rows, minlength=n) > 0
+        known = entries.counts[0] > 0
         P = np.hstack([s, t[:, None], np.ones((n, 1))])
         # Half-sweeps start inside the bounds, which the sums of shared parts need not keep.
         if np.isfinite(problem.norm):
@@ -261,5 +261,5 @@ def _inserted(parts: Array, place: int, new: Array) -> Array:
 
 def bare_rows(entries: Observations, groups: tuple[Group, ...]) -> NDArray[np.bool_]:
     """Return which rows have features and no entries."""
-    counts = np.bincount(entries.rows, minlength=entries.shape[0])
-    return np.asarray(np.any([group.known for group in groups], axis=0) & (counts == 0))
+    known = np.any([group.known for group in groups], axis=0)
+    return np.asarray(known & (entries.counts[0] == 0))

@@ -288,8 +288,7 @@ def _say_what_is_unknown(half: Half, entries: Observations, features: Any) -> No
     """Warn of rows of which nothing is known: they are answered by the effects of the columns alone."""
     if features is not None:
         return
-    counts = np.bincount(entries.rows, minlength=entries.shape[0])
-    bare = np.flatnonzero(counts == 0)
+    bare = np.flatnonzero(entries.counts[0] == 0)
     if not bare.size:
         return
     axis = entries.axes.rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -39,6 +39,21 @@ class Factors:
     def rank(self) -> int:
         """The number of columns of each factor."""
         return int(self.row_factors.shape[1])
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """All unknowns but the one number: U, V, and the intercepts of rows and of columns."""
+        return self.row_factors, self.column_factors, self.row_intercepts, self.column_intercepts
+
+    def mapped(self, function: Callable[[Array], Array]) -> Factors:
+        """Return the factors with a function applied to each array; the one number stays."""
+        U, V, a, c = map(function, self.arrays)
+        return Factors(U, V, self.intercept, a, c)
+
+    def narrowed(self, rank: int) -> Factors:
+        """Return the same intercepts with the first columns of both factors alone."""
+        U, V = self.row_factors[:, :rank], self.column_factors[:, :rank]
+        return replace(self, row_factors=U, column_factors=V)
 
     @property
     def transposed(self) -> Factors:
@@ -127,10 +142,7 @@ class Factors:
     def dot(self, other: Factors) -> float:
         """Return the inner product over all parts."""
         of_rows, of_columns, of_row_intercepts, of_column_intercepts = dots(
-            (self.row_factors, other.row_factors),
-            (self.column_factors, other.column_factors),
-            (self.row_intercepts, other.row_intercepts),
-            (self.column_intercepts, other.column_intercepts),
+            *zip(self.arrays, other.arrays, strict=True)
         )
         of_intercepts = self.intercept * other.intercept
         return float(
@@ -173,25 +185,12 @@ class Factors:
         """Return the factors as arrays of NumPy in float64; those that are such arrays stay as they are."""
         if is_numpy(self.row_factors):
             return self
-        U, V, a, c = (
-            to_numpy(part).astype(np.float64)
-            for part in (
-                self.row_factors,
-                self.column_factors,
-                self.row_intercepts,
-                self.column_intercepts,
-            )
-        )
-        return Factors(U, V, float(self.intercept), a, c)
+        found = self.mapped(lambda part: to_numpy(part).astype(np.float64))
+        return replace(found, intercept=float(self.intercept))
 
     def astype(self, dtype: Any) -> Factors:
         """Return the factors in another floating-point type; those of a device are in that of its backend, and stay."""
         if not is_numpy(self.row_factors):
             return self
-        return Factors(
-            self.row_factors.astype(dtype),
-            self.column_factors.astype(dtype),
-            float(np.dtype(dtype).type(self.intercept)),
-            self.row_intercepts.astype(dtype),
-            self.column_intercepts.astype(dtype),
-        )
+        found = self.mapped(lambda part: part.astype(dtype))
+        return replace(found, intercept=float(np.dtype(dtype).type(self.intercept)))

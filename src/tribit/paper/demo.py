@@ -45,8 +45,8 @@ TASTE, EXPOSURE, SHIFT, LEVEL = 3.0, 2.0, 1.0, -2.8
 ACTIVITY, POPULARITY = 0.5, 0.7
 #: Share of the seen entries that come later: no fit has them, and lists are judged by them.
 LATER = 0.25
-LENGTH = 10
-#: Of ``avoid_dislikes``; 1 is the default of lists.
+LENGTH = 10  #: of a list
+#: Values of ``avoid_dislikes``; 1 is the default of lists.
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
 #: Nouns for a row and a column on the page of the demonstration.
 NOUNS = ("person", "thing")

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidInputError
-
-Array = NDArray[np.floating[Any]]
 
 #: Inches across the text of a page, so that a figure is printed at the size it is drawn.
 WIDTH = 5.5

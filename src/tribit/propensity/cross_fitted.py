@@ -64,9 +64,7 @@ class CrossFittedPropensity(OfParts):
         q[unseen] = self._mean(
             [model.probability_at(i[unseen], j[unseen]) for model in self.models]
         )
-        for number, model in enumerate(self.models):
-            mine = np.flatnonzero(part == number)
-            q[mine] = model.probability_at(i[mine], j[mine])
+        self._fill(q, part, i, j)
         return q
 
     def probability_of_rows(self, rows: slice) -> Floats:

@@ -13,6 +13,7 @@ from tribit.propensity.model import MaskModel, Propensity, check_pairs
 from tribit.randomness import hashed_fold_numbers
 
 Floats = NDArray[np.floating[Any]]
+Places = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,12 @@ class OfParts(MaskModel):
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns of the mask."""
         return self.models[0].shape
+
+    def _fill(self, q: Floats, part: Places, i: Places, j: Places) -> None:
+        """Fill in ``q`` at the entries of each part, from the model that was fitted without it."""
+        for number, model in enumerate(self.models):
+            mine = np.flatnonzero(part == number)
+            q[mine] = model.probability_at(i[mine], j[mine])
 
     def with_floor(self, floor: float) -> Self:
         """Return the same models with another smallest probability."""
@@ -78,9 +85,7 @@ class HashedPropensity(OfParts):
         i, j = check_pairs(rows, columns, self.shape)
         part = hashed_fold_numbers(i, j, len(self.models), self.seed)
         q = np.empty(i.size)
-        for number, model in enumerate(self.models):
-            mine = np.flatnonzero(part == number)
-            q[mine] = model.probability_at(i[mine], j[mine])
+        self._fill(q, part, i, j)
         return q
 
     def probability_of_rows(self, rows: slice) -> Floats:

@@ -26,6 +26,7 @@ from tribit.propensity.model import Propensity, check_observations, constant, re
 
 Array = NDArray[np.float64]
 
+#: Most steps of Newton's method, and most halvings of one.
 MAX_STEPS, HALVINGS = 100, 40
 #: First-order decrease that ends the iteration, as Newton's method squares what is left; and the Armijo constant.
 LAST_GAIN = 1e-10

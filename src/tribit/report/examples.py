@@ -30,7 +30,7 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     if seen is None:
         return []
     axes = recommender.model_._axes
-    counts = np.bincount(seen.rows, minlength=seen.shape[0])
+    counts = seen.counts[0]
     places = _rows(counts)
     lists = recommender.recommend(axes.rows.names(places), N)
     ends = lists.intervals

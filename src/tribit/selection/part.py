@@ -29,12 +29,12 @@ from tribit.selection.one_label import one_label
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
 #: of the time of a search of all, and its test log-loss was larger by .0001 to .0004.
 SHARE, ENTRIES = 0.15, 300_000
-#: Tables with fewer than this multiple of the entries of a part are searched as they are: a part would save little.
+#: Least number of entries of a table of which a part is searched, in multiples of the part: of fewer it saves little.
 WORTH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SearchedPart:
     """Some rows of a table (or some columns), as a table of its own.
 
     Attributes
@@ -56,7 +56,7 @@ class Part:
 
     @property
     def note(self) -> str:
-        """What a search says of it."""
+        """The sentence that a search says of the part."""
         what = ("rows", "columns")[self.axis]
         return (
             f"candidates were compared on {self.chosen.size} of {self.size} {what}, drawn at random, and the ridges of "
@@ -130,7 +130,9 @@ class Part:
         return np.concatenate([parts[:first], middle, parts[first + n :]])
 
 
-def part_of(observations: Observations, base: ModelSpec, draws: np.random.Generator) -> Part | None:
+def part_of(
+    observations: Observations, base: ModelSpec, draws: np.random.Generator
+) -> SearchedPart | None:
     """Return the part of a table on which to search; None for all of it, and then nothing is drawn.
 
     All of it where it is not large, on a cluster, where one label was observed alone, and where a model of the mask has
@@ -148,7 +150,7 @@ def part_of(observations: Observations, base: ModelSpec, draws: np.random.Genera
     return taken(observations, np.sort(order[:enough]), axis)
 
 
-def taken(observations: Observations, chosen: Positions, axis: int) -> Part:
+def taken(observations: Observations, chosen: Positions, axis: int) -> SearchedPart:
     """Return the part of a table that has the chosen rows (``axis=0``) or columns, in increasing order."""
     size = observations.shape[axis]
     places = np.full(size, -1, dtype=np.int64)
@@ -160,4 +162,6 @@ def taken(observations: Observations, chosen: Positions, axis: int) -> Part:
     others = observations.shape[1 - axis]
     shape = (others, chosen.size) if axis else (chosen.size, others)
     labels = observations.labels[entries]
-    return Part(Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size)
+    return SearchedPart(
+        Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size
+    )

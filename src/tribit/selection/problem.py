@@ -46,7 +46,7 @@ from tribit.model.spec import ModelSpec
 from tribit.propensity.model import MaskModel
 from tribit.solvers.start import spectral_start
 
-#: A fitted probability nearer to 0 or 1 than this means that labels were separated, not estimated.
+#: Probability of either label above which a fit has separated the labels and estimated nothing.
 CERTAIN = 1 - 1e-9
 
 

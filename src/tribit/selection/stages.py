@@ -31,7 +31,7 @@ SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018
 #: splits 10 to 14 of MovieLens-100k 4 times the columns beside implicit features lowered the log-loss, by .0002 to
 #: .0027; twice the columns gain about half of that, for half of the cost.
 WIDER, MOST_COLUMNS = 4, 80
-#: A column is in use when its singular value is above this share of the largest.
+#: Singular value, as a share of the largest, above which a column is in use.
 IN_USE = 0.02
 HELPS = 3e-3  #: share of the score that factors must gain for other numbers of columns to be tried
 #: Share of the score that implicit features must gain for other numbers of columns without them not to be tried: these

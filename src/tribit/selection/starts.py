@@ -73,9 +73,7 @@ def _awake(problem: Problem, end: Factors, unit: float) -> Factors:
     square = float(np.sum((U.T @ U) * (V.T @ V))) / (U.shape[0] * V.shape[0])
     if square >= (ASLEEP * unit) ** 2:
         return end
-    return replace(
-        end, row_factors=end.row_factors[:, :0], column_factors=end.column_factors[:, :0]
-    )
+    return end.narrowed(0)
 
 
 def _inside(problem: Problem, factors: Factors) -> Factors:

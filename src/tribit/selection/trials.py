@@ -45,7 +45,7 @@ TOLERANCE, MOST_SWEEPS = 5e-4, 300
 
 @dataclass(frozen=True)
 class Options:
-    """What is the same for every candidate: options of the arithmetic, and what is known of rows and columns."""
+    """Options that every candidate shares: those of the arithmetic, and the known features of rows and columns."""
 
     dtype: str = "float32"
     n_jobs: int | None = None

@@ -139,7 +139,7 @@ class FoldInRequest(Request):
     ] = []
 
 
-class Prediction(BaseModel):
+class PairPrediction(BaseModel):
     """The probability of a like, and what it rests on."""
 
     row: str | int
@@ -152,7 +152,7 @@ class Prediction(BaseModel):
 class Predictions(BaseModel):
     """An answer for each pair, in their order."""
 
-    predictions: list[Prediction]
+    predictions: list[PairPrediction]
     model: Annotated[str, Field(description="Version of the model that answered.")]
 
 
@@ -237,7 +237,7 @@ class Health(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """What is wrong, in one sentence."""
+    """The reason of a refusal, in one sentence."""
 
     error: str
 

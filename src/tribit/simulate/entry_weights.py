@@ -16,7 +16,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Factored:
+class FactoredDistribution:
     """``pi = left right'`` with nonnegative factors whose product sums to 1.
 
     An entry is known by its key, ``row * n_columns + column``.
@@ -68,7 +68,7 @@ class Factored:
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class DenseDistribution:
     """``pi`` as a matrix that sums to 1."""
 
     pi: Floats
@@ -95,17 +95,19 @@ class Dense:
         return np.flatnonzero(self.pi.reshape(-1) > level)
 
 
-Distribution: TypeAlias = Factored | Dense
+Distribution: TypeAlias = FactoredDistribution | DenseDistribution
 
 
 def as_distribution(shape: Any, weights: Any) -> Distribution:
     """Read ``weights``: None for uniform, a matrix, or a tuple of two factors."""
     n_rows, n_columns = check_shape(shape)
     if weights is None:
-        return Factored(np.full((n_rows, 1), 1 / n_rows), np.full((n_columns, 1), 1 / n_columns))
+        return FactoredDistribution(
+            np.full((n_rows, 1), 1 / n_rows), np.full((n_columns, 1), 1 / n_columns)
+        )
     if not isinstance(weights, tuple):
         pi = _nonnegative("weights", weights, (n_rows, n_columns))
-        return Dense(np.ascontiguousarray(pi / _total("weights", pi.sum())))
+        return DenseDistribution(np.ascontiguousarray(pi / _total("weights", pi.sum())))
     if len(weights) != 2:
         raise InvalidInputError(
             f"weights is a tuple of {len(weights)} arrays; pass (left, right), one for the rows and "
@@ -119,7 +121,7 @@ def as_distribution(shape: Any, weights: Any) -> Distribution:
             "pass factors with equally many columns."
         )
     total = _total("product of the weights", left.sum(axis=0) @ right.sum(axis=0))
-    return Factored(left / total, right)
+    return FactoredDistribution(left / total, right)
 
 
 def _nonnegative(name: str, values: Any, shape: tuple[int, int | None]) -> Floats:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.remote import RemoteObservations
 from tribit.model.factors import Factors
 from tribit.solvers.loop import Step
 
@@ -182,7 +181,5 @@ def counts_of(objective: Smooth) -> Pair:
     risk = getattr(objective, "risk", None)
     if risk is not None and risk.unobserved > 0:
         return np.full(shape[0], float(shape[1])), np.full(shape[1], float(shape[0]))
-    if isinstance(seen, RemoteObservations):
-        return seen.counts[0].astype(np.float64), seen.counts[1].astype(np.float64)
-    rows = np.bincount(seen.rows, minlength=shape[0]).astype(np.float64)
-    return rows, np.bincount(seen.columns, minlength=shape[1]).astype(np.float64)
+    rows, columns = seen.counts
+    return rows.astype(np.float64), columns.astype(np.float64)

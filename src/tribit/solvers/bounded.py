@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive
@@ -42,15 +41,14 @@ from tribit.solvers.loop import (
 )
 from tribit.solvers.refusals import check_kept, shared_unknowns
 
-Array = NDArray[np.floating[Any]]
-
-#: A step may gain this share of ``tol`` at the end of the last round, and more at first: early multipliers are poor.
+#: Tolerance of a step in the last round as a share of ``tol``, the one before the first round, and its factor from a
+#: round to the next: for early multipliers, which are poor, an exact minimum would be wasted.
 STEP, LOOSE, TIGHTEN = 1e-4, 1e-3, 0.3
 ROUND = 20  #: most steps in a round: better multipliers are worth more than a better minimum for poor ones
 ENOUGH = 0.9  #: share of the violation that a round may leave before the penalty grows
-#: The last scaling leaves so much room that rounding cannot cross a bound.
+#: Room that the last scaling leaves, as a share of a bound, so that rounding cannot cross it.
 INSIDE = 1e-12
-#: Where a bound is 0 no scaling moves an entry across it: it may be missed by this share of the interval.
+#: Share of the interval by which an entry may miss a bound of 0, across which no scaling moves it.
 SLACK = 1e-3
 
 

@@ -15,7 +15,7 @@ from tribit.model.factors import Factors
 
 CONVERGED = "what is left to gain fell below tol"
 NO_DESCENT = "no step lowers the objective any more"
-#: Of a solver that keeps a set by a scaling, which is no projection.
+#: Reason of a solver that keeps a set by a scaling, which is no projection.
 ABOVE_MINIMUM = "a solver that keeps the bound on entries exactly goes lower"
 UNCHANGED = "what the fit is for does not change any more"
 OUT_OF_ITERATIONS = "max_iter was reached"
@@ -33,7 +33,7 @@ WINDOW = 1 / 6
 RELIABLE = 10
 #: Iterations in a row that must meet ``tol``: gains that nearly vanish at a saddle rise again after it.
 CONFIRMED = 2
-#: Gains below this share of ``tol`` in a window are rounding errors, or so slow that nobody waits for the rest.
+#: Share of ``tol`` below which the gains of a window are rounding errors, or so slow that nobody waits for the rest.
 NEGLIGIBLE = 0.05
 #: Factor in a window by which first-order decreases must rise to count as growing; less may be rounding.
 GROWS = 1.5

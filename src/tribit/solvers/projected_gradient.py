@@ -34,9 +34,9 @@ Array = NDArray[np.floating[Any]]
 #: Relative change of X below which the rank stops growing.
 RANK_TOLERANCE = 0.01
 HALVINGS = 120  #: most steps of a backtracking line search
-#: A move whose square is below this share of the factors' is rounding.
+#: Square of a move, as a share of the factors' own, below which the move is rounding.
 STILL = 1e-24
-TINY = 1e-300  #: a curvature of 0 is that of an unknown which nothing depends on
+TINY = 1e-300  #: least curvature that is divided by: an unknown on which nothing depends has none
 #: Armijo constant of the backtracking line search.
 ENOUGH = 0.1
 #: Steps of the exact solver that judges where a scaling has ended: where it is far above the minimum, a few suffice.
@@ -112,7 +112,7 @@ class ProjectedGradient:
         if not self.grow:
             return self._descend(objective, constraints, start, stopping)
         # One column of a pair inside a bound on entries need not be inside it.
-        first = _project(objective, constraints, _columns(start, 1))
+        first = _project(objective, constraints, start.narrowed(1))
         result = self._descend(objective, constraints, first, stopping)
         while result.converged and result.factors.rank < start.rank:
             before = result.factors
@@ -215,24 +215,15 @@ def _project(objective: Objective, constraints: list[Constraint], factors: Facto
 
 def _squared_distance(a: Factors, b: Factors) -> float:
     d = a.minus(b)
-    parts = (d.row_factors, d.column_factors, d.row_intercepts, d.column_intercepts)
     rows, columns = d.row_intercepts.size, d.column_intercepts.size
     # Centring hid this much of the move of row and column intercepts in the one number.
     shared = d.intercept**2 * rows * columns / (rows + columns)
-    return shared + sum(float(np.vdot(part, part)) for part in parts)
+    return shared + sum(float(np.vdot(part, part)) for part in d.arrays)
 
 
 def _squared_size(factors: Factors) -> float:
     U, V = factors.row_factors, factors.column_factors
     return float(np.vdot(U, U) + np.vdot(V, V))
-
-
-def _columns(factors: Factors, rank: int) -> Factors:
-    return replace(
-        factors,
-        row_factors=factors.row_factors[:, :rank],
-        column_factors=factors.column_factors[:, :rank],
-    )
 
 
 def _append(factors: Factors, extra: int, generator: np.random.Generator) -> Factors:

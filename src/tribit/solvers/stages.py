@@ -54,7 +54,11 @@ def minimise_in_stages(
     another one, or ends much lower on its own) is done again with twice the sample.
     """
     if not objective.estimates:
-        return objective, _on_device(solver, objective, constraints, start, stopping, generator)
+        # Unknowns are where the objective is; of a solver that takes NumPy's alone each value and gradient is copied.
+        if getattr(solver, "any_arrays", False):
+            start = objective.placed(start)
+        result = solver.minimise(objective, constraints, start, stopping, generator)
+        return objective, replace(result, factors=result.factors.to_numpy())
     began, history = time.perf_counter(), list[Iteration]()
     limits = [max(2, round(share * solver.max_iter)) for share in FIRST]
     factors, stage, lowest = start, 0, objective.elsewhere(start)
@@ -92,25 +96,6 @@ def minimise_in_stages(
         factors, stage, lowest = result.factors, stage + 1, reached
         if last or result.stop_reason not in GOES_ON or len(history) >= stopping.max_iter:
             return objective, replace(result, n_iter=len(history), history=history)
-
-
-def _on_device(
-    solver: Solver,
-    objective: Any,
-    constraints: list[Constraint],
-    start: Factors,
-    stopping: Stopping,
-    generator: np.random.Generator,
-) -> SolverResult:
-    """Return what a solver finds, in arrays of NumPy.
-
-    Where the objective is on a device a solver that declares ``any_arrays`` has its unknowns there. For any other one
-    each value and each gradient is copied.
-    """
-    if getattr(solver, "any_arrays", False):
-        start = objective.placed(start)
-    result = solver.minimise(objective, constraints, start, stopping, generator)
-    return replace(result, factors=result.factors.to_numpy())
 
 
 def _later(iteration: Iteration, done: int, spent: float) -> Iteration:

@@ -26,13 +26,8 @@ def described_members(
 
 def named_arrays(unknowns: Factors, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     """Return the four arrays of some unknowns, by names."""
-    arrays = (
-        unknowns.row_factors,
-        unknowns.column_factors,
-        unknowns.row_intercepts,
-        unknowns.column_intercepts,
-    )
-    return {name: np.ascontiguousarray(part) for name, part in zip(names, arrays, strict=True)}
+    pairs = zip(names, unknowns.arrays, strict=True)
+    return {name: np.ascontiguousarray(part) for name, part in pairs}
 
 
 def read_members(

@@ -31,7 +31,7 @@ Array = NDArray[np.floating[Any]]
 
 #: Numbers in a block of covariances that is unpacked at a time.
 BLOCK = 2**20
-#: A row at least this share of its ball's radius long is on the boundary.
+#: Length of a row, as a share of the radius of its ball, from which it is on the boundary.
 ON_BOUNDARY = 0.999
 
 

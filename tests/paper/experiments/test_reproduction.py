@@ -23,6 +23,7 @@ from tribit.datasets import MOVIELENS_LICENCE
 from tribit.paper.experiments import (
     EXHIBITS,
     Settings,
+    curves,
     fig1,
     fig2,
     fig3,
@@ -120,7 +121,7 @@ def stub_pictures(patch):
             path.write_bytes(MAGIC[path.suffix])
         return paths
 
-    for module in (fig1, fig2, fig3, fig4, table1):
+    for module in (curves, fig3, fig4, table1):
         for name in PICTURES:
             if hasattr(module, name):
                 patch.setattr(module, name, draw_nothing)
@@ -982,7 +983,7 @@ def drawn(monkeypatch):
         given.append((stem.name, *arguments, options))
         return [stem.with_suffix(".png")]
 
-    for module in (fig1, fig2, fig3, fig4, table1):
+    for module in (curves, fig3, fig4, table1):
         for name in PICTURES:
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, spy)

@@ -6,7 +6,8 @@ is in :mod:`tribit.backends.cuda.sums`.
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 from tribit.backends.base import Backend
 from tribit.backends.cuda.device import require
@@ -14,31 +15,29 @@ from tribit.backends.cuda.device import require
 __all__ = ["CudaSparse", "CudaTiles"]
 
 
-class CudaSparse(Backend):
+class _OnRequest(Backend):
+    """A backend of a GPU by the name of its class, which is imported to be built."""
+
+    device = "cuda"
+    weighs_labels = True
+    #: Name of the class in :mod:`tribit.backends.cuda.sums`.
+    built: ClassVar[str]
+
+    @classmethod
+    def build(cls, *arguments: Any, **options: Any) -> Any:
+        """Return the backend on the GPU, or say why there is none."""
+        require()
+        sums = import_module("tribit.backends.cuda.sums")
+        return getattr(sums, cls.built).build(*arguments, **options)
+
+
+class CudaSparse(_OnRequest):
     """Sums over the observed entries alone, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaSparseBackend`."""
 
-    device, takes_all = "cuda", False
-    weighs_labels = True
-
-    @classmethod
-    def build(cls, *arguments: Any, **options: Any) -> Any:
-        """Return the backend on the GPU, or say why there is none."""
-        require()
-        from tribit.backends.cuda.sums import CudaSparseBackend  # noqa: PLC0415
-
-        return CudaSparseBackend.build(*arguments, **options)
+    takes_all, built = False, "CudaSparseBackend"
 
 
-class CudaTiles(Backend):
+class CudaTiles(_OnRequest):
     """Sums over all entries, on a GPU; see :class:`~tribit.backends.cuda.sums.CudaTileBackend`."""
 
-    device, takes_all = "cuda", True
-    weighs_labels = True
-
-    @classmethod
-    def build(cls, *arguments: Any, **options: Any) -> Any:
-        """Return the backend on the GPU, or say why there is none."""
-        require()
-        from tribit.backends.cuda.sums import CudaTileBackend  # noqa: PLC0415
-
-        return CudaTileBackend.build(*arguments, **options)
+    takes_all, built = True, "CudaTileBackend"

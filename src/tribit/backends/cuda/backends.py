@@ -1,4 +1,4 @@
-"""What the backends of a GPU share: arrays that come and go, gradients of both sides, features."""
+"""Parts that the backends of a GPU share: arrays that come and go, gradients of both sides, features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
 from tribit.backends.forms import Form
-from tribit.backends.layout import entry_counts, latest, layouts
+from tribit.backends.layout import latest, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import ByLabel, Observations
 from tribit.model.design import Block
@@ -163,23 +163,14 @@ class DeviceBackend(Backend):
         """Return factors whose arrays are on the device; those that are stay."""
         if not is_numpy(factors.row_factors):
             return factors
-        U, V, a, c = (
-            self.placed(part)
-            for part in (
-                factors.row_factors,
-                factors.column_factors,
-                factors.row_intercepts,
-                factors.column_intercepts,
-            )
-        )
-        return Factors(U, V, factors.intercept, a, c)
+        return factors.mapped(self.placed)
 
     def implicit_blocks(
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
     ) -> tuple[Any, Any]:
         """Return the blocks of implicit features: the mask has the layout of the entries."""
         own, other = self.side.layout, self.other.layout
-        counts, popular = entry_counts(observations)
+        counts, popular = observations.counts
         return (
             DeviceBlock.of_mask(own, other, activities[0], counts, l2),
             DeviceBlock.of_mask(other, own, activities[1], popular, l2),

@@ -13,7 +13,7 @@ import torch
 from tribit.backends.balls import CLOSE, MOST, MULTIPLIER_STEPS
 
 Tensor: TypeAlias = torch.Tensor
-#: The least number that is divided by.
+#: Least number that is divided by: the length of a row may be 0.
 TINY = 1e-30
 
 

@@ -26,8 +26,8 @@ class Imputed:
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
-    """What a pass sums, without units: values of rows in float64, first derivatives times q, the mean of ``t^2``."""
+class DenseSums:
+    """The sums of a pass, without units: values of rows in float64, first derivatives times q, the mean of ``t^2``."""
 
     values: Tensor | None
     sums: Tensor
@@ -42,12 +42,12 @@ def dense_pass(
     *,
     value: bool,
     squares: bool = False,
-) -> Dense:
+) -> DenseSums:
     """Return the dense term of every row of P against all of Q; values have their constant, and no linear part."""
     if fused(form, P, imputed):
         from tribit.backends.cuda.dense_kernels import first  # noqa: PLC0415
 
-        return Dense(*first(P, Q, form.scale, value=value, squares=squares))
+        return DenseSums(*first(P, Q, form.scale, value=value, squares=squares))
     values = torch.zeros(P.shape[0], dtype=torch.float64, device=P.device) if value else None
     sums = torch.empty_like(P)
     slack = 0.0
@@ -62,7 +62,7 @@ def dense_pass(
             slack += float(torch.sum(t * t, dtype=torch.float64))
     if values is not None:
         values += form.value_constant * Q.shape[0]
-    return Dense(values, sums, slack / (P.shape[0] * Q.shape[0]))
+    return DenseSums(values, sums, slack / (P.shape[0] * Q.shape[0]))
 
 
 class DenseCurvatures:

@@ -71,8 +71,7 @@ class LogisticTensors(DeviceForm):
         t = torch.tanh(z)
         found = None
         if value:
-            size = torch.abs(z)
-            found = size + torch.log1p(torch.exp(-2 * size)) - math.log(2.0)
+            found = _log_two_cosh(z) - math.log(2.0)
             if expected is not None:
                 found -= expected * z
         return Terms(found, t if expected is None else t - expected, 1 - t * t if second else None)
@@ -82,9 +81,7 @@ class LogisticTensors(DeviceForm):
         t = torch.tanh(z)
         found = None
         if value:
-            size = torch.abs(z)
-            even = size + torch.log1p(torch.exp(-2 * size))
-            found = (a * even - b * z).double() * self.unit
+            found = (a * _log_two_cosh(z) - b * z).double() * self.unit
         return Terms(found, a * t - b, a * (1 - t * t) if second else None)
 
     def tightness(self, slack: float) -> float:
@@ -133,6 +130,12 @@ class ProbitTensors(DeviceForm):
 
     def _loss(self, z: Tensor, y: int) -> Tensor:
         return -torch.special.log_ndtr((y / self.sigma) * z)
+
+
+def _log_two_cosh(z: Tensor) -> Tensor:
+    """Return ``log(2 cosh z)``, which overflows nowhere."""
+    size = torch.abs(z)
+    return size + torch.log1p(torch.exp(-2 * size))
 
 
 def _hazard(x: Tensor) -> Tensor:

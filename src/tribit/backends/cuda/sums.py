@@ -48,7 +48,7 @@ class CudaTileBackend(DeviceBackend):
 
     takes_all = True
     imputed: tuple[dense.Imputed, dense.Imputed] | None = None
-    #: That of three products of half-precision numbers, summed in float32.
+    #: Relative error of three products of half-precision numbers, summed in float32.
     error: ClassVar[float] = 1e-6
 
     @property

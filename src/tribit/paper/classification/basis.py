@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist, pdist
 from tribit.checks import check_count
 from tribit.paper.classification.losses import Array
 
-#: The median distance is taken over at most this many examples: more would not change it much.
+#: Most examples over which the median distance is taken: more would not change it much.
 MEDIAN_SAMPLE = 500
 
 

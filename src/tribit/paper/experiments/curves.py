@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.paper.experiments.journal import Row
-from tribit.paper.experiments.pictures import Series
+from tribit.paper.experiments.pictures import Series, plot_curves
 from tribit.paper.experiments.settings import Mixture
 from tribit.paper.experiments.statistics import Errors, errors_by_mixture, markdown_table, spread
 from tribit.paper.experiments.synthetic import FLOOR, MOST, NARROW, SOLVED, TOLD, TUNED
@@ -60,6 +61,24 @@ def series(rows: list[Row], place: Callable[[Mixture], float]) -> list[Series]:
             )
         )
     return lines
+
+
+def draw_curves(
+    rows: list[Row],
+    stem: Path,
+    name: str,
+    place: Callable[[Mixture], float],
+    ticks: Mapping[float, str],
+) -> list[Path]:
+    """Draw a line for each way over the parameter of that name, with what all zeros give and the floor."""
+    return plot_curves(
+        stem,
+        series(rows, place),
+        x_label=name,
+        y_label="relative Frobenius error",
+        references=references(rows),
+        ticks=ticks,
+    )
 
 
 def curve_table(rows: list[Row], name: str, place: Callable[[Mixture], float]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tribit.paper.experiments.curves import curve_table, references, series, ways
+from tribit.paper.experiments.curves import curve_table, draw_curves, ways
 from tribit.paper.experiments.dependence import dependence
 from tribit.paper.experiments.drawn import EXPERIMENT_1
 from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.journal import Row
-from tribit.paper.experiments.pictures import plot_curves
 from tribit.paper.experiments.runner import Study
 from tribit.paper.experiments.settings import Mixture, Settings
 from tribit.paper.experiments.statistics import Claim, Errors, best, comparison, located
@@ -60,14 +59,7 @@ def _numbers(rows: list[Row]) -> str:
 
 
 def _draw(rows: list[Row], stem: Path) -> list[Path]:
-    return plot_curves(
-        stem,
-        series(rows, _gamma),
-        x_label="gamma",
-        y_label="relative Frobenius error",
-        references=references(rows),
-        ticks={0.0: "PU", 1.0: "NU"},
-    )
+    return draw_curves(rows, stem, "gamma", _gamma, {0.0: "PU", 1.0: "NU"})
 
 
 EXHIBIT = Exhibit(

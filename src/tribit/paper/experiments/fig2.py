@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tribit.paper.experiments.curves import curve_table, references, series, ways
+from tribit.paper.experiments.curves import curve_table, draw_curves, ways
 from tribit.paper.experiments.dependence import dependence
 from tribit.paper.experiments.drawn import EXPERIMENT_1
 from tribit.paper.experiments.exhibit import Claims, Exhibit
 from tribit.paper.experiments.journal import Row
-from tribit.paper.experiments.pictures import plot_curves
 from tribit.paper.experiments.runner import Study
 from tribit.paper.experiments.settings import Mixture, Settings
 from tribit.paper.experiments.statistics import UNCLEAR, Claim, Errors, best, comparison, located
@@ -75,14 +74,7 @@ def _numbers(rows: list[Row]) -> str:
 
 
 def _draw(rows: list[Row], stem: Path) -> list[Path]:
-    return plot_curves(
-        stem,
-        series(rows, _eta),
-        x_label="eta",
-        y_label="relative Frobenius error",
-        references=references(rows),
-        ticks={-1.0: "NU", 0.0: "PN", 1.0: "PU"},
-    )
+    return draw_curves(rows, stem, "eta", _eta, {-1.0: "NU", 0.0: "PN", 1.0: "PU"})
 
 
 EXHIBIT = Exhibit(

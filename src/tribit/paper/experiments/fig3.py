@@ -26,7 +26,8 @@ from tribit.paper.experiments.statistics import (
     written,
 )
 from tribit.paper.experiments.synthetic import synthetic_study
-from tribit.paper.experiments.ternary import Triangle, plot_triangles
+from tribit.paper.experiments.ternary import plot_triangles
+from tribit.paper.experiments.triangles import Triangle
 
 #: The lowest mixture of the paper's Fig. 3, and the distance up to which another counts as the same place.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)

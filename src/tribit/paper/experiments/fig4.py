@@ -40,7 +40,8 @@ from tribit.paper.experiments.statistics import (
     spread,
     written,
 )
-from tribit.paper.experiments.ternary import Triangle, plot_triangles
+from tribit.paper.experiments.ternary import plot_triangles
+from tribit.paper.experiments.triangles import Triangle
 
 
 def _study(settings: Settings, data: Path | None) -> Study:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.errors import InvalidInputError
+from tribit.paper.experiments.triangles import Triangle
 from tribit.plots.canvas import (
     COLOURS,
     WIDTH,
     add_legend,
-    check_finite,
     check_some,
     new_figure,
     picture_paths,
@@ -28,28 +27,6 @@ Array = NDArray[np.floating[Any]]
 CORNERS = ("PN", "PU", "NU")
 #: Points across a digit, at the font size of the numbers in a triangle and below its colour bar.
 DIGIT = 5.0
-
-
-@dataclass(frozen=True)
-class Triangle:
-    """One heat map over the simplex: a value at each mixture.
-
-    Attributes
-    ----------
-    title : str
-        What is written above.
-    mixtures : ndarray of shape (n, 3)
-        The weights of PN, PU and NU; each row sums to one.
-    values : ndarray of shape (n,)
-        What is shown, the smaller the better.
-    best : sequence of 3 floats, optional
-        A mixture to mark besides that of the smallest value, such as the paper's own best.
-    """
-
-    title: str
-    mixtures: Array
-    values: Array
-    best: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +109,7 @@ def plot_triangles(
     """
     check_some(triangles, "triangles")
     for triangle in triangles:
-        _check_triangle(triangle)
+        triangle.check()
     layout = _Layout.of(triangles, note)
     with new_figure(stem, layout.width, layout.height) as figure:
         for place, triangle in enumerate(triangles):
@@ -303,24 +280,3 @@ def _thinned(words: list[str]) -> list[str]:
     room = int(72.0 * _Layout.SIDE / (DIGIT * max(map(len, words)) + 4.0))
     step = -(-len(words) // room)
     return [word if place % step == 0 else "" for place, word in enumerate(words)]
-
-
-def _check_triangle(triangle: Triangle) -> None:
-    what = f"The triangle {triangle.title!r}"
-    count = len(triangle.values)
-    if np.shape(triangle.values) != (count,) or np.shape(triangle.mixtures) != (count, 3):
-        raise InvalidInputError(f"{what} must have three weights for each of its {count} values.")
-    best = [] if triangle.best is None else [triangle.best]
-    if any(len(weights) != 3 for weights in best):
-        raise InvalidInputError(f"{what} must have three weights in its best mixture.")
-    weights = np.asarray([*triangle.mixtures, *best], dtype=float)
-    check_finite(what, weights)
-    check_finite(what, triangle.values)
-    if np.min(weights, initial=0.0) < -1e-9 or not np.allclose(weights.sum(axis=1), 1.0):
-        raise InvalidInputError(
-            f"{what} must have mixtures whose weights are at least zero and sum to one."
-        )
-    if np.linalg.matrix_rank(triangle.mixtures, tol=1e-6) < 3:
-        raise InvalidInputError(
-            f"{what} must have three mixtures or more that do not lie on one line."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,10 @@ from scipy.sparse import csr_array
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
-from tribit.data.measurements import Measurements, as_measurements
-from tribit.factor_model import FactorModel
+from tribit.data.measurements import Measurements
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
-from tribit.model.links import Link
-from tribit.paper.systems.linear import Linear
+from tribit.paper.systems.inputs import MeasuredModel
 from tribit.paper.systems.squared import SquaredErrors, check_columns, leading, set_result
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
@@ -27,11 +25,11 @@ Array = NDArray[np.floating[Any]]
 BATCH = 1 << 22
 #: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
 NOISE = 0.1
-#: A row of the start below this share of the largest entry is rounding of 0.
+#: Share of the largest entry of the start below which a row of it is rounding of 0.
 ROUNDING = 1e-10
 
 
-class AlternatingLeastSquares(FactorModel):
+class AlternatingLeastSquares(MeasuredModel):
     """Minimise by turns over U and V ``sum over measured entries of (a_ij - u_i' v_j)^2 + l2 (|U|^2 + |V|^2)``.
 
     With V fixed each row of U has a linear problem of its own, which is solved exactly, and the other way round.
@@ -95,17 +93,7 @@ class AlternatingLeastSquares(FactorModel):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors to measured values, or to likes and dislikes as +1 and -1.
-
-        Parameters
-        ----------
-        X : Measurements, Observations, sparse matrix or array
-            As in :func:`tribit.data.measurements.as_measurements`.
-        y : ignored
-            Present for scikit-learn's interface.
-        """
-        measured = as_measurements(X)
+    def _fit(self, measured: Measurements) -> None:
         rank = check_columns("rank", self.rank, min(measured.shape))
         l2 = check_not_negative("l2", self.l2)
         stopping = Stopping(self.max_iter, self.tol)
@@ -131,13 +119,9 @@ class AlternatingLeastSquares(FactorModel):
             start = Factors.of(left, _solve_rows(by_columns, left, l2))
             result = run(sweep, start, value, stopping, loss.size)
         set_result(self, result, measured)
-        return self
-
-    def _link(self) -> Link:
-        return Linear()
 
 
-class MaxNormLeastSquares(FactorModel):
+class MaxNormLeastSquares(MeasuredModel):
     """Minimise ``sum over measured entries of (x_ij - a_ij)^2`` over ``|X|_max <= radius, |X|_inf <= alpha``.
 
     Foygel and Srebro (2011), "Concentration-based guarantees for low-rank matrix reconstruction"; Cai and Zhou (2016),
@@ -200,17 +184,7 @@ class MaxNormLeastSquares(FactorModel):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors to measured values, or to likes and dislikes as +1 and -1.
-
-        Parameters
-        ----------
-        X : Measurements, Observations, sparse matrix or array
-            As in :func:`tribit.data.measurements.as_measurements`.
-        y : ignored
-            Present for scikit-learn's interface.
-        """
-        measured = as_measurements(X)
+    def _fit(self, measured: Measurements) -> None:
         rank = check_columns("rank", self.rank, sum(measured.shape))
         constraints: list[Constraint] = [MaxNorm(self.radius)]
         if self.alpha is not None:
@@ -221,10 +195,6 @@ class MaxNormLeastSquares(FactorModel):
         start = _start_inside(measured, constraints, rank, draws)
         solver = AugmentedLagrangian(loss.curvature)
         set_result(self, solver.minimise(loss, constraints, start, stopping, draws), measured)
-        return self
-
-    def _link(self) -> Link:
-        return Linear()
 
 
 def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:

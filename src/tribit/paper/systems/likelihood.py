@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from tribit.backends.objective import Objective
 from tribit.checks import check_positive
-from tribit.data.observations import Observations, as_observations
-from tribit.factor_model import FactorModel
+from tribit.data.observations import Observations
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import as_link
 from tribit.model.risks import pn
+from tribit.paper.systems.inputs import LabelledModel
 from tribit.paper.systems.squared import check_columns, set_result
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
@@ -25,29 +25,18 @@ SPARE = 5
 FLATTEST = 1e-6
 
 
-class _BoundedLikelihood(FactorModel):
+class _BoundedLikelihood(LabelledModel):
     """The likelihood inside a ball that a subclass names, and within alpha; it has the subclass's parameters."""
 
     def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm | TraceNorm:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
-        y : ignored
-            Present for scikit-learn's interface.
-        """
-        observations = as_observations(X, like_at=self.like_at)
+    def _fit(self, observations: Observations) -> None:
         alpha = check_positive("alpha", self.alpha)
         rank = check_columns("rank", self.rank, min(observations.shape))
         ball = self._ball(alpha, observations.shape, rank)
         self.radius_ = ball.radius
         set_result(self, _minimise(self, observations, ball, alpha), observations)
-        return self
 
 
 class TraceNormLikelihood(_BoundedLikelihood):

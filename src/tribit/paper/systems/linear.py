@@ -13,7 +13,7 @@ from tribit.model.links import Label, Link
 
 Array = NDArray[np.floating[Any]]
 
-#: No probability is nearer to 0 or 1 than this: an estimate outside [low, high] is no certainty.
+#: Least distance of a probability from 0 and 1: an estimate outside [low, high] is no certainty.
 LEAST = 1e-3
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.objective import Objective
 from tribit.checks import check_field, check_not_negative, check_positive
-from tribit.data.observations import as_observations
-from tribit.factor_model import FactorModel
+from tribit.data.observations import Observations
 from tribit.model.links import Label, Link, Logistic
 from tribit.model.risks import pn
+from tribit.paper.systems.inputs import LabelledModel
 from tribit.paper.systems.squared import check_columns, set_result
 from tribit.randomness import generator
 from tribit.solvers.lbfgs import LBFGS
@@ -61,7 +61,7 @@ class Hinge(Link):
         return np.where((short > 0.0) & (short <= self.smoothing), 1.0 / self.smoothing, 0.0)
 
 
-class MaximumMarginFactorization(FactorModel):
+class MaximumMarginFactorization(LabelledModel):
     """Separate likes from dislikes by a margin, with the least sum of singular values.
 
     Minimises over X of at most the given rank
@@ -141,28 +141,13 @@ class MaximumMarginFactorization(FactorModel):
         self.like_at = like_at
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
-        observations = as_observations(X, like_at=self.like_at)
+    def _fit(self, observations: Observations) -> None:
         rank = check_columns("rank", self.rank, min(observations.shape))
         stopping, draws = Stopping(self.max_iter, self.tol), generator(self.random_state)
         l2 = check_not_negative("l2", self.l2)
         objective = Objective(observations, Hinge(self.smoothing), pn(), l2=l2)
         start = spectral_start(objective, [], rank, 0.0, draws)
         set_result(self, LBFGS().minimise(objective, [], start, stopping, draws), observations)
-        return self
 
     def _link(self) -> Link:
         return MARGIN

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_count, check_not_negative
-from tribit.data.measurements import as_measurements
+from tribit.data.measurements import Measurements
 from tribit.errors import warn
-from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
-from tribit.model.links import Link
+from tribit.paper.systems.inputs import MeasuredModel
 from tribit.paper.systems.least_squares import AlternatingLeastSquares
-from tribit.paper.systems.linear import Linear
 from tribit.paper.systems.nuclear_norm import check_share
 
-#: Of ``|P_Omega(A)|_F``: errors below it are rounding, or what iterations leave.
+#: Share of ``|P_Omega(A)|_F`` below which errors are rounding, or what iterations leave.
 ROUNDING = 1e-5
-#: A sweep that lowers the sum of squares by less than this share of the budget's is the last of its rank.
+#: Share of the budget's sum of squares that a sweep must gain for a further one at its rank.
 ENOUGH = 1e-4
 
 
-class MinimumRankCompletion(FactorModel):
+class MinimumRankCompletion(MeasuredModel):
     """Complete a matrix by the least rank that agrees with the measured entries.
 
     Minimises
@@ -92,23 +90,9 @@ class MinimumRankCompletion(FactorModel):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors to measured values, or to likes and dislikes as +1 and -1.
-
-        Parameters
-        ----------
-        X : Measurements, Observations, sparse matrix or array
-            As in :func:`tribit.data.measurements.as_measurements`.
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, measured: Measurements) -> None:
         budget = check_not_negative("budget", self.budget)
         share = check_share(self.budget_share, budget)
-        measured = as_measurements(X)
         least = min(measured.shape)
         most = least if self.max_rank is None else check_count("max_rank", self.max_rank, 0, least)
         norm = float(np.linalg.norm(measured.values))
@@ -136,7 +120,3 @@ class MinimumRankCompletion(FactorModel):
                 f"{self.residual_:g}: raise the budget, max_rank or max_iter.",
                 ConvergenceWarning,
             )
-        return self
-
-    def _link(self) -> Link:
-        return Linear()

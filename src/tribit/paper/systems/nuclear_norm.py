@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
-from tribit.data.measurements import Measurements, as_measurements
+from tribit.data.measurements import Measurements
 from tribit.errors import InvalidInputError, warn
-from tribit.factor_model import DENSE_LIMIT, FactorModel
+from tribit.factor_model import DENSE_LIMIT
 from tribit.model.factors import Factors
-from tribit.model.links import Link
 from tribit.paper.systems.frank_wolfe import ObservedEntries
-from tribit.paper.systems.linear import Linear
+from tribit.paper.systems.inputs import MeasuredModel
 from tribit.paper.systems.singular_pairs import top_singular_pairs
 from tribit.solvers.loop import Stopping
 
@@ -26,14 +25,14 @@ Array = NDArray[np.float64]
 
 #: Over-relaxation: from 1.5 to 1.8 is known to help, 2 may diverge.
 RELAXATION = 1.6
-#: The penalty is looked at every so many iterations, and left alone after so many: then the method must converge.
+#: Iterations between two changes of the penalty, and the last that may change it: with a fixed one it converges.
 ADAPT_EVERY, ADAPT_UNTIL = 5, 200
 #: The penalty times the largest singular value of the data stays below this. The Gram matrix squares singular
 #: values, so that those below 1e-8 of the largest are rounding; the threshold, 1 / penalty, must be above them.
 LARGEST_PENALTY = 1e6
 
 
-class NuclearNormCompletion(FactorModel):
+class NuclearNormCompletion(MeasuredModel):
     """Complete a matrix by the least sum of singular values that agrees with the measured entries.
 
     Solves
@@ -108,37 +107,23 @@ class NuclearNormCompletion(FactorModel):
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
-            Real values, or likes as +1 and dislikes as -1 (see :func:`tribit.data.measurements.as_measurements`).
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, measured: Measurements) -> None:
         stopping = Stopping(self.max_iter, self.tol)
         budget = check_not_negative("budget", self.budget)
         share = check_share(self.budget_share, budget)
-        measurements = as_measurements(X)
-        rows, columns = measurements.shape
+        rows, columns = measured.shape
         if rows * columns > DENSE_LIMIT:
             raise InvalidInputError(
                 f"The matrix has {rows} x {columns} entries, too many for the dense arrays of this method: use "
                 "ConditionalGradientCompletion."
             )
-        norm = float(np.linalg.norm(measurements.values))
+        norm = float(np.linalg.norm(measured.values))
         self.budget_ = budget if share is None else share * norm
-        solution = minimise(measurements, self.budget_, stopping)
-        self._set_fitted(solution.factors, measurements)
+        solution = minimise(measured, self.budget_, stopping)
+        self._set_fitted(solution.factors, measured)
         self.objective_, self.gap_ = solution.objective, solution.gap
         self.n_iter_, self.converged_ = solution.n_iter, solution.converged
-        errors = solution.factors.at(measurements.rows, measurements.columns) - measurements.values
+        errors = solution.factors.at(measured.rows, measured.columns) - measured.values
         self.residual_ = float(np.linalg.norm(errors))
         if not self.converged_:
             warn(
@@ -146,10 +131,6 @@ class NuclearNormCompletion(FactorModel):
                 "raise max_iter, tol or the budget.",
                 ConvergenceWarning,
             )
-        return self
-
-    def _link(self) -> Link:
-        return Linear()
 
 
 @dataclass(frozen=True)

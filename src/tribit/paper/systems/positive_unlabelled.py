@@ -36,7 +36,8 @@ from tribit.solvers.start import spectral_start
 
 LOSSES = ("likelihood", "squared")
 NORMS = ("max", "trace")
-#: A bound from below and above leave this many times ``tol``: they meet more slowly than Newton's steps shrink.
+#: Gap between the bounds of the minimum at which a fit ends, in multiples of ``tol``: they meet more slowly than the
+#: steps of Newton's method shrink.
 BOUNDED = 100.0
 
 

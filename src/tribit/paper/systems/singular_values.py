@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.checks import check_positive
-from tribit.data.measurements import as_measurements
+from tribit.data.measurements import Measurements
 from tribit.errors import InvalidInputError
-from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
 from tribit.model.links import Link
+from tribit.paper.systems.inputs import MeasuredModel
 from tribit.paper.systems.linear import Linear
 from tribit.paper.systems.singular_pairs import top_singular_pairs
 
@@ -23,7 +23,7 @@ Array = NDArray[np.floating[Any]]
 FIRST = 8
 
 
-class UniversalSingularValueThresholding(FactorModel):
+class UniversalSingularValueThresholding(MeasuredModel):
     """Complete a matrix by the singular values of its observed part that stand above noise.
 
     With values scaled to [-1, 1], zeros where nothing was observed, ``p`` the observed share and
@@ -72,37 +72,21 @@ class UniversalSingularValueThresholding(FactorModel):
         self.eta = eta
         self.bounds = bounds
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1), or real values within the bounds
-            (see :func:`tribit.data.measurements.as_measurements`).
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, measured: Measurements) -> None:
         eta = check_positive("eta", self.eta)
-        measurements = as_measurements(X)
-        low, high = _bounds(self.bounds, measurements.values)
+        low, high = _bounds(self.bounds, measured.values)
         # Halves first: the sum and the difference of two large bounds can overflow.
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         scaled = sp.csr_array(
-            ((measurements.values - middle) / half, (measurements.rows, measurements.columns)),
-            shape=measurements.shape,
+            ((measured.values - middle) / half, (measured.rows, measured.columns)),
+            shape=measured.shape,
         )
-        share = measurements.density
-        self.threshold_ = (2.0 + eta) * float(np.sqrt(max(measurements.shape) * share))
+        share = measured.density
+        self.threshold_ = (2.0 + eta) * float(np.sqrt(max(measured.shape) * share))
         left, sizes, right = triplets_from(scaled, self.threshold_)
         root = np.sqrt(sizes * (half / share))
-        self._set_fitted(Factors.of(left * root, right * root, middle), measurements)
+        self._set_fitted(Factors.of(left * root, right * root, middle), measured)
         self.singular_values_, self.bounds_ = sizes, (low, high)
-        return self
 
     def _decision(self, x: Array) -> Array:
         """Return ``x`` within the bounds; the link clips probabilities and signs already."""

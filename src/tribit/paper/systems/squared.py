@@ -37,8 +37,7 @@ class SquaredErrors:
     def __init__(self, measurements: Measurements) -> None:
         self.observations = measurements
         self.rows, self.columns = measurements.rows, measurements.columns
-        counts = np.bincount(self.rows, minlength=measurements.shape[0])
-        self._offsets = np.concatenate([[0], np.cumsum(counts)])
+        self._offsets = np.concatenate([[0], np.cumsum(measurements.counts[0])])
 
     @property
     def shape(self) -> tuple[int, int]:
