@@ -14,6 +14,9 @@ import numpy as np
 __all__ = ["dot", "dots", "filled", "is_numpy", "like", "namespace", "to_numpy"]
 
 
+#: Products of single precision that are summed in it: sums of these are in float64.
+RUN = 2**14
+
 #: Modules for types of arrays that were asked for.
 _namespaces: dict[type, Any] = {}
 
@@ -36,18 +39,25 @@ def namespace(array: Any) -> Any:
 
 
 def dot(left: Any, right: Any) -> float:
-    """Return the sum of the products of two arrays of one shape, summed in float64 where a device has float32."""
+    """Return the sum of the products of two arrays of one shape, summed in float64 where these are in float32."""
     return dots((left, right))[0]
 
 
 def dots(*pairs: tuple[Any, Any]) -> list[float]:
     """Return :func:`dot` of each pair; from a device they come together, as it is waited for each time."""
     if is_numpy(pairs[0][0]):
-        return [float(np.vdot(left, right)) for left, right in pairs]
+        return [_dot(left, right) for left, right in pairs]
     xp = namespace(pairs[0][0])
     sums = [xp.sum(left * right, dtype=xp.float64) for left, right in pairs]
     found: list[float] = to_numpy(xp.stack(sums)).tolist()
     return found
+
+
+def _dot(left: Any, right: Any) -> float:
+    if left.dtype == np.float64 or left.ndim > 1:
+        return float(np.vdot(left, right))
+    starts = range(0, left.size, RUN)
+    return sum((float(np.vdot(left[i : i + RUN], right[i : i + RUN])) for i in starts), 0.0)
 
 
 def filled(shape: tuple[int, ...], value: float, beside: Any) -> Any:

@@ -171,7 +171,8 @@ class FeaturedObjective:
             bent = one_column(self.bounds.curvatures(factors))
             ridge = ridge.plus(1.0, self.features.pull_back_squares(bent))
         curvatures = self.objective.curvatures(factors)
-        return Deflated.of(parts, self.features, factors, curvatures, ridge, seen.counts)
+        kind = self.objective.backend.dtype
+        return Deflated.of(parts, self.features, factors, curvatures, ridge, seen.counts, kind)
 
     def _weighted(self, parts: Factors) -> Factors:
         """Return the gradient of the penalty: each part times its weight."""

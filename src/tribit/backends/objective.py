@@ -265,7 +265,7 @@ class Objective:
 
     def preconditioner(self, factors: Factors) -> Preconditioner:
         """Return a first guess of the inverse curvature of F in all unknowns together."""
-        return Diagonal(self.scales(factors))
+        return Diagonal(self.scales(factors), self.backend.dtype)
 
     def curvatures(self, factors: Factors) -> Factors:
         """Return the curvature of the risk in each unknown, roughly (:mod:`tribit.backends.curvatures`)."""

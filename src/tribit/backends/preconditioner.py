@@ -19,7 +19,7 @@ from tribit.model.design import Design
 from tribit.model.factors import Factors
 from tribit.model.features import Features
 
-Vector = NDArray[np.float64]
+Vector = NDArray[np.floating[Any]]
 Array = NDArray[np.floating[Any]]
 Counts = NDArray[np.integer[Any]]
 
@@ -46,16 +46,16 @@ class Preconditioner(Protocol):
 
 
 class Diagonal:
-    """``W = D^-1/2``, with D the curvature of each unknown."""
+    """``W = D^-1/2``, with D the curvature of each unknown; ``dtype`` is that of the vectors it is applied to."""
 
-    def __init__(self, curvatures: Factors) -> None:
+    def __init__(self, curvatures: Factors, dtype: Any = np.float64) -> None:
         flat = curvatures.flat()
         xp = namespace(flat)
-        self.roots = xp.sqrt(1.0 / xp.clip(flat, LEAST, None))
+        self.roots = _narrow(xp.sqrt(1.0 / xp.clip(flat, LEAST, None)), dtype)
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
-        return x * self.roots  # type: ignore[no-any-return]
+        return np.asarray(x * self.roots) if is_numpy(x) else x * self.roots
 
     transposed_times = times
 
@@ -104,15 +104,25 @@ class Deflated:
         Unknowns of the shapes and the kind of arrays that vectors are made of.
     rows, columns : SideCurvature
         The two sides.
+    dtype : dtype, default=float64
+        Type of the vectors that W is applied to, where they are arrays of NumPy.
     """
 
-    def __init__(self, like: Factors, rows: SideCurvature, columns: SideCurvature) -> None:
-        self.like = like
+    def __init__(
+        self,
+        like: Factors,
+        rows: SideCurvature,
+        columns: SideCurvature,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.like, self.dtype = like, dtype
         sides = (
             (rows, like.row_factors, like.row_intercepts),
             (columns, like.column_factors, like.column_intercepts),
         )
-        self.sides = [(_Part(known, F, rotated=True), _Part(known, a)) for known, F, a in sides]
+        self.sides = [
+            (_Part(known, F, dtype, rotated=True), _Part(known, a, dtype)) for known, F, a in sides
+        ]
         self.root = 1.0 / np.sqrt(max(rows.entry * float(np.sum(rows.counts)), LEAST))
 
     @classmethod
@@ -124,6 +134,7 @@ class Deflated:
         curvatures: Factors,
         ridge: Factors,
         counts: tuple[Counts, Counts],
+        dtype: Any = np.float64,
     ) -> Deflated:
         """Return it from the factors that parts combine to, the risk's curvatures in these, and the parts' ridges."""
         of_rows, of_columns = curvatures.row_intercepts, curvatures.column_intercepts
@@ -148,7 +159,7 @@ class Deflated:
         )
         in_columns = pulled.column_intercepts
         columns = side(features.columns, in_columns, of_columns, of_rows, U, counts[1], in_V, in_c)
-        return cls(like, rows, columns)
+        return cls(like, rows, columns, dtype)
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
@@ -167,13 +178,15 @@ class Deflated:
             given.intercept * self.root,
             of(row_intercepts, given.row_intercepts),
             of(column_intercepts, given.column_intercepts),
-        ).flat()
+        ).flat(self.dtype)
 
 
 class _Part:
     """W of the factors of one side, or of its intercepts."""
 
-    def __init__(self, known: SideCurvature, beside: Array, *, rotated: bool = False) -> None:
+    def __init__(
+        self, known: SideCurvature, beside: Array, dtype: Any, *, rotated: bool = False
+    ) -> None:
         self.first, self.intercepts = known.design.size, not rotated
         self.rotation: Array | None = None
         squares, ridge = np.ones(1), known.intercept_ridge
@@ -181,7 +194,7 @@ class _Part:
             ridge = known.ridge
             squares, rotation = np.linalg.eigh(known.moments)
             squares = np.maximum(squares, LEAST_SQUARE)
-            self.rotation = like(rotation, beside)
+            self.rotation = _narrow(like(rotation, beside), dtype)
         curvatures = known.weights[:, None] * like(squares, beside) + ridge[:, None]
         xp = namespace(curvatures)
         self.roots = 1.0 / xp.sqrt(xp.clip(curvatures, LEAST, None))
@@ -191,7 +204,8 @@ class _Part:
             _beyond(self.vectors, shared[:, c], known.entry * square * spectrum)
             for c, square in enumerate(squares.tolist())
         ]
-        self.beyond = like(np.stack(beyond), beside) if beyond else None
+        self.beyond = _narrow(like(np.stack(beyond), beside), dtype) if beyond else None
+        self.roots, self.vectors = _narrow(self.roots, dtype), _narrow(self.vectors, dtype)
 
     def times(self, x: Array) -> Array:
         """Return ``W x``."""
@@ -215,6 +229,11 @@ class _Part:
             along = xp.matmul(self.beyond, along.T[:, :, None])[:, :, 0].T
             x[self.first :] -= roots * (self.vectors @ along)
         return x
+
+
+def _narrow(array: Array, dtype: Any) -> Array:
+    """Return an array of NumPy in another type; those of a device have theirs."""
+    return array.astype(dtype, copy=False) if is_numpy(array) else array
 
 
 def _beyond(vectors: Array, roots: Array, values: Vector) -> Vector:

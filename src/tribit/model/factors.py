@@ -79,8 +79,8 @@ class Factors:
         level = ones[1] * self.intercept + self.column_intercepts[:, None]
         return P, xp.concat([V, ones[1], level], axis=1)
 
-    def flat(self) -> NDArray[np.float64]:
-        """Return all unknowns in one vector."""
+    def flat(self, dtype: Any = np.float64) -> NDArray[np.floating[Any]]:
+        """Return all unknowns in one vector, of a type; one of a device is in the type that they have."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
         one: Any = (
             self.intercept
@@ -88,9 +88,9 @@ class Factors:
         one = filled((1,), one, U) if isinstance(one, float | int) else xp.reshape(one, (1,))
         parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), one]
         parts += [self.row_intercepts, self.column_intercepts]
-        return np.concatenate(parts, dtype=np.float64) if xp is np else xp.concat(parts)
+        return np.concatenate(parts, dtype=dtype) if xp is np else xp.concat(parts)
 
-    def shaped(self, x: NDArray[np.float64]) -> Factors:
+    def shaped(self, x: NDArray[np.floating[Any]]) -> Factors:
         """Return a vector as factors of the same shapes; their arrays are views of it."""
         (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
         ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()

@@ -24,7 +24,7 @@ from tribit.solvers.limited_memory import LimitedMemory
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 from tribit.solvers.refusals import check_kept
 
-Vector = NDArray[np.float64]
+Vector = NDArray[np.floating[Any]]
 
 #: Armijo constant of the backtracking line search, and its most halvings of a step.
 ENOUGH = 1e-4
@@ -161,7 +161,7 @@ class _Iterations:
     def _at(self, factors: Factors) -> tuple[float, Vector]:
         """Return F and its gradient in the preconditioner's coordinates."""
         value, gradient = self.objective.gradient(factors)
-        return value, self.preconditioner.times(gradient.flat())
+        return value, self.preconditioner.times(gradient.flat(self.memory.dtype))
 
     def _step(self, x: Vector, value: float, gradient: Vector) -> tuple[Found | None, float]:
         """Return where a backtracking line search (Armijo) leads, and the first-order decrease.
@@ -178,6 +178,7 @@ class _Iterations:
             reached = self._at(moved)
             # Written so that a NaN is a failure.
             if reached[0] <= value + ENOUGH * length * slope + noise:
-                return (moved, length * direction, reached), promised
+                step = direction if length == 1.0 else length * direction
+                return (moved, step, reached), promised
             length *= 0.5
         return None, promised

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tribit.arrays import dots, filled, is_numpy, like, namespace, to_numpy
 from tribit.backends.threads import ordered_map
 
-Vector = NDArray[np.float64]
+Vector = NDArray[np.floating[Any]]
 
 #: Unknowns in a block of a pass: a block of the memory stays in a core's cache, and sums over blocks are in float64.
 BLOCK = 8192
@@ -43,7 +43,7 @@ class LimitedMemory:
     """
 
     def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:
-        self.room, self.n_jobs = room, n_jobs
+        self.room, self.n_jobs, self.dtype = room, n_jobs, dtype
         # The step and the change of a pair stand together; pages that are never written take no memory.
         if beside is None or is_numpy(beside):
             self.vectors = np.empty((2 * room, size), dtype=dtype)
