@@ -131,7 +131,9 @@ def test_a_block_without_a_tile_has_its_quadratic(risk, link):
     panel = backend.panel(backend.n_panels - 1, backend.fixed(Q))
     p = P[panel.rows]
     empty = ~A[panel.rows].any(axis=1)
-    empty[: -backend.side.rows.widths[-1]] = False  # blocks with tiles, whose curvature is that of their sample
+    empty[: -backend.side.rows.widths[-1]] = (
+        False  # blocks with tiles, whose curvature is that of their sample
+    )
     assert empty.any()
     model = panel.models(p, P.shape[1], exact=True, value=True)
     np.testing.assert_allclose(model.values, panel.values(p), rtol=1e-12)

@@ -60,7 +60,7 @@ class SampledPanel:
         else:
             # A line search shortens the steps of few rows: blocks and batches without them are as they were.
             before, dense, observed = self._known
-            moved = np.any(P != before, axis=1)
+            moved = np.any(before != P, axis=1)
         for rows, block in self._dense():
             if moved[rows].any():
                 dense[rows] = block.values(P[rows])
