@@ -60,13 +60,20 @@ def put(place):
     device.PLACE = place
 
 
-@pytest.mark.parametrize("implicit", [False, True])
-def test_a_fit_on_workers_with_a_gpu_is_that_of_one_machine(implicit):
+MODELS = {
+    "PN": {"gammas": (1, 0, 0)},
+    "implicit features": {"gammas": (1, 0, 0), "implicit_features": True, "l2_implicit": 4.0},
+    "mixture": {"gammas": (0.5, 0.3, 0.2), "rho": 0.8, "radius": 2.0},
+    "likes alone": {"gammas": (0, 1, 0), "rho": 0.0},
+    "a model of the mask": {"gammas": (0.5, 0.3, 0.2), "rho": "row-column", "radius": 2.0},
+    "weights": {"gammas": (1, 0, 0), "inverse_power": 0.5, "rho": "row-column"},
+    "side features": {"gammas": (1, 0, 0), "side_features": True, "l2_side": 2.0},
+}
+
+
+@pytest.fixture(scope="module")
+def workers():
     distributed = pytest.importorskip("distributed")
-    fixed = {"gammas": (1, 0, 0), "rank": 2, "l2": 2.0, "l2_intercept": 1.0, "tol": 1e-6}
-    fixed |= {"implicit_features": implicit, "l2_implicit": 4.0, "activity_floor": (1.0, 1.0)}
-    fixed |= {"calibration": None, "n_fits": 1, "random_state": 0, "dtype": "float64"}
-    here = BinaryMatrixCompletion(**fixed, n_jobs=1).fit(SEEN)
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=2, dashboard_address=None, silence_logs=50
@@ -74,7 +81,19 @@ def test_a_fit_on_workers_with_a_gpu_is_that_of_one_machine(implicit):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.run(put, device.PLACE)
-        there = BinaryMatrixCompletion(**fixed, device="cuda").fit(SEEN, client=client)
+        yield client
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_on_workers_with_a_gpu_is_that_of_one_machine(workers, name):
+    fixed = {"rank": 2, "l2": 2.0, "l2_intercept": 1.0, "tol": 1e-6, "implicit_features": False}
+    fixed |= {"activity_floor": (1.0, 1.0), "calibration": None, "n_fits": 1, "random_state": 0}
+    fixed |= {"dtype": "float64", "max_iter": 2000} | MODELS[name]
+    side = {}
+    if name == "side features":
+        side["row_features"] = np.random.default_rng(1).normal(size=(SEEN.shape[0], 3))
+    here = BinaryMatrixCompletion(**fixed, n_jobs=1).fit(SEEN, **side)
+    there = BinaryMatrixCompletion(**fixed, device="cuda").fit(SEEN, **side, client=workers)
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-5)
 
 
