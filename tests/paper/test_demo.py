@@ -103,6 +103,7 @@ def test_the_summary_tells_the_numbers(result):
     assert f"{100 * result.least_error:.1f}%" in text
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_nothing_is_drawn_off_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(demo, "FITS", {DEFAULT: demo._default})
     run_demo(shown=True)

@@ -59,6 +59,7 @@ def test_the_docstring_states_the_problem_and_the_source(name):
     assert "Examples\n--------\n>>> " in options
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_predictions_are_of_one_matrix(fitted):
     _, model = fitted
     X, likely = model.complete("decision"), model.complete()
@@ -82,6 +83,7 @@ def test_held_out_signs_are_predicted_better_than_by_chance(fitted):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.usefixtures("short_trials")
 def test_the_same_seed_gives_the_same_bits_and_inputs_are_alike(name):
     first = make(name).fit(TRAIN)
     again = clone(first).fit(TRAIN)
@@ -94,6 +96,7 @@ def test_the_same_seed_gives_the_same_bits_and_inputs_are_alike(name):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.usefixtures("short_trials")
 def test_ids_of_a_frame_name_the_predictions(name):
     frame = pd.DataFrame(
         TRAIN.to_sparse().toarray(),
