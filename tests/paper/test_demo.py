@@ -17,6 +17,7 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "SHAPE", SHAPE)
         patch.setattr(demo, "LEVEL", -0.5)
+        patch.setattr("tribit.selection.trials.MOST_SWEEPS", 8)
         yield
 
 
@@ -103,7 +104,6 @@ def test_the_summary_tells_the_numbers(result):
     assert f"{100 * result.least_error:.1f}%" in text
 
 
-@pytest.mark.usefixtures("short_trials")
 def test_nothing_is_drawn_off_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(demo, "FITS", {DEFAULT: demo._default})
     run_demo(shown=True)

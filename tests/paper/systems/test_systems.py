@@ -59,7 +59,6 @@ def test_the_docstring_states_the_problem_and_the_source(name):
     assert "Examples\n--------\n>>> " in options
 
 
-@pytest.mark.usefixtures("short_trials")
 def test_predictions_are_of_one_matrix(fitted):
     _, model = fitted
     X, likely = model.complete("decision"), model.complete()
