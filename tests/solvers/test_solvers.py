@@ -30,7 +30,7 @@ from tribit.model.constraints import (
 from tribit.model.factors import Factors
 from tribit.model.links import LINKS, Logistic, Probit
 from tribit.model.risks import tri
-from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping, as_solver, loop
+from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping, as_solver, bounded, loop
 
 A = random_matrix((9, 7), observed=0.6)
 TINY = random_matrix((5, 4), observed=0.7, seed=1)
@@ -145,7 +145,7 @@ def test_the_objective_never_rises_and_the_constraint_is_kept(
 ):
     bound = 0.5 if risk.unobserved else np.inf
     objective = objective_of(link, risk, l2=1.0, intercept=intercept, intercept_bound=bound)
-    # Where entries are bounded and curvature is not, the last of 12 iterations take seconds: one risk shows them.
+    # Where entries are bounded and curvature is not, a fit of 12 iterations takes long: one risk shows it.
     slow = isinstance(constraint, EntryBound) and link == CloglogLink() and risk != RISKS["tri"]
     max_iter = 5 if slow else 12
     result = minimise(solver, objective, [constraint], max_iter=max_iter)
@@ -333,6 +333,21 @@ def test_projected_gradient_keeps_a_bound_on_entries(ball, which):
     assert np.abs(U @ V.T).max() == pytest.approx(0.5, rel=1e-6)  # active, and kept
     assert ball.gauge(U, V) <= 1 + 1e-6
     assert np.all(np.diff(values_of(result)) <= 1e-10)
+
+
+def test_bounds_on_entries_end_where_no_step_falls_any_more():
+    objective = objective_of(
+        CloglogLink(), RISKS["tri"], l2=1.0, intercept=True, intercept_bound=0.5
+    )
+    constraints = [EntryBound(1.5)]
+    near = minimise("projected_gradient", objective, constraints, max_iter=12)
+    result = minimise("augmented_lagrangian", objective, constraints, start=near.factors)
+    assert result.stop_reason == loop.NO_DESCENT
+    assert not result.converged
+    assert bounded.STUCK < result.n_iter < 200
+    assert result.objective == pytest.approx(near.objective, rel=1e-9)
+    X = result.factors.row_factors @ result.factors.column_factors.T
+    assert np.abs(X).max() <= 1.5
 
 
 def test_newton_refuses_what_ties_rows_together():
