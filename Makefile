@@ -16,8 +16,9 @@ BIN := .venv/bin
 demo: .venv/.installed-plot  ## draw, fit, compare, picture, and a page for a browser
 	$(BIN)/tribit demo --picture demo.png --report demo.html
 
-# One process a core, each with one BLAS thread: two threads of each would wait for one another.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
+# One process a core, each with one BLAS thread: two threads of each would wait for one another. Bytecode is kept also
+# where the environment says otherwise: each of some hundred processes would compile the tests or the library again.
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
 test: .venv/.installed-test  ## the tests (no network, no GPU, no data to download)
 	$(PYTEST)

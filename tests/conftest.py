@@ -32,6 +32,12 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates of a search are fitted by four iterations: enough where a test does not ask which is best."""
+    monkeypatch.setattr("tribit.selection.trials.MOST_SWEEPS", 4)
+
+
 @pytest.fixture(scope="session")
 def built_once() -> Callable[..., object]:
     """Typer's function that makes the commands of an app, which takes longer than most of them: once for each app."""

@@ -23,6 +23,7 @@ from tribit.model.constraints import EntryBound, MaxNorm, Ridge, TraceNorm
 from tribit.paper.systems import SYSTEMS
 from tribit.propensity import low_rank, row_column
 from tribit.recommend import CandidateRanker
+from tribit.selection import trials
 from tribit.solvers import ProjectedGradient
 from tribit.solvers.bounded import AugmentedLagrangian
 
@@ -30,9 +31,11 @@ NUMBERS = (int, float, np.int8, np.int64, np.uint16, np.float16, np.float32, np.
 WHOLE = (int, np.int8, np.int64, np.uint16)
 
 draws = np.random.default_rng(5)
-A = draws.choice([-1, 0, 1], size=(24, 17), p=[0.25, 0.4, 0.35])
+A = draws.choice([-1, 0, 1], size=(18, 13), p=[0.25, 0.4, 0.35])
+SHORT = 4  #: iterations of a fit, and of a search for each candidate: a bit that differs does so from the first
 #: Whether implicit features serve is searched for, among two candidates.
 PLAIN = {
+    "max_iter": SHORT,
     "gammas": (1.0, 0.0, 0.0),
     "rank": 2,
     "l2": 2.0,
@@ -61,15 +64,15 @@ PARAMETERS = [
     ("l2_intercept", 2, MASK),
     ("l2_implicit", 2, {**MASK, "l2": 0.5, "l2_intercept": 0.25}),
     ("inverse_power", 1, {**PLAIN, "rho": "row-column"}),
-    ("tol", 1, PLAIN),
+    ("tol", 1, {**PLAIN, "max_iter": 100}),  # it ends this fit
     ("max_time", 100, PLAIN),
     ("like_at", 1, PLAIN),
-    ("l2", 1, {"l2_intercept": 0.5, "n_candidates": 6}),  # the rest is searched
+    ("l2", 1, {"l2_intercept": 0.5, "n_candidates": 6, "max_iter": SHORT}),  # the rest is searched
 ]
 COUNTS = [
     ("rank", 2, PLAIN),
     ("max_iter", 3, PLAIN),
-    ("n_candidates", 3, {}),
+    ("n_candidates", 3, {"max_iter": SHORT}),
     ("n_jobs", 2, PLAIN),
     ("random_state", 3, PLAIN),
 ]
@@ -85,8 +88,9 @@ def bits(model):
 
 
 def fitted(model, X=A):
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        patch.setattr(trials, "MOST_SWEEPS", SHORT)
         return clone(model).fit(X)
 
 
@@ -150,7 +154,7 @@ SYSTEM_PARAMETERS = {
     ],
 )
 def test_the_type_of_a_number_changes_no_bit_of_another_system(system, name):
-    needed = {"rank": 2, "max_iter": 30}
+    needed = {"rank": 2, "max_iter": 8}
     kind = SYSTEMS[system]
     others = {key: value for key, value in needed.items() if key in kind().get_params()}
     if system == "pu" and name != "rho":

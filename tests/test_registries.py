@@ -161,6 +161,7 @@ def test_what_cannot_be_kept_is_refused_in_one_sentence_before_any_search(settin
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("name", ["descent", "careful"])
+@pytest.mark.usefixtures("short_trials")
 def test_a_new_solver_fits_with_and_without_a_search(name, tmp_path):
     fast = make(gammas=(1, 0, 0), radius=None, solver="newton", dtype="float64").fit(A)
     slow = make(gammas=(1, 0, 0), radius=None, solver=name, dtype="float64", tol=1e-5).fit(A)

@@ -6,6 +6,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tribit import BinaryMatrixCompletion
 from tribit.paper.systems import SYSTEMS
 
+pytestmark = pytest.mark.usefixtures("short_trials")
+
 #: scikit-learn's checks call predict(X) with a matrix of samples. Ours takes the rows and columns to predict: a
 #: matrix is what is completed, and it has no "new samples". That is the cause of every failure in the first
 #: list.

@@ -415,8 +415,8 @@ def test_rows_move_alike_alone_and_among_others_on_any_number_of_threads(kind, r
     np.testing.assert_array_equal(one, three)
     # A new row with the columns fixed is a matrix of one row. Bounds or curvature: the whole matrix decides.
     few = [0, 5, 17]
-    alone = sweep(build(kind, A[few], Logistic(), risk, dtype=dtype), P[few], Q, problem, 60)
-    among = sweep(build(kind, A, Logistic(), risk, dtype=dtype), P, Q, problem, 60)[few]
+    alone = sweep(build(kind, A[few], Logistic(), risk, dtype=dtype), P[few], Q, problem, 30)
+    among = sweep(build(kind, A, Logistic(), risk, dtype=dtype), P, Q, problem, 30)[few]
     np.testing.assert_allclose(alone, among, atol=2e-3 if dtype == "float32" else 1e-5)
 
 

@@ -170,6 +170,7 @@ def test_warm_starts_of_mixtures_with_and_without_features_are_kept_apart():
     "settings",
     [{"gammas": NEAR_PN, "radius": 1.0}, {"gammas": NEAR_PN}, {"gammas": (1, 0, 0), "radius": 1.0}],
 )
+@pytest.mark.usefixtures("short_trials")
 def test_the_estimator_chooses_ridges_beside_what_was_asked_for(settings):
     model = BinaryMatrixCompletion(
         **settings, implicit_features=True, rank=2, rho=0.6, n_jobs=1, random_state=0
@@ -204,6 +205,7 @@ def test_a_mixture_with_features_is_saved_and_folds_in(tmp_path):
     assert np.abs(longer.row_intercepts_[40:]).max() <= 0.5 * (1 + 1e-6)
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_side_features_go_with_a_mixture():
     labels = random_matrix((40, 30), observed=0.5)
     model = BinaryMatrixCompletion(

@@ -46,6 +46,7 @@ def listed(run, *words):
     return json.loads(done(run, "recommend", *words, "--json"))
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_part_of_what_was_seen_is_no_ground_for_a_ranker(run, here):
     done(run, "fit", "r.csv", "-o", "whole", *FIT, *PLAIN)
     done(run, "fit", "r.csv", "-o", "private", *FIT, *PLAIN, "--no-seen")
@@ -67,6 +68,7 @@ def test_a_part_of_what_was_seen_is_no_ground_for_a_ranker(run, here):
     assert "without --no-seen" in err
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_model_of_the_mask_does_not_stand_in_the_way(run, here):
     rho = [
         "--gammas",
@@ -103,6 +105,7 @@ def test_nobody_has_a_list_under_every_risk(run, here, kind):
     assert all(each["lower"] <= each["probability"] <= each["upper"] for each in found)
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_likes_alone_say_what_their_numbers_are(run, here):
     write(here / "likes.csv", [each[:2] for each in table() if each[2] > 0], "user,item")
     done(run, "fit", "likes.csv", "-o", "m", "-q")
@@ -146,6 +149,7 @@ def test_numbers_stay_numbers(run, here):
     assert "'twelve' is no number" in err
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_wide_bundles_are_asked_by_other_tables(run, here):
     header = ",".join(["who", *(f"i{j}" for j in range(20))])
     cells = {(user, item): label for user, item, label in table()}
@@ -196,6 +200,7 @@ def test_long_ids_are_cut_on_a_terminal_and_nowhere_else(run, here):
 
 
 @pytest.mark.parametrize("level", ["1", "1.5", "nan"])
+@pytest.mark.usefixtures("short_trials")
 def test_an_interval_is_of_less_than_everything(run, here, level):
     done(run, "fit", "r.csv", "-o", "m", *FIT, *PLAIN)
     code, _, err = run("recommend", "m", "--for", "u3", "--level", level)

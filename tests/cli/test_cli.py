@@ -138,6 +138,7 @@ def test_names_given_to_evaluate_take_the_place_of_the_fit_s(run, model, tmp_pat
     assert "has no column 'user'" in err
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_demo(run, monkeypatch, tmp_path):
     monkeypatch.setattr(tribit.paper.demo, "SHAPE", (40, 30))
     monkeypatch.setattr(tribit.paper.demo, "LEVEL", 0.0)

@@ -69,6 +69,7 @@ def records(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     told = {}
@@ -98,6 +99,7 @@ def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monke
     assert "item8" not in bundle.recommend(["user3"], 30).columns[0]
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_the_readme_s_python_runs(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     block = re.search(r"```python\n(from tribit import Recommender.*?)```", README, re.DOTALL)[1]
@@ -117,6 +119,7 @@ def examples():
 
 
 @pytest.mark.parametrize("name", examples())
+@pytest.mark.usefixtures("short_trials")
 def test_the_example_of_each_help_runs(name, folder, capsys, monkeypatch):
     """With ids of this table where the example has others."""
     monkeypatch.chdir(folder)

@@ -1,15 +1,26 @@
 """A real cluster: a scheduler and two worker processes with nannies, which start a worker again that was killed."""
 
+import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 from tribit import Observations
 
+#: What an idle cluster does many times a second, until the last test of the session: a tenth of a core.
+SELDOM = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "2s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "30s",
+    "distributed.admin.system-monitor.interval": "5s",
+}
+
 
 @pytest.fixture(scope="session")
 def client():
     with (
+        dask.config.set(SELDOM),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

@@ -230,6 +230,7 @@ def test_fit_returns_the_model_and_a_second_fit_overwrites_the_first():
 @quiet
 @pytest.mark.parametrize("solver", ["newton", "projected_gradient"])
 @pytest.mark.parametrize("gammas", [PN, MIXTURE])
+@pytest.mark.usefixtures("short_trials")
 def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver, monkeypatch):
     # Several panels: with one there is nothing to share out, and a sum of two has no order.
     for module, name, size in ((tiles, "TILE", 16), (tiles, "GROUP", 1), (sparse, "ENTRIES", 60)):
@@ -249,6 +250,7 @@ def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver, monk
 
 @quiet
 @pytest.mark.parametrize("gammas", [PN, MIXTURE])
+@pytest.mark.usefixtures("short_trials")
 def test_panels_of_their_usual_size_have_the_same_bits_on_any_number_of_threads(gammas):
     labels = labels_of((530, 270), observed=0.2)  # three panels of 256 rows
     alone, threaded = (
@@ -475,6 +477,7 @@ def pu_data(shape=(150, 120), rho=0.7):
 
 @pytest.mark.parametrize("kind", [lambda seen: seen, lambda seen: sp.csr_array(seen.astype(int))])
 @pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.usefixtures("short_trials")
 def test_positives_and_unobserved_entries_alone(intercept, kind):
     Y, seen = pu_data()
     model = make(gammas=PU, rho=0.7, link=Logistic(7.0), rank=3, intercept=intercept)

@@ -93,15 +93,14 @@ def peak(call):
 
 @pytest.mark.parametrize("name", ["blank.csv.gz", "blank.txt.gz", "after.csv.gz", "after.txt.gz"])
 def test_blank_lines_take_no_memory_and_end(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(limits, "BLANK", 100_000)
+    monkeypatch.setattr(limits, "BLANK", 30_000)
     path = tmp_path / name
     head = b"user item\nu i\n" if name == "after.txt.gz" else b"user,item\nu,i\n"
-    path.write_bytes(gzip.compress((head if name.startswith("after") else b"") + b"\n" * 200_000))
+    path.write_bytes(gzip.compress((head if name.startswith("after") else b"") + b"\n" * 60_000))
     size, message = peak(lambda: read_table(path))
     assert size < 2**20
     assert (
-        f"{name} has 100000 blank lines after line {2 if name.startswith('after') else 0}"
-        in message
+        f"{name} has 30000 blank lines after line {2 if name.startswith('after') else 0}" in message
     )
 
 
@@ -133,15 +132,15 @@ def test_a_record_of_many_lines_is_limited_too(tmp_path, monkeypatch):
         read_table(path)
 
 
-def test_a_million_columns_are_read_and_not_listed(tmp_path):
+def test_very_many_columns_are_read_and_not_listed(tmp_path):
     path = tmp_path / "wide.csv"
-    header = ["\x1b[31mred", *(f"c{place}" for place in range(10**6))]
-    path.write_text(",".join(header) + "\n" + "1," * 10**6 + "7\n")
-    assert read_table(path, ["c999999"]).columns["c999999"].tolist() == ["7"]
+    header = ["\x1b[31mred", *(f"c{place}" for place in range(10**5))]
+    path.write_text(",".join(header) + "\n" + "1," * 10**5 + "7\n")
+    assert read_table(path, ["c99999"]).columns["c99999"].tolist() == ["7"]
     with pytest.raises(InvalidInputError) as caught:
         read_table(path, ["user"])
     assert str(caught.value).isprintable()
-    assert str(caught.value).endswith("c7, c8 and 999991 more.")
+    assert str(caught.value).endswith("c7, c8 and 99991 more.")
 
 
 # Parquet

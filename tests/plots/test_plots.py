@@ -157,6 +157,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(found, monkeypatc
         plots.search(found)
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_real_search_is_drawn():
     from tribit import BinaryMatrixCompletion, Logistic
     from tribit.simulate import low_rank_target, observe, quantise

@@ -193,6 +193,7 @@ def test_the_same_input_gives_the_same_bytes(fitted, tmp_path):
     assert make_report(fitted, random_state=1).html != report.html
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_seconds_of_a_search_are_not_on_the_page(data):
     model = BinaryMatrixCompletion((1, 0, 0), implicit_features=False, n_fits=2, random_state=0)
     pages = [make_report(Recommender(model, random_state=0).fit(data[0])) for _ in range(2)]

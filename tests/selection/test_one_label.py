@@ -79,6 +79,7 @@ def test_noise_stays_with_intercepts(seed):
     assert make().fit(A).search_.best.settings.family == "intercepts"
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_dislikes_alone_are_the_mirror_image(model, parts):
     train, held_out = parts
     mirrored = make().fit(-train)

@@ -133,6 +133,7 @@ def test_what_the_part_has_found_is_the_start_of_the_whole(labels, features):
         assert not np.delete(turned.column_factors[20:], chosen, axis=0).any()
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to_all(monkeypatch):
     labels = telling_mask()
     seen = observed(labels)

@@ -99,6 +99,7 @@ def entries(model):
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("short_trials")
 def test_what_is_fixed_is_kept_and_the_rest_is_chosen(fixed):
     model = make(**fixed).fit(A)
     best = model.search_.best
@@ -133,6 +134,7 @@ def test_everything_is_chosen_by_default(model):
 
 
 @pytest.mark.parametrize("solver", ["newton", Newton()])
+@pytest.mark.usefixtures("short_trials")
 def test_newton_is_given_what_it_can_fit(solver):
     model = make(solver=solver).fit(A)
     assert not model.implicit_features_
@@ -141,6 +143,7 @@ def test_newton_is_given_what_it_can_fit(solver):
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", LBFGS(memory=5)])
+@pytest.mark.usefixtures("short_trials")
 def test_lbfgs_is_given_no_ball(solver):
     model = make(solver=solver).fit(A)
     assert model.gammas_ == PN
@@ -149,6 +152,7 @@ def test_lbfgs_is_given_no_ball(solver):
     assert "implicit features" in model.search_.families()
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_projected_gradient_is_given_no_implicit_features():
     model = make(solver="projected_gradient").fit(A)
     assert not model.implicit_features_
@@ -158,6 +162,7 @@ def test_projected_gradient_is_given_no_implicit_features():
     assert np.isfinite(grown.objective_)
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_trace_norm_has_no_ball_unless_one_is_given():
     model = make(norm="trace").fit(A)
     assert model.gammas_ == PN
@@ -181,6 +186,7 @@ def test_a_bound_that_no_ball_implies_is_left_to_projected_gradient():
     assert np.abs(X).max() <= 0.5 * (1 + 1e-5)
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_without_intercepts_factors_are_chosen():
     model = make(intercept=False).fit(A)
     assert model.rank_ > 0
@@ -379,6 +385,7 @@ def test_n_candidates_and_max_time_bound_the_search():
     assert np.isfinite(quick.complete()).all()
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_callback_sees_the_last_fit_alone():
     seen = []
     model = make(callback=seen.append).fit(A)
@@ -540,6 +547,7 @@ def test_evaluate_measures_the_calibrated_probabilities(name):
 
 @pytest.mark.parametrize("name", ["platt", "isotonic"])
 @pytest.mark.parametrize("link", [Logistic(2.0), Probit(0.5)])
+@pytest.mark.usefixtures("short_trials")
 def test_a_saved_model_predicts_the_same_bits(tmp_path, name, link):
     model = make(gammas=PN, calibration=name, link=link, n_candidates=8).fit(A)
     model.save(tmp_path / "model.tribit")

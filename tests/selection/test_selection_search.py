@@ -417,6 +417,7 @@ def test_intercepts_alone_are_kept_or_nothing_worse(seed):
     assert {c.settings.rank for c in search.candidates} == {0, 10}
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_a_sparse_matrix_is_spared_the_mixtures_unless_asked_for():
     labels = low_rank((160, 150), density=0.009, size=0.0)
     search = chosen(labels)
@@ -474,6 +475,7 @@ def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
 
 
 @pytest.mark.parametrize(("said", "used"), [(0.2, 0.2), (0.0, 0.05), (0.9, 0.5)])
+@pytest.mark.usefixtures("short_trials")
 def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
     asked = []
 
@@ -498,6 +500,7 @@ def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
     np.testing.assert_allclose(first.gammas, wanted)
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_without_intercepts_there_is_no_model_without_factors():
     search = chosen(base=ModelSpec(intercept=False))
     assert "intercepts" not in search.families()

@@ -82,6 +82,7 @@ def test_the_last_fit_starts_from_the_best_of_the_whole_and_not_from_the_last(se
     assert search.ends["factors"] is ends[search.best]
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_all_free_ridges_move_together_and_fixed_ones_stay(scored):
     seen = observed(telling_mask((300, 60)))
     options = {"gammas": (1, 0, 0), "implicit_features": True, "rank": 2, "max_iter": 300}
@@ -104,6 +105,7 @@ def test_all_free_ridges_move_together_and_fixed_ones_stay(scored):
 
 
 @pytest.mark.parametrize("more", [0, 1, 2])
+@pytest.mark.usefixtures("short_trials")
 def test_the_number_of_candidates_counts_those_of_the_whole(seen, scored, more):
     enough = len(fitted(seen, **PLAIN).search_.candidates) - len(scored)
     scored.clear()

@@ -36,6 +36,7 @@ def same(found, search):
     assert found.best is found.candidates[search.candidates.index(search.best)]
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_search_survives_saving(model, tmp_path):
     model.save(tmp_path / "model")
     copy = load(tmp_path / "model")

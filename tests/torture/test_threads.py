@@ -98,6 +98,7 @@ def blas_threads():
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("short_trials")
 def test_fits_in_threads_have_the_bits_of_fits_alone(cases):
     seeds = cases(80)
     before = blas_threads()
@@ -138,6 +139,7 @@ def test_threads_that_share_observations_have_the_weights_of_their_own_risk(swit
         assert list(pool.map(job, range(4))) == [0] * 4
 
 
+@pytest.mark.usefixtures("short_trials")
 def test_blas_is_limited_between_the_fits_of_a_search_too(monkeypatch):
     """Beside another fit it would be: so the bits of a fit alone must not hang on what BLAS does there."""
     during = []

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
 from scipy.special import expit
-from sklearn.isotonic import isotonic_regression
 
 from tribit.data.axis import first_true
 from tribit.errors import InvalidInputError
@@ -161,7 +161,7 @@ def isotonic(
     total, liked = np.bincount(group, w), np.bincount(group, w * likes)
     kept = total > 0
     places, total, liked = places[kept], total[kept], liked[kept]
-    line = isotonic_regression(liked / total, sample_weight=total)
+    line = isotonic_regression(liked / total, weights=total).x
     # The ends of each level stretch are enough: between them nothing changes.
     changes = np.abs(np.diff(line)) > 0
     corner = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])

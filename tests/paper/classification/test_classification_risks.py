@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -69,13 +71,20 @@ def test_risks_by_their_formulas():
         assert found == pytest.approx(value, abs=1e-14)
 
 
+@cache
+def population(t):
+    """Return the labels of 10^6 draws and the decisions on them."""
+    draws = np.random.default_rng(1)
+    y = np.where(draws.random(1_000_000) < t, 1, -1)
+    return y, decision(y + draws.normal(size=y.size))
+
+
 @pytest.mark.parametrize("mixture", MIXTURES, ids=repr)
 @pytest.mark.parametrize("loss", [*LOSSES.values(), ZeroOne()], ids=repr)
 def test_every_risk_is_unbiased(mixture, loss):
     # All of them estimate E[l(g(x), y)], here found from 10^6 labelled draws.
-    t, draws = 0.3, np.random.default_rng(1)
-    y = np.where(draws.random(1_000_000) < t, 1, -1)
-    g = decision(y + draws.normal(size=y.size))
+    t, draws = 0.3, np.random.default_rng(2)
+    y, g = population(t)
     truth = np.mean(np.where(y > 0, loss.loss(g, 1), loss.loss(g, -1)))
     labels = np.repeat([1, 0, -1], [5, 7, 6])
     found = []

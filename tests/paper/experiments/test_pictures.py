@@ -12,6 +12,8 @@ from tribit.plots import canvas
 from tribit.plots.canvas import check_pictures
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
+#: Where a figure is like others that are written as PDF too.
+PNG = (".png",)
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +80,10 @@ def check_written(paths, stem, kinds=MAGIC):
     assert sorted(stem.parent.iterdir()) == sorted(paths)
 
 
+def write_only(kinds, monkeypatch):
+    monkeypatch.setattr(canvas, "METADATA", {kind[1:]: canvas.METADATA[kind[1:]] for kind in kinds})
+
+
 @pytest.mark.parametrize("draw", DRAWINGS)
 def test_both_files_are_written_and_no_other_with_equal_bytes_for_equal_input(tmp_path, draw):
     stem = tmp_path / "rho-0.5"
@@ -98,13 +104,19 @@ def test_the_settings_of_the_reader_neither_count_nor_change(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("steps", "panels", "best"),
-    [(5, 1, None), (10, 1, (0.0, 1.0, 0.0)), (5, 2, (0.6, 0.2, 0.2)), (10, 3, None)],
+    ("steps", "panels", "best", "kinds"),
+    [
+        (5, 1, None, PNG),
+        (10, 1, (0.0, 1.0, 0.0), PNG),
+        (5, 2, (0.6, 0.2, 0.2), PNG),
+        (10, 3, None, MAGIC),
+    ],
 )
-def test_triangles_of_any_number(tmp_path, steps, panels, best):
+def test_triangles_of_any_number(tmp_path, monkeypatch, steps, panels, best, kinds):
+    write_only(kinds, monkeypatch)
     stem = tmp_path / "triangles"
     drawn = [triangle(steps, best=best)] * panels
-    check_written(plot_triangles(stem, drawn, label="recovery error"), stem)
+    check_written(plot_triangles(stem, drawn, label="recovery error"), stem, kinds)
 
 
 def with_corner(value):
@@ -117,10 +129,6 @@ def nearly_equal(values):
 
 def apart_by_the_last_bit(values):
     return 0.3 * (1 + 2e-16 * (values > 1.0))
-
-
-#: Where values are odd in the same way as others that are written as PDF too.
-PNG = (".png",)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +151,7 @@ PNG = (".png",)
     ],
 )
 def test_triangles_of_odd_values(tmp_path, monkeypatch, change, steps, kinds):
-    monkeypatch.setattr(canvas, "METADATA", {kind[1:]: canvas.METADATA[kind[1:]] for kind in kinds})
+    write_only(kinds, monkeypatch)
     stem = tmp_path / "odd"
     drawn = triangle(steps, change=change, best=(0.2, 0.2, 0.6))
     check_written(plot_triangles(stem, [drawn], label="recovery error"), stem, kinds)

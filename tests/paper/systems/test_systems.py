@@ -82,6 +82,7 @@ def test_held_out_signs_are_predicted_better_than_by_chance(fitted):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.usefixtures("short_trials")
 def test_the_same_seed_gives_the_same_bits_and_inputs_are_alike(name):
     first = make(name).fit(TRAIN)
     again = clone(first).fit(TRAIN)
@@ -94,6 +95,7 @@ def test_the_same_seed_gives_the_same_bits_and_inputs_are_alike(name):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.usefixtures("short_trials")
 def test_ids_of_a_frame_name_the_predictions(name):
     frame = pd.DataFrame(
         TRAIN.to_sparse().toarray(),
