@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reference import Reference, observations_of
-from tribit.backends import blocks, estimated, make_backend, sparse
+from tribit.backends import blocks, estimated, make_backend, sampled_entries, sparse
 from tribit.backends.blocks import Blocks, draw_tiles, probabilities
 from tribit.backends.controls import fit_controls
 from tribit.backends.forms import make_form
@@ -30,7 +30,8 @@ each_case = pytest.mark.parametrize(("risk", "link"), CASES.values(), ids=CASES)
 
 @pytest.fixture
 def small(monkeypatch):
-    """Blocks so small that a small matrix has many, of which a row meets few."""
+    """Blocks so small that a small matrix has many, of which a row meets few, and several panels."""
+    monkeypatch.setattr(sampled_entries, "TOGETHER", 2)
     monkeypatch.setattr(blocks, "BLOCK", 4)
     monkeypatch.setattr(blocks, "TILES", 5)
     monkeypatch.setattr(blocks, "LEAST", 0.4)

@@ -18,7 +18,8 @@ from tribit.backends.threads import ordered_map
 Vector = NDArray[np.floating[Any]]
 
 #: Unknowns in a block of a pass: a block of the memory stays in a core's cache, and sums over blocks are in float64.
-BLOCK = 8192
+#: With half of it two threads took longer than one (3 million unknowns).
+BLOCK = 16384
 #: The same on a device, where sums within a block are in the type of the unknowns.
 DEVICE_BLOCK = 2**12
 #: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
