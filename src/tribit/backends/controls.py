@@ -56,6 +56,11 @@ class Controls:
     high: Array
 
     @property
+    def error(self) -> float:
+        """Root mean square over the pairs of classes of how far, in ``z``, the quadratics' derivatives are off."""
+        return float(np.sqrt(np.mean((self.spread / self.bend) ** 2)))
+
+    @property
     def transposed(self) -> Controls:
         """The same for the transpose of the matrix."""
         return Controls(*(getattr(self, each.name).T for each in fields(self)))

@@ -31,6 +31,10 @@ from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
+#: Error of the quadratics (:attr:`~tribit.backends.controls.Controls.error`) up to which the sample is as large as the
+#: entries ask for, and most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2,
+#: models of the mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 20,000), and these need four times the sample.
+ERROR, MOST = 0.2, 4.0
 #: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
 PILOT = 256
 
@@ -109,6 +113,7 @@ class SampledBackend(Backend):
         z = self.form.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
         controls = fit_controls(self.form, z)
         wanted = wanted_tiles(rows, columns, self.side.n_entries, P.shape[1])
+        wanted *= float(np.clip((controls.error / ERROR) ** 2, 1.0, MOST))
         chances = probabilities(rows, columns, controls.spread, self.enlargement * wanted)
         # Along the blocks of the longer side, each of which meets one at least; the others meet more.
         if rows.n_blocks >= columns.n_blocks:
