@@ -54,8 +54,8 @@ def minimise_in_stages(
 
     Limits of iterations and time are those of all stages together, and the history is one. After the short stages, or
     one of them that converges, stages have no limit of their own; the first of these that gains little on another
-    sample is the last. One that follows the draws of its sample (it does not lower the objective on another one, or ends
-    much lower on its own) is done again with twice the sample.
+    sample is the last. One that follows the draws of its sample (it does not lower the objective on another one, or
+    ends much lower on its own) is done again with twice the sample.
     """
     if not objective.estimates:
         # Unknowns are where the objective is; of a solver that takes NumPy's alone each value and gradient is copied.
