@@ -174,10 +174,10 @@ def test_the_sample_is_larger_where_the_quadratics_are_farther_off():
     shape = (240, 220)
     A, (P, Q) = matrix(shape), factors(shape=shape)
     backend = backend_of(A, *reversed(CASES["mask"]))
-    near, *farther = (backend.staged(size * P, Q) for size in (0.2, 3.0, 40.0))
-    assert near.side.sample.controls.error < 0.2
+    near, *farther = (backend.staged(size * P, Q) for size in (0.2, 4.0, 40.0))
+    assert near.side.sample.controls.error < 0.3
     for each, most in zip(farther, (3.0, 4.0), strict=True):
-        wanted = min((each.side.sample.controls.error / 0.2) ** 2, 4.0)
+        wanted = min((each.side.sample.controls.error / 0.3) ** 2, 4.0)
         assert 1.5 < wanted <= most
         assert drawn_share(each) == pytest.approx(wanted * drawn_share(near), rel=0.1)
 

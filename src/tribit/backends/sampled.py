@@ -32,9 +32,9 @@ from tribit.model.risks import Risk
 Array = NDArray[np.floating[Any]]
 
 #: Error of the quadratics (:attr:`~tribit.backends.controls.Controls.error`) up to which the sample is as large as the
-#: entries ask for, and most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2,
-#: models of the mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 20,000), and these need four times the sample.
-ERROR, MOST = 0.2, 4.0
+#: entries ask for, and most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2
+#: to .27, models of the mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 40,000), and these need a larger sample.
+ERROR, MOST = 0.3, 4.0
 #: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
 PILOT = 256
 
