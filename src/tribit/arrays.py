@@ -14,7 +14,7 @@ import numpy as np
 __all__ = ["dot", "dots", "filled", "is_numpy", "like", "namespace", "to_numpy"]
 
 
-#: Products of single precision that are summed in it: sums of these are in float64.
+#: Number of products of single precision that are summed in it; their sums are added in float64.
 RUN = 2**14
 
 #: Modules for types of arrays that were asked for.
@@ -54,8 +54,9 @@ def dots(*pairs: tuple[Any, Any]) -> list[float]:
 
 
 def _dot(left: Any, right: Any) -> float:
-    if left.dtype == np.float64 or left.ndim > 1:
+    if left.dtype == np.float64:
         return float(np.vdot(left, right))
+    left, right = left.ravel(), right.ravel()
     starts = range(0, left.size, RUN)
     return sum((float(np.vdot(left[i : i + RUN], right[i : i + RUN])) for i in starts), 0.0)
 

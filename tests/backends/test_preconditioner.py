@@ -18,10 +18,10 @@ from tribit.model.spec import ModelSpec
 A = random_matrix((30, 21), gaps=True)
 
 
-def featured(rank=2, l2_implicit=1.0):
+def featured(rank=2, l2_implicit=1.0, dtype="float64"):
     spec = ModelSpec(implicit_features=True, l2_implicit=l2_implicit, l2=1.0)
     seen = observations_of(A)
-    plain = Objective(seen, Logistic(), pn(), l2=1.0, intercept=True)
+    plain = Objective(seen, Logistic(), pn(), l2=1.0, intercept=True, dtype=dtype)
     objective = FeaturedObjective(plain, features_of(spec, seen, None))
     rng = np.random.default_rng(0)
     start = Factors.of(rng.standard_normal((30, rank)), rng.standard_normal((21, rank)), 0.2)
@@ -43,6 +43,21 @@ def test_transposed_times_is_the_transpose(kind, rank):
     W, transposed = matrix_of(made.times, size), matrix_of(made.transposed_times, size)
     np.testing.assert_allclose(transposed, W.T, atol=1e-12)
     assert np.linalg.eigvalsh(W.T @ W).min() > 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "featured"])
+def test_vectors_of_single_precision_have_the_products_of_double_precision(kind):
+    found = {}
+    for dtype in ("float32", "float64"):
+        objective, unknowns = featured(dtype=dtype)
+        if kind == "plain":
+            objective, unknowns = objective.plain, objective.factors(unknowns)
+        made = objective.preconditioner(unknowns)
+        x = np.random.default_rng(1).standard_normal(unknowns.flat().size).astype(dtype)
+        found[dtype] = made.times(x), made.transposed_times(x)
+        assert {each.dtype for each in found[dtype]} == {np.dtype(dtype)}
+    for narrow, wide in zip(found["float32"], found["float64"], strict=True):
+        np.testing.assert_allclose(narrow, wide, rtol=1e-4, atol=1e-5)
 
 
 def test_arguments_are_left_as_they_are():

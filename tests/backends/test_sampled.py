@@ -118,6 +118,21 @@ def test_models_of_rows_have_value_and_gradient_of_the_estimate(risk, link):
 
 @each_case
 @pytest.mark.usefixtures("small")
+def test_values_of_a_panel_follow_the_rows_that_move(risk, link):
+    """A line search asks again where few rows have moved, also by the same array."""
+    A, (P, Q) = matrix(), factors()
+    backend = backend_of(A, link, risk).staged(P, Q)
+    against = backend.fixed(Q)
+    panel = backend.panel(0, against)
+    p = P[panel.rows]
+    panel.values(p)
+    for rows in ([0], [2, panel.height - 1], []):
+        p[rows] *= 0.5
+        np.testing.assert_array_equal(panel.values(p), backend.panel(0, against).values(p))
+
+
+@each_case
+@pytest.mark.usefixtures("small")
 def test_a_block_without_a_tile_has_its_quadratic(risk, link):
     """Of very large tables with few popular columns some blocks meet no tile."""
     A, (P, Q) = matrix(), factors()

@@ -55,7 +55,7 @@ class Diagonal:
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
-        return np.asarray(x * self.roots) if is_numpy(x) else x * self.roots
+        return x * self.roots
 
     transposed_times = times
 

@@ -67,7 +67,7 @@ class SampledPanel:
         for rows, place in self._observed():
             if moved[rows].any():
                 observed[rows] = self._batch(place).values(P[rows])
-        self._known = P, dense, observed
+        self._known = P.copy(), dense, observed
         return dense + observed
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
