@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from tribit.backends import free_rows as module
 from tribit.backends.free_rows import free_rows
@@ -68,3 +68,22 @@ def test_single_precision_is_near():
     small = free_rows(ENTRIES, Q.astype("float32"), OFFSETS, CENTRE, RIDGE, Logistic())
     assert small.dtype == np.float32
     np.testing.assert_allclose(small, found, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_rows_of_collinear_columns_are_solved_beside_next_to_no_ridge(dtype, size):
+    """Columns of one direction: curvatures of rank 1, and a ridge below their rounding. One number a row is sought."""
+    slopes = size * RNG.normal(size=N_COLUMNS)
+    ridge, centre = np.full(M, 1e-9), np.zeros_like(CENTRE)
+    collinear = np.repeat(slopes[:, None], M, axis=1).astype(dtype)
+    found = free_rows(ENTRIES, collinear, np.zeros(N_COLUMNS), centre, ridge, Logistic())
+
+    def along(total, row):
+        here = ENTRIES.rows == row
+        losses = np.logaddexp(0.0, -ENTRIES.labels[here] * slopes[ENTRIES.columns[here]] * total)
+        return losses.sum() + 0.5 * ridge[0] * total**2 / M
+
+    for row in range(1, len(LENGTHS)):
+        best = minimize_scalar(along, args=(row,), bracket=(0.0, 1.0 / size), tol=1e-10).fun
+        assert along(found[row].astype(float).sum(), row) <= best + 1e-3

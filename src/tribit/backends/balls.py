@@ -91,19 +91,23 @@ def minimise_in_balls(
     if isinstance(curvatures, Roots):
         trace = np.einsum("nla,nla->n", curvatures.roots, curvatures.roots)
         if free and np.min(ridge) >= STEADY * np.max(trace, initial=0.0):
-            lifted = ridge + (4.0 * rounding * trace + 1e-12)[:, None]
+            lifted = ridge + lift(trace, rounding)[:, None]
             step = _by_entries(gradient, curvatures.roots, np.broadcast_to(lifted, gradient.shape))
             return _moved(gradient, current, step, multipliers)
         curvatures = curvatures.matrices()
     diagonal = np.arange(m)
-    # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
-    lift = 4.0 * rounding * np.trace(curvatures, axis1=1, axis2=2) + 1e-12
+    trace = np.trace(curvatures, axis1=1, axis2=2)
     H = curvatures.copy()
-    H[:, diagonal, diagonal] += ridge + lift[:, None]
+    H[:, diagonal, diagonal] += ridge + lift(trace, rounding)[:, None]
     if free:
         step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
         return _moved(gradient, current, step, multipliers)
     return _constrained(gradient, H, current, multipliers, k, norm, bound)
+
+
+def lift(trace: Array, rounding: float) -> Array:
+    """Return what keeps a direction that is flat, or made flat by rounding, solvable: p moves little along it."""
+    return np.asarray(4.0 * rounding * trace + 1e-12)
 
 
 def _by_entries(gradient: Array, roots: Array, ridge: Array) -> Array:

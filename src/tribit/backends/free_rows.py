@@ -3,7 +3,7 @@
     p_i = argmin  sum over the entries j of row i of l(q_j' p + o_j, y_ij)  +  (p - c_i)' R (p - c_i) / 2
 
 with R diagonal and positive. A row with fewer entries than unknowns moves along the few ``R^-1 q_j`` of its entries:
-``p_i = c_i + R^-1 sum_j alpha_j q_j``, with as many unknowns as it has entries.
+``p_i = c_i + R^-1 sum_j alpha_j q_j``, with as many unknowns as it has entries, unless R is next to nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.balls import STEADY, lift
 from tribit.backends.rows import ENOUGH, HALVINGS
 from tribit.backends.sparse import Batch, RowLayout
 from tribit.backends.threads import ordered_map, single_threaded_blas
@@ -57,7 +58,7 @@ def free_rows(
     def move(batch: Batch) -> None:
         problem = _Rows(labels[batch.entries], Q[batch.columns], offsets[batch.columns], link)
         narrow = batch.columns.shape[1] < Q.shape[1]
-        minimised = _by_entries if narrow else _by_unknowns
+        minimised = _by_entries if narrow and problem.is_steady(ridge) else _by_unknowns
         found[batch.rows] = minimised(problem, found[batch.rows], ridge)
 
     with single_threaded_blas():
@@ -78,6 +79,13 @@ class _Rows:
     def at(self, p: Array) -> Array:
         """Return x at the entries, given all of each row."""
         return np.asarray(_times(self.q, p) + self.offsets)
+
+    def is_steady(self, ridge: Array) -> bool:
+        """Return whether the ridge is well above the rounding of what the entries add, were all of them at 0."""
+        origin = np.zeros(1, dtype=self.q.dtype)
+        second = max(float(self.link.second(origin, label)[0]) for label in (1, -1))
+        largest = np.max(np.einsum("nla,nla->n", self.q, self.q), initial=0.0)
+        return bool(np.min(ridge) >= STEADY * second * largest)
 
     def loss(self, x: Array) -> Array:
         """Return the sum over the entries of each row."""
@@ -104,13 +112,14 @@ def _by_unknowns(rows: _Rows, centre: Array, ridge: Array) -> Array:
     q, away = rows.q, np.zeros_like(centre)
     x = rows.at(centre)
     values = rows.loss(x)
-    diagonal = np.arange(ridge.size)
+    diagonal, rounding = np.arange(ridge.size), float(np.finfo(q.dtype).eps)
     for _ in range(STEPS):
         gradient = _times(q.transpose(0, 2, 1), rows.first(x)) + ridge * away
         # One array on both sides: the product is symmetric, and costs half.
         bent = q * np.sqrt(rows.second(x))[:, :, None]
         curvature = np.matmul(bent.transpose(0, 2, 1), bent)
-        curvature[:, diagonal, diagonal] += ridge
+        trace = np.trace(curvature, axis1=1, axis2=2)
+        curvature[:, diagonal, diagonal] += ridge + lift(trace, rounding)[:, None]
         step = -np.linalg.solve(curvature, gradient[:, :, None])[:, :, 0]
         along, slope = _times(q, step), _dots(gradient, step)
         pulled = ridge * step
