@@ -1,11 +1,13 @@
 """Fits to a sample of all entries beside exact ones: ``python -m benchmarks.sampled [ROWS COLUMNS ENTRIES]``.
 
 Both fits have the same settings, tables are drawn (``benchmarks.data.skewed``), and the exact objective is compared at
-the end of both. Seconds are of the processor, one thread, divided by the iterations.
+the end of both. Seconds are of the processor, one thread, divided by the iterations. ``python -m benchmarks.sampled
+twice`` has sampled fits alone, of as many entries in twice as many columns.
 """
 
 import sys
 import time
+from statistics import median
 from typing import Any
 
 from benchmarks.data import skewed
@@ -20,6 +22,10 @@ FITS: dict[str, dict[str, Any]] = {
     "mixture": {"gammas": (0.6, 0.2, 0.2), "rank": 10, "radius": 2.0, "l2": 1.0},
     "likes alone": {"gammas": (0.0, 1.0, 0.0), "rho": 0.0, "rank": 16, "l2": 3.0},
 }
+
+#: Tables, each also with twice the columns, the iterations of their fits and how often these are made, in turns.
+DOUBLED = ((20_000, 20_000, 2_000_000), (20_000, 20_000, 400_000))
+ITERATIONS, TURNS = 12, 3
 
 
 def fitted(seen: Observations, backend: str, **settings: Any) -> tuple[Any, float]:
@@ -63,6 +69,29 @@ def main(sizes: tuple[tuple[int, int, int], ...] = SIZES) -> None:
     )
 
 
+def twice() -> None:
+    """Print CPU seconds of an iteration of sampled mixtures over twice the columns."""
+    print(machine())
+    rows = []
+    for d1, d2, count in DOUBLED:
+        tables = [skewed((d1, width), count, seed=10) for width in (d2, 2 * d2)]
+        settings = {**FITS["mixture"], "max_iter": ITERATIONS}
+        turns = [[fitted(seen, "sampled", **settings)[1] for seen in tables] for _ in range(TURNS)]
+        narrow, wide = (median(turn[i] for turn in turns) for i in range(2))
+        sizes_of = f"{d1} x {d2}, {count}"
+        rows.append(
+            (sizes_of, f"{narrow:.2f}", f"{wide:.2f}", f"{100 * (wide / narrow - 1):+.0f}%")
+        )
+    print_table(
+        f"Sampled mixture, CPU seconds an iteration, medians of {TURNS}",
+        ("table, entries", "as it is", "twice the columns", "more"),
+        rows,
+    )
+
+
 if __name__ == "__main__":
-    given = tuple(map(int, sys.argv[1:4]))
-    main((given,) if len(given) == 3 else SIZES)  # type: ignore[arg-type]
+    if sys.argv[1:] == ["twice"]:
+        twice()
+    else:
+        given = tuple(map(int, sys.argv[1:4]))
+        main((given,) if len(given) == 3 else SIZES)  # type: ignore[arg-type]
