@@ -31,7 +31,7 @@ from tribit.model.calibrator_fits import platt
 
 THREADS = 2
 #: Seconds that one run may take.
-PATIENCE = 100
+PATIENCE = 300
 PICTURE = Path("docs/measured/peers.png")
 Array = np.ndarray
 #: Scores of entries at rows and columns.

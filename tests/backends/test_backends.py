@@ -17,9 +17,9 @@ from reference import (
     random_factors,
     random_matrix,
 )
-from tribit.backends import BACKENDS, base, compiled, make_backend, sparse, tiles
-from tribit.backends.base import FixedFactor
+from tribit.backends import BACKENDS, compiled, fixed_factor, make_backend, sparse, tiles
 from tribit.backends.compiled import blocks
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.forms import make_form
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowProblem, RowState
@@ -517,7 +517,7 @@ def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monke
     backend = build(kind, A, link, risk)
     ways = (True, False) if backend.bounded else (True,)
     kept = [models(backend, P, Q, K, exact=exact) for exact in ways]
-    monkeypatch.setattr(base, "PRODUCTS_BYTES", 0)
+    monkeypatch.setattr(fixed_factor, "PRODUCTS_BYTES", 0)
     made = [models(backend, P, Q, K, exact=exact) for exact in ways]
     assert FixedFactor(Q, backend.dtype).products(K).kept is None
     for a, b in zip(kept, made, strict=True):

@@ -21,7 +21,7 @@ from reference import (
     random_matrix,
 )
 from tribit.backends import make_backend, tiles
-from tribit.backends.base import FixedFactor
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError

@@ -8,7 +8,7 @@ import pytest
 from report_models import NASTY, Parsed, bundle, draw, fixed, named
 from tribit import InvalidInputError, Observations, Recommender
 from tribit.report import make_report
-from tribit.report.markup import element, plain, script_data
+from tribit.report.markup import element, rounded_values, script_data
 from tribit.report.names import LONGEST, shown
 
 
@@ -146,7 +146,7 @@ def test_markup_escapes_all_but_itself():
         element("input", disabled=True, max=None, type="range") == '<input disabled type="range">'
     )
     assert "<" not in script_data({"</script>": ["<!--", "&"]})
-    assert plain({"a": np.array([np.nan, 1.0, 0.123456789])}) == {"a": [None, 1, 0.12346]}
+    assert rounded_values({"a": np.array([np.nan, 1.0, 0.123456789])}) == {"a": [None, 1, 0.12346]}
 
 
 def test_names_are_cut_and_printable():

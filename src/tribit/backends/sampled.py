@@ -20,9 +20,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.base import Backend, FixedFactor, Panel
+from tribit.backends.base import Backend, Panel
 from tribit.backends.blocks import draw_tiles, probabilities, wanted_tiles
 from tribit.backends.controls import fit_controls
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.forms import Form
 from tribit.backends.sampled_entries import Sample, SampledLayout, SampledSide, SortedFactor
 from tribit.backends.sampled_panel import SampledPanel

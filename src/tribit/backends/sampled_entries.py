@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends import sparse
-from tribit.backends.base import FixedFactor, Places
+from tribit.backends.base import Places
 from tribit.backends.blocks import Blocks, Tiles
 from tribit.backends.controls import Controls
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.layout import stable_order
 
 Array = NDArray[np.floating[Any]]

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
-from tribit.backends.base import Backend, FixedFactor, Places, RowModels
+from tribit.backends.base import Backend, Places, RowModels
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.layout import stable_order
 
 Array = NDArray[np.floating[Any]]

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tribit.backends.base import Backend, FixedFactor, Places, RowModels
+from tribit.backends.base import Backend, Places, RowModels
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.forms import Form
 from tribit.backends.layout import place_type, stable_order
 from tribit.errors import InvalidInputError

@@ -22,7 +22,8 @@ from typing import Any, Never, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.base import Backend, FixedFactor, Panel, RowModels
+from tribit.backends.base import Backend, Panel, RowModels
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.cluster import parts
 from tribit.cluster.calls import Cluster

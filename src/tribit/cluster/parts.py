@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from tribit.arrays import to_numpy
 from tribit.backends import Backend, make_backend
-from tribit.backends.base import FixedFactor, Panel
+from tribit.backends.base import Panel
 from tribit.backends.cuda.device import memory_named, missing, usable_device
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.layout import share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas

@@ -11,7 +11,7 @@ from tribit.data.delimited import are_places
 from tribit.data.formats import Format, read_source
 from tribit.data.headings import NAMES, is_heading, resolved
 from tribit.data.ingest import Labels
-from tribit.data.sources import Source, is_number
+from tribit.data.sources import Source, reads_as_number
 from tribit.data.words import MISSING, Values, are_missing, compared
 from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import listed, quoted
@@ -242,7 +242,7 @@ def _names(
     if form.is_matrix:
         return (header[0], header[1], header[2] if len(header) == 3 else None), ()
     places = [str(place) for place in range(len(header))]
-    without = first_record is not None and header != places and any(map(is_number, header))
+    without = first_record is not None and header != places and any(map(reads_as_number, header))
     if without:  # a first record that has numbers in it is no header
         header = places
     names = header[0], header[1], header[2] if len(header) == 3 else None

@@ -79,7 +79,7 @@ class Table:
         try:
             return texts.astype(np.float64)
         except ValueError:
-            position = next(p for p, text in enumerate(texts) if not is_number(text))
+            position = next(p for p, text in enumerate(texts) if not reads_as_number(text))
             raise InvalidInputError(
                 f"{self.where(position)}: the value {quoted(texts[position])} in column "
                 f"{quoted(column)} is not a number; correct it, or choose another "
@@ -204,7 +204,7 @@ def number_text(number: float) -> str:
     return repr(number)
 
 
-def is_number(text: str) -> bool:
+def reads_as_number(text: str) -> bool:
     """Return whether Python reads a text as a number."""
     try:
         float(text)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tribit.data.axis import AnyArray, Where
 from tribit.data.ingest import Labels, as_labels
-from tribit.data.sources import is_number, number_text
+from tribit.data.sources import number_text, reads_as_number
 from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import listed, quoted
 
@@ -116,7 +116,7 @@ def as_number(text: str, decimal: str) -> float | None:
         if "." in text:  # 1.000 may be a thousand there
             return None
         text = text.replace(",", ".")
-    return float(text) if is_number(text) else None
+    return float(text) if reads_as_number(text) else None
 
 
 def are_missing(texts: AnyArray, words: Set[str] = MISSING) -> npt.NDArray[np.bool_]:

@@ -106,20 +106,22 @@ def chart(name: str, caption: Any, *beside: Any, alternative: Raw | None = None)
 
 def script_data(values: Any) -> Raw:
     """Return values as JSON that can stand inside of a script element."""
-    text = json.dumps(plain(values), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        rounded_values(values), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    )
     for mark, escaped in UNSAFE_IN_SCRIPTS.items():
         text = text.replace(mark, escaped)
     return Raw(text)
 
 
-def plain(values: Any) -> Any:
+def rounded_values(values: Any) -> Any:
     """Return values as JSON has them: numbers rounded, None for what is none."""
     if isinstance(values, dict):
-        return {str(name): plain(value) for name, value in values.items()}
+        return {str(name): rounded_values(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
-        return [plain(value) for value in values]
+        return [rounded_values(value) for value in values]
     if hasattr(values, "tolist"):
-        return plain(values.tolist())
+        return rounded_values(values.tolist())
     if isinstance(values, float):
         return _rounded(values)
     return values

@@ -19,7 +19,7 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value, separators=SEPARATORS, allow_nan=False).encode("ascii")
 
 
-def plain(number: float) -> float | None:
+def finite_or_none(number: float) -> float | None:
     """Return a finite number, or None."""
     return number if math.isfinite(number) else None
 
@@ -55,8 +55,8 @@ def items_of(
             if position < 0:
                 break
             item = {"column": columns[position]}
-            item |= {name: plain(values[row][place]) for name, values in known.items()}
+            item |= {name: finite_or_none(values[row][place]) for name, values in known.items()}
             if ends is not None:
-                item["lower"], item["upper"] = map(plain, next(ends))
+                item["lower"], item["upper"] = map(finite_or_none, next(ends))
             items.append(item)
         yield items

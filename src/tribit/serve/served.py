@@ -17,7 +17,7 @@ from tribit.quoting import quoted
 from tribit.recommend.lists import lists_at
 from tribit.recommend.scores import WeighedScore, weighed_score
 from tribit.recommender import Recommender
-from tribit.serve.encoding import encoded, items_of, names_of, plain
+from tribit.serve.encoding import encoded, finite_or_none, items_of, names_of
 from tribit.serve.kept_lists import KeptLists
 from tribit.serve.one_row import OneRow
 from tribit.serve.rates_table import ready_score
@@ -111,7 +111,7 @@ class ServedModel:
             {
                 "row": self._name(0, i, row),
                 "column": self._name(1, j, column),
-                "probability": plain(probability),
+                "probability": finite_or_none(probability),
                 "label": 1 if probability >= 0.5 else -1,
                 "basis": BASES[i >= 0, j >= 0],
             }
@@ -191,9 +191,9 @@ class ServedModel:
         answer = {
             "row": self._names[0][int(i[0])],
             "column": self._names[1][int(j[0])],
-            "probability": plain(found["probability"]),
-            "x": plain(found["x"]),
-            "parts": {name: plain(float(part)) for name, part in found["parts"].items()},
+            "probability": finite_or_none(found["probability"]),
+            "x": finite_or_none(found["x"]),
+            "parts": {name: finite_or_none(float(part)) for name, part in found["parts"].items()},
             "entries": [self._entry(entry) for entry in found["entries"][:n]],
             "n_entries": len(found["entries"]),
             "method": found["method"],
@@ -206,8 +206,8 @@ class ServedModel:
         return {
             "column": self._names[1][place],
             "label": int(entry["label"]),
-            "contribution": plain(float(entry["contribution"])),
-            "probability_change": plain(float(entry["probability_change"])),
+            "contribution": finite_or_none(float(entry["contribution"])),
+            "probability_change": finite_or_none(float(entry["probability_change"])),
         }
 
     def folded(
@@ -242,7 +242,8 @@ class ServedModel:
             "basis": LISTS_BASES[not here.size],
             "items": next(iter(items_of(lists, self._names[1]))),
             "predictions": [
-                {"column": self._names[1][j], "probability": plain(p)} for j, p in predictions
+                {"column": self._names[1][j], "probability": finite_or_none(p)}
+                for j, p in predictions
             ],
             "unknown_columns": [columns[at] for at in np.flatnonzero(places < 0).tolist()],
             "model": self.version,

@@ -28,7 +28,7 @@ from tribit.errors import InvalidInputError
 from tribit.model.constraints import Constraint, Unconstrained
 from tribit.model.factors import Factors
 from tribit.solvers.accelerated import Accelerated, Pair, Projection, Smooth
-from tribit.solvers.lagrangian import Interval, Lagrangian, row_blocks
+from tribit.solvers.lagrangian import Interval, Lagrangian, tile_rows
 from tribit.solvers.loop import (
     CONVERGED,
     NO_DESCENT,
@@ -209,7 +209,7 @@ def _shrunk(factors: Factors, interval: Interval) -> tuple[list[Pair], float]:
     if not np.isfinite(interval).any():
         return [(U, V)], 0.0
     rows, columns = np.ones(U.shape[0]), np.ones(V.shape[0])
-    for here in row_blocks((U.shape[0], V.shape[0])):
+    for here in tile_rows((U.shape[0], V.shape[0])):
         X = U[here] @ V.T
         for bound, signed in ((-low, -X), (high, X)):
             if bound == 0.0:

@@ -33,7 +33,7 @@ SHARE, ROOM = 4, 1 << 14
 FIRST, HEAVIEST, GROWTH = 4.0, 4096.0, 1.25
 
 
-def row_blocks(shape: tuple[int, int]) -> list[slice]:
+def tile_rows(shape: tuple[int, int]) -> list[slice]:
     """Return the rows of each tile of a matrix."""
     step = max(1, CELLS // shape[1])
     return [slice(i, min(i + step, shape[0])) for i in range(0, shape[0], step)]
@@ -140,7 +140,7 @@ class Lagrangian:
         self.keys, self.multipliers = keys, multipliers
         self.square = float(np.vdot(multipliers, multipliers))
         height, width = self.objective.shape
-        self.blocks = row_blocks((height, width))
+        self.blocks = tile_rows((height, width))
         ends = [block.start * width for block in self.blocks] + [height * width]
         self.offsets = np.searchsorted(keys, ends)
 

@@ -44,9 +44,9 @@ def encoded(name: str, value: Any) -> Any:
     """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
     for registered, kind in REGISTRIES.get(name, {}).items():
         if type(value) is kind:
-            options = {key: plain(option) for key, option in dataclasses.asdict(value).items()}
+            options = {key: as_python(option) for key, option in dataclasses.asdict(value).items()}
             return {"name": registered, **options}
-    written = plain(value)
+    written = as_python(value)
     if type(written) is int and name not in COUNTS:
         written = float(written)  # 1 and 1.0 are the same fit, and give the same bytes
     elif name == "gammas" and isinstance(written, list):
@@ -72,11 +72,11 @@ def decoded(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def plain(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """Return NumPy numbers as Python's, and tuples and arrays as lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+    return [as_python(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def check_parameters(model: BinaryMatrixCompletion) -> None:

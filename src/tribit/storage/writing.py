@@ -29,7 +29,7 @@ from tribit.storage.features import (
     slopes_arrays,
 )
 from tribit.storage.members import described_members, named_arrays
-from tribit.storage.parameters import check_parameters, encoded, kept, plain
+from tribit.storage.parameters import as_python, check_parameters, encoded, kept
 from tribit.storage.schema import (
     CALIBRATOR,
     FACTORS,
@@ -64,7 +64,7 @@ def save(
         "format": FORMAT,
         "version": __version__,
         "parameters": {name: encoded(name, getattr(model, name)) for name in kept(model)},
-        "fitted": {name: plain(getattr(model, name)) for name in FITTED},
+        "fitted": {name: as_python(getattr(model, name)) for name in FITTED},
         "calibrator": None if model.calibration_ is None else model.calibration_.name,
     }
     tensors = _tensors(model) | (Parts() if parts is None else parts).tensors()

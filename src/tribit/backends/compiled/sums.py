@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.base import Backend, FixedFactor, Places, RowModels
+from tribit.backends.base import Backend, Places, RowModels
 from tribit.backends.compiled import rows as kernels
 from tribit.backends.compiled.blocks import cut
 from tribit.backends.compiled.products import sparse_times
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.layout import stable_order
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 

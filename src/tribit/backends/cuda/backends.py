@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, to_numpy
-from tribit.backends.base import Backend, FixedFactor, RowModels
+from tribit.backends.base import Backend, RowModels
 from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.designs import DeviceBlock
 from tribit.backends.cuda.device import load_algebra, place
@@ -19,6 +19,7 @@ from tribit.backends.cuda.forms import DeviceForm, device_form
 from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.forms import Form
 from tribit.backends.layout import latest, layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState

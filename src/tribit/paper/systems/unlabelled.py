@@ -29,7 +29,7 @@ from tribit.model.factors import Factors
 from tribit.model.risks import Risk
 from tribit.paper.systems.frank_wolfe import ObservedEntries
 from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.lagrangian import row_blocks
+from tribit.solvers.lagrangian import tile_rows
 from tribit.solvers.loop import SolverResult, Stopping
 
 Array = NDArray[np.floating[Any]]
@@ -162,7 +162,7 @@ def closed_form(
 def inside_box(factors: Factors) -> bool:
     """Return whether every entry of ``U V'`` is in [0, 1], but for rounding."""
     U, V = factors.row_factors, factors.column_factors
-    tiles = (U[rows] @ V.T for rows in row_blocks((U.shape[0], V.shape[0])))
+    tiles = (U[rows] @ V.T for rows in tile_rows((U.shape[0], V.shape[0])))
     return all(np.min(X) >= BOX[0] - ROUNDING and np.max(X) <= BOX[1] + ROUNDING for X in tiles)
 
 

@@ -38,7 +38,7 @@ def check_entries(n: Any, least: float, most: float, small: str, *, whole: bool 
     return number
 
 
-def check_level(delta: Any) -> float:
+def check_delta(delta: Any) -> float:
     """Return a probability of failure, inside (0, 1)."""
     return check_between("delta", delta, 0.0, 1.0, ends="()")
 

@@ -8,8 +8,8 @@ from tribit.checks import check_positive
 from tribit.model.links import Link
 from tribit.model.risks import check_rho
 from tribit.paper.theory.assumptions import (
+    check_delta,
     check_entries,
-    check_level,
     check_likes,
     check_matrix,
     check_uniform_part,
@@ -121,7 +121,7 @@ def cai_zhou_one_bit_bound(
     """
     d1, d2 = check_matrix(shape, rank)
     seen = check_entries(n, 1.0, np.inf, "too small")
-    alpha, delta = check_positive("alpha", alpha), check_level(delta)
+    alpha, delta = check_positive("alpha", alpha), check_delta(delta)
     constants = link_constants(link, alpha)
     factor = check_positive("constant", constant) * check_uniform_part(nu) * constants.beta
     terms = {
@@ -173,7 +173,7 @@ def hsieh_bound(
     Hayashi et al. print ``log(2 delta)``, which is negative for ``delta < 1/2``; it is ``log(2 / delta)``.
     """
     d1, d2 = check_matrix(shape, 1.0)
-    q, delta = 1.0 - check_rho(rho), check_level(delta)
+    q, delta = 1.0 - check_rho(rho), check_delta(delta)
     t = check_positive("trace_norm", trace_norm)
     s = check_likes(likes, d1 * d2)
     size = float(np.sqrt(d1) + np.sqrt(d2) + s**0.25)
