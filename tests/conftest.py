@@ -1,5 +1,6 @@
 import functools
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,10 @@ from threadpoolctl import threadpool_limits
 settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
