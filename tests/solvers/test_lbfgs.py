@@ -347,6 +347,7 @@ def test_steps_along_which_the_gradient_did_not_turn_up_are_not_remembered():
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 12])
 def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkeypatch):
     monkeypatch.setattr(limited_memory, "BLOCK", 7)
+    monkeypatch.setattr(limited_memory, "SPAN", 21)
     rng = np.random.default_rng(count)
     size, room = 40, 5
     factor = rng.standard_normal((size, size))

@@ -17,11 +17,12 @@ from tribit.backends.threads import ordered_map
 
 Vector = NDArray[np.floating[Any]]
 
-#: Unknowns in a block of a pass: a block of the memory stays in a core's cache, and sums over blocks are in float64.
-#: With half of it two threads took longer than one (3 million unknowns).
-BLOCK = 16384
-#: The same on a device, where sums within a block are in the type of the unknowns.
-DEVICE_BLOCK = 2**12
+#: Unknowns in a block, within which products are summed in the type of the unknowns; over blocks, in float64.
+BLOCK = 2**12
+#: Unknowns in one item of a pass, as threads share it. NumPy lets the interpreter's lock go where a product has more
+#: than 500 results, which those of a matrix for each of 64 blocks have: with 3 million unknowns and six pairs the
+#: products took 4.9 ms on two threads so, and 7.7 ms in items of half the size, in which threads wait for one another.
+SPAN = 64 * BLOCK
 #: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
 CURVED = 1e-10
 
@@ -45,15 +46,15 @@ class LimitedMemory:
 
     def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:
         self.room, self.n_jobs, self.dtype = room, n_jobs, dtype
-        # The step and the change of a pair stand together; pages that are never written take no memory.
+        # The step and the change of a pair stand together, in whole blocks; pages never written take no memory.
+        whole = -(-size // BLOCK) * BLOCK
         if beside is None or is_numpy(beside):
-            self.vectors = np.empty((2 * room, size), dtype=dtype)
+            self.vectors = np.zeros((2 * room, whole), dtype=dtype)
         else:
-            whole = -(-size // DEVICE_BLOCK) * DEVICE_BLOCK
             self.vectors = filled((2 * room, whole), 0.0, beside)
         self.size = size
         self.products = np.zeros((2 * room, 2 * room))
-        self.blocks = [slice(start, start + BLOCK) for start in range(0, size, BLOCK)]
+        self.spans = [slice(start, start + SPAN) for start in range(0, whole, SPAN)]
         #: places of the pairs, from the oldest to the newest; those whose products are not known yet
         self.places: list[int] = []
         self.new: list[int] = []
@@ -117,12 +118,21 @@ class LimitedMemory:
             return self._device_products(held, fresh, gradient)
         kind = self.vectors.dtype
 
-        def run(block: slice) -> Vector:
-            against = np.vstack([self.vectors[fresh, block], gradient[None, block].astype(kind)])
-            return np.asarray(self.vectors[held, block] @ against.T, dtype=np.float64)
+        def run(span: slice) -> Vector:
+            kept = _in_blocks(self.vectors[held, span]).swapaxes(0, 1)
+            last = gradient[span].astype(kind, copy=False)
+            if last.size % BLOCK:  # the last one
+                last = np.pad(last, (0, -last.size % BLOCK))
+            columns = [self.vectors[place, span] for place in fresh.tolist()] + [last]
+            # One vector after the other: BLAS takes twice as long for a product of narrow matrices.
+            parts = [
+                np.sum(kept @ _in_blocks(each)[:, :, None], axis=0, dtype=np.float64)
+                for each in columns
+            ]
+            return np.hstack(parts)
 
         total: Vector = np.zeros((held.stop, fresh.size + 1))
-        for part in ordered_map(run, self.blocks, self.n_jobs):
+        for part in ordered_map(run, self.spans, self.n_jobs):
             total += part
         return total
 
@@ -134,8 +144,7 @@ class LimitedMemory:
             against[i] = self.vectors[place]
         against[-1, : self.size] = gradient
         left, right = (
-            xp.reshape(each, (each.shape[0], -1, DEVICE_BLOCK))
-            for each in (self.vectors[held], against)
+            xp.reshape(each, (each.shape[0], -1, BLOCK)) for each in (self.vectors[held], against)
         )
         parts = xp.matmul(xp.permute_dims(left, (1, 0, 2)), xp.permute_dims(right, (1, 2, 0)))
         found: Vector = to_numpy(xp.sum(parts, axis=0, dtype=xp.float64))
@@ -149,10 +158,16 @@ class LimitedMemory:
         found = np.empty_like(gradient)
         rounded = weights.astype(self.vectors.dtype)
 
-        def run(block: slice) -> None:
-            found[block] = rounded @ self.vectors[: weights.size, block]
-            found[block] += weight * gradient[block]
+        def run(span: slice) -> None:
+            here = found[span]
+            np.matmul(rounded, self.vectors[: weights.size, span][:, : here.size], out=here)
+            here += weight * gradient[span]
 
-        for _ in ordered_map(run, self.blocks, self.n_jobs):
+        for _ in ordered_map(run, self.spans, self.n_jobs):
             pass
         return found
+
+
+def _in_blocks(vectors: Vector) -> Vector:
+    """Return vectors of whole blocks with their last axis cut into these."""
+    return vectors.reshape((*vectors.shape[:-1], -1, BLOCK))

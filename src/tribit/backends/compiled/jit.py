@@ -20,7 +20,7 @@ def compiled(*, any_order: bool = False) -> Callable[[Callable[..., Any]], Any]:
     The interpreter's lock is let go, so that threads of the pool run at the same time. None of Numba's own threads are
     used: a fork leaves a child nothing to wait for.
     """
-    options = {
+    options: dict[str, Any] = {
         "nogil": True,
         "error_model": "numpy",  # a division by 0 is infinite; a test before each would rule vectors out
         "fastmath": ANY_ORDER if any_order else EXACT,
