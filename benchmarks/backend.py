@@ -73,17 +73,17 @@ def _plain(U: np.ndarray, V: np.ndarray, plus: np.ndarray, minus: np.ndarray) ->
 
 def _bare(U: np.ndarray, V: np.ndarray) -> None:
     """Do the three products of each tile and nothing else."""
-    size = tiles.TILE
-    store = np.empty(size * size, dtype=U.dtype)
+    height, width = tiles.HEIGHT, tiles.WIDTH
+    store = np.empty(height * width, dtype=U.dtype)
     in_U, in_V = np.zeros(U.shape), np.zeros(V.shape)
-    for i in range(0, U.shape[0], size):
-        P = U[i : i + size]
-        for j in range(0, V.shape[0], size):
-            Q = V[j : j + size]
+    for i in range(0, U.shape[0], height):
+        P = U[i : i + height]
+        for j in range(0, V.shape[0], width):
+            Q = V[j : j + width]
             tile = store[: P.shape[0] * Q.shape[0]].reshape(P.shape[0], Q.shape[0])
             np.matmul(P, Q.T, out=tile)
-            in_U[i : i + size] += tile @ Q
-            in_V[j : j + size] += tile.T @ P
+            in_U[i : i + height] += tile @ Q
+            in_V[j : j + width] += tile.T @ P
 
 
 if __name__ == "__main__":

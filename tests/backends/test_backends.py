@@ -56,7 +56,8 @@ each_matrix = pytest.mark.parametrize("A", MATRICES.values(), ids=MATRICES)
 
 def cut(monkeypatch, size):
     """Cut the matrix into small pieces, so that a small one has several."""
-    monkeypatch.setattr(tiles, "TILE", size)
+    monkeypatch.setattr(tiles, "HEIGHT", size)
+    monkeypatch.setattr(tiles, "WIDTH", size)
     monkeypatch.setattr(tiles, "GROUP", 2)
     monkeypatch.setattr(sparse, "ENTRIES", size * 2)
     monkeypatch.setattr(sparse, "SPARE", size)
@@ -245,7 +246,7 @@ def test_the_transposed_backend_exchanges_the_factors(kind, risk, link):
     assert backend.transposed.value(P, Q) == pytest.approx(exact.value(Q, P), rel=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(256, 256), (257, 300), (20, 520), (600, 10)])
+@pytest.mark.parametrize("shape", [(256, 1024), (257, 1100), (20, 2080), (600, 10)])
 @pytest.mark.parametrize("link", SOME_LINKS[:2], ids=link_id)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_real_tiles_of_matrices_around_their_size(shape, link, dtype):
@@ -529,7 +530,7 @@ def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monke
 @pytest.mark.parametrize("which", ["pn", "tri"])
 @pytest.mark.parametrize("link", SOME_LINKS[:2], ids=link_id)
 def test_memory_is_far_below_that_of_the_dense_matrix(which, link):
-    shape = (3000, 2000)
+    shape = (6000, 4000)
     rng = np.random.default_rng(0)
     keys = rng.choice(shape[0] * shape[1], 5000, replace=False)
     seen = Observations.from_pairs(

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from tribit import Logistic, Objective, Observations, backends, pn, tri
+from tribit.backends import bounded_curvature, sparse
 from tribit.backends import layout as module
-from tribit.backends import sparse
+from tribit.backends.bounded_curvature import BoundedCurvature
+from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.layout import layouts, share_layouts, stable_order
 from tribit.backends.sparse import RowLayout
 from tribit.backends.tiles import TileLayout
@@ -92,10 +94,10 @@ def test_places_take_32_bits():
     assert stable_order(np.arange(5, dtype=np.int64)).dtype == np.int32
     for side in layouts(TileLayout, Observations.from_matrix(A)):
         assert side.order.dtype == np.int32
-        assert side.cells.dtype == side.local_rows.dtype == np.uint16
+        assert side.local_columns.dtype == side.local_rows.dtype == np.uint16
 
 
-@pytest.mark.parametrize("columns", [1, 255, 256, 257, 600])
+@pytest.mark.parametrize("columns", [1, 1023, 1024, 1025, 2100])
 def test_every_entry_has_its_cell_in_a_tile(columns):
     labels = draws.choice([-1, 0, 1], (300, columns), p=[0.1, 0.8, 0.1])
     labels[299, columns - 1] = 1
@@ -104,11 +106,10 @@ def test_every_entry_has_its_cell_in_a_tile(columns):
     for number in range(2 * side.tiles):
         panel, tile = divmod(number, side.tiles)
         here = slice(side.offsets[number], side.offsets[number + 1])
-        block = labels[panel * 256 : panel * 256 + 256, tile * 256 : tile * 256 + 256]
-        np.testing.assert_array_equal(np.sort(side.cells[here]), np.flatnonzero(block))
-        np.testing.assert_array_equal(
-            block.reshape(-1)[side.cells[here]], seen.labels[side.order[here]]
-        )
+        block = labels[panel * 256 : panel * 256 + 256, tile * 1024 : tile * 1024 + 1024]
+        cells = side.local_rows[here], side.local_columns[here]
+        assert np.unique(np.stack(cells), axis=1).shape[1] == np.count_nonzero(block)
+        np.testing.assert_array_equal(block[cells], seen.labels[side.order[here]])
         np.testing.assert_array_equal(
             side.local_rows[here], seen.rows[side.order[here]] - panel * 256
         )
@@ -121,12 +122,23 @@ def test_a_value_makes_no_bounds_of_curvatures():
     factors = Factors.of(draws.normal(size=(300, 3)), draws.normal(size=(270, 3)))
     side = objective.backend.side
     objective.value(factors)
-    assert side._bounds == []
-    made = side.bounds
-    assert len(made) == objective.backend.n_panels
-    np.testing.assert_array_equal(np.vstack([each.toarray() for each in made]) > 0, A != 0)
-    assert side.bounds is made
-    assert side._entries is None  # the entries are not held twice
+    assert side.bounds._matrices is side.bounds._batches is None
+
+
+@pytest.mark.parametrize("few", [0, 3])
+def test_bounds_of_a_panel_are_those_of_the_plain_formula(few, monkeypatch):
+    monkeypatch.setattr(bounded_curvature, "FEW", few)
+    seen = Observations.from_matrix(A)
+    bounds = draws.random(seen.n_observed) * (draws.random(seen.n_observed) > 0.2)
+    Q = draws.normal(size=(270, 5))
+    found = BoundedCurvature(seen.rows, seen.columns, bounds, seen.shape, 128)
+    dense = np.zeros(seen.shape)
+    dense[seen.rows, seen.columns] = bounds
+    expected = np.einsum("ij,ja,jb->iab", dense, Q[:, :3], Q[:, :3])
+    against = FixedFactor(Q, np.dtype("float64"))
+    of_panels = [found.of_panel(number, against, 3) for number in range(3)]
+    np.testing.assert_allclose(np.concatenate(of_panels), expected, rtol=1e-12, atol=1e-12)
+    assert (found._batches is None) == (few == 3)
 
 
 @pytest.mark.parametrize(("most", "kept"), [(10**6, True), (10, False)])

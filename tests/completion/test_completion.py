@@ -233,7 +233,12 @@ def test_fit_returns_the_model_and_a_second_fit_overwrites_the_first():
 @pytest.mark.usefixtures("short_trials")
 def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver, monkeypatch):
     # Several panels: with one there is nothing to share out, and a sum of two has no order.
-    for module, name, size in ((tiles, "TILE", 16), (tiles, "GROUP", 1), (sparse, "ENTRIES", 60)):
+    for module, name, size in (
+        (tiles, "HEIGHT", 16),
+        (tiles, "WIDTH", 16),
+        (tiles, "GROUP", 1),
+        (sparse, "ENTRIES", 60),
+    ):
         monkeypatch.setattr(module, name, size)
     labels = labels_of((53, 27), observed=0.2)
     options = {"gammas": gammas, "solver": solver, "max_iter": 4, "n_candidates": 2}

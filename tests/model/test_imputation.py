@@ -39,7 +39,8 @@ each_matrix = pytest.mark.parametrize("A", MATRICES.values(), ids=MATRICES)
 @pytest.fixture(params=[4, 7, None], ids=["tile4", "tile7", "tile"])
 def pieces(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(tiles, "TILE", request.param)
+        monkeypatch.setattr(tiles, "HEIGHT", request.param)
+        monkeypatch.setattr(tiles, "WIDTH", request.param)
         monkeypatch.setattr(tiles, "GROUP", 2)
 
 
@@ -155,7 +156,8 @@ def test_float32_is_near_the_dense_formula(shape, link):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch, dtype):
-    monkeypatch.setattr(tiles, "TILE", 4)
+    monkeypatch.setattr(tiles, "HEIGHT", 4)
+    monkeypatch.setattr(tiles, "WIDTH", 4)
     A = random_matrix((41, 30))
     P, Q = random_factors(A.shape, K)
     risk, _ = case(A, Logistic(), 0.3)
@@ -253,7 +255,7 @@ def test_other_risks_have_nothing_imputed():
 
 
 def test_memory_is_far_below_that_of_the_dense_matrix():
-    shape = (3000, 2000)
+    shape = (6000, 4000)
     rng = np.random.default_rng(0)
     keys = rng.choice(shape[0] * shape[1], 5000, replace=False)
     seen = Observations.from_pairs(

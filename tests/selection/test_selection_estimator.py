@@ -257,7 +257,12 @@ def test_too_little_data_is_fitted_with_the_defaults():
 def test_the_choice_depends_on_the_seed_and_not_on_the_threads(monkeypatch, model, again):
     for name in FITTED:
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
-    for module, name, size in ((tiles, "TILE", 24), (tiles, "GROUP", 1), (sparse, "ENTRIES", 200)):
+    for module, name, size in (
+        (tiles, "HEIGHT", 24),
+        (tiles, "WIDTH", 24),
+        (tiles, "GROUP", 1),
+        (sparse, "ENTRIES", 200),
+    ):
         monkeypatch.setattr(module, name, size)
     models = [make(n_jobs=n).fit(A) for n in (1, 3)]
     for other in models[1:]:

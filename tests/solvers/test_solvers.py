@@ -617,7 +617,12 @@ def test_a_rank_constraint_of_more_than_the_smaller_side(shape):
 def test_the_same_start_gives_the_same_bits_for_any_number_of_threads(
     solver, which, dtype, monkeypatch
 ):
-    for module, name, size in ((tiles, "TILE", 4), (tiles, "GROUP", 2), (sparse, "ENTRIES", 8)):
+    for module, name, size in (
+        (tiles, "HEIGHT", 4),
+        (tiles, "WIDTH", 4),
+        (tiles, "GROUP", 2),
+        (sparse, "ENTRIES", 8),
+    ):
         monkeypatch.setattr(module, name, size)
     labels = random_matrix((18, 13), gaps=True)
     results = []
@@ -649,7 +654,8 @@ def test_small_tiles_come_to_the_same_minimum(solver, monkeypatch):
         return minimise(solver, objective, [MaxNorm(0.5)], max_iter=500).objective
 
     whole = solve()
-    monkeypatch.setattr(tiles, "TILE", 4)
+    monkeypatch.setattr(tiles, "HEIGHT", 4)
+    monkeypatch.setattr(tiles, "WIDTH", 4)
     assert solve() == pytest.approx(whole, rel=1e-9)
 
 

@@ -32,6 +32,14 @@ class FixedFactor:
                 self._products[free] = ColumnProducts(self.Q, free)
             return self._products[free]
 
+    @cached_property
+    def _squares(self) -> Array:
+        return np.asarray(self.Q.T.astype(np.float64) @ self.Q)
+
+    def squares(self, free: int) -> Array:
+        """Return ``sum_j q_j q_j'`` of the first ``free`` columns."""
+        return self._squares[:free, :free]
+
 
 class ColumnProducts:
     """``q_a q_b`` for every pair ``a <= b`` of the first columns of Q: rows of packed ``q q'``."""
@@ -42,16 +50,6 @@ class ColumnProducts:
         self.width = self.pairs[0].size
         kept = Q.shape[0] * self.width * Q.itemsize <= PRODUCTS_BYTES
         self.kept = self._of(self.Q) if kept else None
-
-    @property
-    def all(self) -> Array:
-        """The products for every column of X, made again at each call above the memory limit."""
-        return self._of(self.Q) if self.kept is None else self.kept
-
-    @cached_property
-    def sums(self) -> Array:
-        """Packed ``sum_j q_j q_j'``."""
-        return (self.Q.T.astype(np.float64) @ self.Q)[self.pairs]
 
     def block(self, columns: slice) -> Array:
         """Return the products for a run of columns of X."""
@@ -68,7 +66,7 @@ class ColumnProducts:
 
     def _of(self, Q: Array) -> Array:
         left, right = self.pairs
-        # Not Q[:, left], whose rows are not together in memory: every sparse product would copy it.
+        # Not Q[:, left], whose rows are not together in memory: every product would copy it.
         products = np.take(Q, left, axis=1)
         products *= np.take(Q, right, axis=1)
         return products

@@ -107,6 +107,13 @@ def _batched(left: Array, right: Array) -> Array:
         return np.asarray(np.matmul(left, right))
 
 
+def squares(q: Array, bend: Array) -> Array:
+    """Return ``sum_j bend_j^2 q_j q_j'`` of each row of a batch."""
+    # One array on both sides: the product is symmetric, and costs half.
+    bent = q * bend[:, :, None]
+    return _batched(bent.transpose(0, 2, 1), bent)
+
+
 class SparsePanel:
     """The rows of one batch against all of Q, at the observed entries only."""
 
@@ -145,10 +152,9 @@ class SparsePanel:
             roots = np.multiply(q, bend[:, :, None], dtype=np.float64)
             roots *= np.sqrt(form.unit) * form.slope
             return Roots(roots)
-        # One array on both sides: the product is symmetric, and costs half.
-        bent = q * bend[:, :, None]
-        curvatures = _batched(bent.transpose(0, 2, 1), bent)
-        return np.asarray(np.multiply(curvatures, form.unit * form.slope**2, dtype=np.float64))
+        return np.asarray(
+            np.multiply(squares(q, bend), form.unit * form.slope**2, dtype=np.float64)
+        )
 
     def first(self, P: Array, *, value: bool) -> tuple[float, Array, Array]:
         """Return the value of the batch, ``first_out`` at its entries, and its sums times q."""

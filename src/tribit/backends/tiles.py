@@ -1,8 +1,7 @@
 """The exact pass over every entry, tile by tile, the link applied in place to each tile.
 
-A tile of 256 x 256 entries stays in a core's second-level cache between its three matrix products, and the
-place of an observed entry in it fits 16 bits. Observed corrections are added to the tile itself, so that the
-same products that carry the dense term carry them.
+A tile of 256 x 1024 entries stays in the caches between its three matrix products. Observed corrections are added to
+the tile itself, so that the same products that carry the dense term carry them.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tribit.backends.base import Backend, Places, RowModels
+from tribit.backends.bounded_curvature import BoundedCurvature
 from tribit.backends.fixed_factor import FixedFactor
 from tribit.backends.forms import Form
 from tribit.backends.layout import place_type, stable_order
@@ -25,9 +24,10 @@ from tribit.model.imputation import ExpectedLabels, Imputation
 
 Array = NDArray[np.floating[Any]]
 
-#: Rows and columns of a tile: the number of a cell in it fits 16 bits, and the four buffers of a thread take 1 MB in
-#: single precision.
-TILE = 256
+#: Rows and columns of a tile: a buffer of it takes 1 MB in single precision, and a thread has four. Threads wait for
+#: the interpreter's lock between operations, so that these must not be short: with 256 columns an entry took 1.3 ns on
+#: one thread and 1.2 on two (10 factors), and with 1024 columns 1.3 and .75.
+HEIGHT, WIDTH = 256, 1024
 #: Panels whose gradients in Q are summed before they are handed back: fewer, larger partial sums.
 GROUP = 8
 
@@ -37,21 +37,18 @@ class TileLayout:
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
         self.shape, self.rows, self.columns = shape, rows, columns
-        self.tiles = -(-shape[1] // TILE)
-        panels = -(-shape[0] // TILE)
-        tile = (rows // TILE).astype(place_type(panels * self.tiles))
+        self.tiles = -(-shape[1] // WIDTH)
+        panels = -(-shape[0] // HEIGHT)
+        tile = (rows // HEIGHT).astype(place_type(panels * self.tiles))
         tile *= self.tiles
-        tile += columns // TILE
+        tile += columns // WIDTH
         self.order = order = stable_order(tile)
         counts = np.bincount(tile, minlength=panels * self.tiles)
         del tile
         self.offsets: list[int] = np.concatenate([[0], np.cumsum(counts)]).tolist()
-        # In a tile rows and columns are below 256, and 256 x 256 cells fit 16 bits: so do all sums on the way.
-        self.local_rows = (rows % TILE).astype(np.uint16)[order]
-        last = shape[1] - (self.tiles - 1) * TILE
-        self.cells = np.where(columns[order] < shape[1] - last, np.uint16(TILE), np.uint16(last))
-        self.cells *= self.local_rows
-        self.cells += (columns % TILE).astype(np.uint16)[order]
+        #: rows and columns in their tile, which fit 16 bits
+        self.local_rows = (rows % HEIGHT).astype(np.uint16)[order]
+        self.local_columns = (columns % WIDTH).astype(np.uint16)[order]
 
 
 class _TiledSide:
@@ -62,7 +59,7 @@ class _TiledSide:
     ) -> None:
         self.shape = layout.shape
         self.tiles, self.offsets = layout.tiles, layout.offsets
-        self.cells, self.local_rows = layout.cells, layout.local_rows
+        self.local_rows, self.local_columns = layout.local_rows, layout.local_columns
         #: expected labels of every entry, where the risk imputes them
         self.expected_labels: ExpectedLabels | None = None
         order = layout.order
@@ -71,24 +68,12 @@ class _TiledSide:
         self.one_weight = bool(a.size) and bool(np.all(a == a[0]))
         self.a: Array = a[:1].copy() if self.one_weight else a[order]
         self.b: Array = b[order]
-        self._entries = None if bounds is None else (bounds, (layout.rows, layout.columns))
-        self._bounds: list[csr_array] = []
-        self._lock = threading.Lock()
-
-    @property
-    def bounds(self) -> list[csr_array]:
-        """Bounds of what the observed entries of each panel add to the curvature, as sparse matrices.
-
-        They take as much memory as all else here, and are made for the first panel that asks: a value needs none.
-        """
-        with self._lock:
-            if self._entries is not None:
-                whole = csr_array(self._entries, shape=self.shape)
-                whole.eliminate_zeros()
-                starts = range(0, self.shape[0], TILE)
-                self._bounds = [whole[start : start + TILE] for start in starts]
-                self._entries = None
-            return self._bounds
+        #: bounds of the curvature of the observed entries, where the form has any
+        self.bounds = (
+            None
+            if bounds is None
+            else BoundedCurvature(layout.rows, layout.columns, bounds, layout.shape, HEIGHT)
+        )
 
 
 class TilePanel:
@@ -96,7 +81,7 @@ class TilePanel:
 
     def __init__(self, backend: TileBackend, number: int, against: FixedFactor) -> None:
         self.backend, self.number, self.against = backend, number, against
-        self.rows = slice(number * TILE, min((number + 1) * TILE, backend.shape[0]))
+        self.rows = slice(number * HEIGHT, min((number + 1) * HEIGHT, backend.shape[0]))
         self.height = self.rows.stop - self.rows.start
 
     def values(self, P: Array) -> Array:
@@ -107,12 +92,13 @@ class TilePanel:
         """Return a quadratic model of each row in its first ``free`` columns."""
         if exact or not self.backend.bounded:
             return self._visit(P, free=free, value=value, curvature=True)
-        products = self.against.products(free)
+        bounds, against = self.backend.side.bounds, self.against
+        assert bounds is not None
         model = self._visit(P, free=free, value=value)
         # The bound of the dense term is the same for every row; observed entries add theirs.
-        dense = self.backend.form.dense_bound * products.sums
-        observed = self.backend.side.bounds[self.number] @ products.all
-        return replace(model, curvatures=products.unpacked(dense + observed))
+        curvatures = bounds.of_panel(self.number, against, free)
+        curvatures += self.backend.form.dense_bound * against.squares(free)
+        return replace(model, curvatures=curvatures)
 
     def gradient(self, P: Array, columns: Array, *, value: bool) -> tuple[float, Array]:
         """Return the panel's value and gradient in P, and add ``first_out' P`` to ``columns``."""
@@ -147,7 +133,7 @@ class TilePanel:
                 flat = z.reshape(-1)
             np.matmul(scaled, Q_tile.T, out=z)
             here = slice(offsets[tile], offsets[tile + 1])
-            cells = side.cells[here].astype(np.intp)
+            cells = side.local_rows[here] * np.intp(width) + side.local_columns[here]
             x = flat[cells] if value or form.needs_predictor else None
             expected = (
                 None
@@ -157,7 +143,7 @@ class TilePanel:
             form.apply(z, out if value else None, second if curvature else None, spare, expected)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
-                values += out @ backend.ones[:width]
+                values += np.dot(out, backend.ones[:width])
             if not free:
                 continue
             if columns is None:
@@ -201,7 +187,7 @@ class TileBackend(Backend):
                 "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse backend."
             )
         super().__init__(side, other, form, dtype, n_jobs)
-        self.ones = np.ones(TILE, dtype=dtype)
+        self.ones = np.ones(WIDTH, dtype=dtype)
         self._local = threading.local()
 
     layout = TileLayout
@@ -228,7 +214,7 @@ class TileBackend(Backend):
     @property
     def n_panels(self) -> int:
         """The number of panels of 256 rows."""
-        return -(-self.shape[0] // TILE)
+        return -(-self.shape[0] // HEIGHT)
 
     def panel(self, number: int, against: FixedFactor) -> TilePanel:
         """Return 256 rows against a fixed Q."""
@@ -262,12 +248,13 @@ class TileBackend(Backend):
     @staticmethod
     def blocks(Q: Array) -> list[tuple[slice, Array]]:
         """Return the columns of each tile and the rows of Q that belong to them."""
-        starts = range(0, Q.shape[0], TILE)
-        return [(slice(i, i + TILE), Q[i : i + TILE]) for i in starts]
+        starts = range(0, Q.shape[0], WIDTH)
+        return [(slice(i, i + WIDTH), Q[i : i + WIDTH]) for i in starts]
 
     def buffers(self, height: int, width: int) -> list[Array]:
         """Return this thread's four tile buffers, cut to a tile's size."""
         store = getattr(self._local, "store", None)
         if store is None:
-            store = self._local.store = np.empty((4, TILE * TILE), dtype=self.dtype)
+            cells = HEIGHT * min(WIDTH, self.shape[1])
+            store = self._local.store = np.empty((4, cells), dtype=self.dtype)
         return [buffer[: height * width].reshape(height, width) for buffer in store]
