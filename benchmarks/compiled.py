@@ -5,12 +5,13 @@ import statistics
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
 from benchmarks.data import skewed
 from benchmarks.measure import print_table
-from tribit import Logistic, Objective, Observations, pn
+from tribit import Logistic, Objective, Observations, Risk, pn
 from tribit.backends.compiled import VARIABLE
 from tribit.backends.featured import objective_of
 from tribit.backends.rows import RowProblem, RowState
@@ -73,8 +74,11 @@ def drawn(sizes: tuple[int, int], k: int) -> Factors:
     return Factors.of(*factors)
 
 
-def sweep(seen: Observations, k: int, n_jobs: int) -> Callable[[], object]:
-    objective = Objective(seen, Logistic(), pn(), dtype="float32", n_jobs=n_jobs, intercept=True)
+def sweep(
+    seen: Observations, k: int, n_jobs: int, risk: Risk | None = None
+) -> Callable[[], object]:
+    risk = pn() if risk is None else risk
+    objective = Objective(seen, Logistic(), risk, dtype="float32", n_jobs=n_jobs, intercept=True)
     factors, problem = drawn(seen.shape, k), RowProblem(k, True, 10.0, 1.0)
     P, Q = objective.product(factors)
     # Transposed, the columns of the two intercepts change places.
@@ -94,10 +98,15 @@ def gradient(seen: Observations, k: int, n_jobs: int) -> Callable[[], object]:
     return lambda: objective.gradient(factors)
 
 
-def with_features(seen: Observations, k: int, n_jobs: int) -> Callable[[], object]:
+def featured(seen: Observations, k: int, n_jobs: int) -> tuple[Any, Factors]:
+    """Return an objective with implicit features, and some unknowns."""
     spec = ModelSpec(rank=k, l2=10.0, l2_intercept=3.0, l2_implicit=20.0, implicit_features=True)
-    objective = objective_of(spec.completed(), seen, pn(), dtype="float32", n_jobs=n_jobs)
-    factors = drawn(objective.unknown_sizes, k)
+    objective: Any = objective_of(spec.completed(), seen, pn(), dtype="float32", n_jobs=n_jobs)
+    return objective, drawn(objective.unknown_sizes, k)
+
+
+def with_features(seen: Observations, k: int, n_jobs: int) -> Callable[[], object]:
+    objective, factors = featured(seen, k, n_jobs)
     return lambda: objective.gradient(factors)
 
 
