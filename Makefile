@@ -90,9 +90,9 @@ bench-peers:  ## time to quality beside other libraries, in an environment of it
 	for peer in implicit cmfrec myfm lightfm; do \
 	  .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "$$peer does not install here."; done
 	bash -o pipefail -c 'TRIBIT_DATA="$(DATA)" .venv-peers/bin/python -m benchmarks.peers | tee docs/measured/peers.part' \
-	  && bash -o pipefail -c '.venv-peers/bin/python -m benchmarks.sweeps | tee docs/measured/sweeps.part' \
-	  && mv docs/measured/sweeps.part docs/measured/sweeps.md \
 	  && $(if $(DATA),mv docs/measured/peers.part docs/measured/peers.md,rm docs/measured/peers.part)
+	bash -o pipefail -c '.venv-peers/bin/python -m benchmarks.sweeps | tee docs/measured/sweeps.part' \
+	  && mv docs/measured/sweeps.part docs/measured/sweeps.md || { rm -f docs/measured/sweeps.part; exit 1; }
 
 bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
 	@$(call measured,serve,serve,ml-100k)

@@ -52,7 +52,7 @@ class BoundedCurvature:
                 self._batches = self._in_batches()
             batches = self._batches[number]
         found = np.zeros((min(self.height, self.shape[0] - number * self.height), free, free))
-        Q = against.Q[:, :free]
+        Q = against.columns(free)
         for rows, columns, roots in batches:
             found[rows] = squares(np.take(Q, columns, axis=0), roots)
         return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
+Made = TypeVar("Made")
 
 #: Most bytes of products of columns that are kept for a whole pass: ``k (k + 1) / 2`` numbers for each column of X, and
 #: larger ones are made as needed.
@@ -22,23 +23,36 @@ class FixedFactor:
     def __init__(self, Q: Array, dtype: np.dtype[Any]) -> None:
         self.Q = np.ascontiguousarray(Q, dtype=dtype)
         self.column_sums: Array = np.sum(self.Q, axis=0, dtype=np.float64)
-        self._products: dict[int, ColumnProducts] = {}
+        self._made: dict[tuple[Callable[..., Any], int], Any] = {}
         self._lock = threading.Lock()
 
-    def products(self, free: int) -> ColumnProducts:
-        """Return the products of the first ``free`` columns, made by the first thread that asks."""
-        with self._lock:
-            if free not in self._products:
-                self._products[free] = ColumnProducts(self.Q, free)
-            return self._products[free]
-
-    @cached_property
-    def _squares(self) -> Array:
-        return np.asarray(self.Q.T.astype(np.float64) @ self.Q)
+    def columns(self, free: int) -> Array:
+        """Return the first ``free`` columns, together in memory: what gathers rows of a part of Q copies all of it."""
+        return self._once(_columns, free)
 
     def squares(self, free: int) -> Array:
-        """Return ``sum_j q_j q_j'`` of the first ``free`` columns."""
-        return self._squares[:free, :free]
+        """Return ``sum_j q_j q_j'`` of the first ``free`` columns, in float64."""
+        return self._once(_squares, free)
+
+    def products(self, free: int) -> ColumnProducts:
+        """Return the products of the first ``free`` columns."""
+        return self._once(ColumnProducts, free)
+
+    def _once(self, make: Callable[[Array, int], Made], free: int) -> Made:
+        """Return what is made of the first columns, by the first thread that asks for it."""
+        with self._lock:
+            if (make, free) not in self._made:
+                self._made[make, free] = make(self.Q, free)
+            found: Made = self._made[make, free]
+            return found
+
+
+def _columns(Q: Array, free: int) -> Array:
+    return np.ascontiguousarray(Q[:, :free])
+
+
+def _squares(Q: Array, free: int) -> Array:
+    return np.asarray(Q[:, :free].T.astype(np.float64) @ Q[:, :free])
 
 
 class ColumnProducts:

@@ -170,7 +170,7 @@ class LogisticForm:
     def slack(self, first: Array, expected: Array | None = None) -> float:
         """Return the sum of ``t^2``."""
         t = first if expected is None else first + expected.reshape(-1)
-        return float(np.dot(t, t))
+        return float(np.dot(t, t))  # not t @ t, which keeps the interpreter's lock
 
 
 class GenericForm:

@@ -143,6 +143,7 @@ class TilePanel:
             form.apply(z, out if value else None, second if curvature else None, spare, expected)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
+                # Not out @ ones, which keeps the interpreter's lock.
                 values += np.dot(out, backend.ones[:width])
             if not free:
                 continue

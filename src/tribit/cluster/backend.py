@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 #: Bytes of the curvatures of a block of columns: what a worker holds for each result that it adds, and this machine for
 #: each block that it solves. 64 MiB are 30,000 columns of 32 factors in float32: tables with fewer have one block.
 BLOCK_BYTES = 64 * 2**20
-#: Divisor of the number of columns of a block: the width of a tile.
+#: Divisor of the number of columns of a block: these are rows of the transposed table, and a tile has so many.
 MULTIPLE = 256
 
 

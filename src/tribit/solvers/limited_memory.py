@@ -20,7 +20,7 @@ Vector = NDArray[np.floating[Any]]
 #: Unknowns in a block, within which products are summed in the type of the unknowns; over blocks, in float64.
 BLOCK = 2**12
 #: Unknowns in one item of a pass, as threads share it. NumPy lets the interpreter's lock go where a product has more
-#: than 500 results, which those of a matrix for each of 64 blocks have: with 3 million unknowns and six pairs the
+#: than 500 results, as those of a vector with four pairs have in 64 blocks: with 3 million unknowns and six pairs the
 #: products took 4.9 ms on two threads so, and 7.7 ms in items of half the size, in which threads wait for one another.
 SPAN = 64 * BLOCK
 #: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.

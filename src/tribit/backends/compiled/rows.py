@@ -16,8 +16,8 @@ from tribit.backends.compiled.logistic import derivatives, losses, total
 from tribit.backends.compiled.solves import solved
 from tribit.backends.rows import ENOUGH, HALVINGS
 
-#: Entries in a run: with 32 factors in single precision a run of rows of Q and its multiples take 34 kB, which the
-#: first cache of a core holds (48 kB here). By that count alone; other lengths were not timed.
+#: Entries in a run: with 32 factors in single precision a run of rows of Q and its multiples take 38 kB, which the
+#: first cache of a core holds (48 kB here). By that count alone. A multiple of WIDE.
 RUN = 128
 #: Entries whose squares are added in one loop, and the multiple to which its columns are filled up with zeros: with
 #: rests of other lengths most of the time would go into these.
