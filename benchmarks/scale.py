@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.measure import machine, print_table
 
 STAGES = ("read", "one fit", "ranker", "lists", "search and fit")
-#: Of MovieLens-100k, of MovieLens-1M, a table that is wide for its entries, and a signed graph, of which nobody asks for
-#: lists.
+#: Of MovieLens-100k, of MovieLens-1M, a table that is wide for its entries, and a signed graph, whose lists nobody asks
+#: for.
 SIZES = {
     (943, 1682, 100_000): STAGES,
     (6040, 3706, 1_000_000): STAGES,
