@@ -73,7 +73,7 @@ bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the
 	  bash -o pipefail -c "TRIBIT_COMPILED=0 $(BIN)/python -m benchmarks.$$page | tee docs/measured/$$page.part" \
 	    && mv docs/measured/$$page.part docs/measured/$$page.md || { rm -f docs/measured/$$page.part; exit 1; }; done
 
-bench-large: .venv/.installed-test  ## the shape of MovieLens-20M on the CPU: sweeps, search and fit (half an hour on two cores)
+bench-large: .venv/.installed-test,fast  ## the shape of MovieLens-20M on the CPU: sweeps, search and fit (minutes on two cores)
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.large | tee docs/measured/large.part' \
 	  && mv docs/measured/large.part docs/measured/large.md || { rm -f docs/measured/large.part; exit 1; }
 

@@ -25,7 +25,7 @@ HEADER += tuple(f"{each}, 2 threads" for each in HEADER[2:])
 
 
 def main(repeats: int = 7) -> None:
-    """Print CPU seconds on one thread, and seconds of the clock on two."""
+    """Print CPU seconds on one thread, and wall-clock seconds on two."""
     if find_spec("numba") is None:
         print('\nCompiled kernels are not installed: pip install "tribit[fast]"')
         return

@@ -1,7 +1,7 @@
 """A GPU: the passes, fits, the search, lists and the ranker on a table of the shape of MovieLens-20M.
 
 ``python -m benchmarks.gpu`` prints the tables of the manual (docs/measured/gpu.md); names of sections as arguments run
-those alone. Times are of a clock on the wall, medians where a line says so, kernels compiled before.
+those alone. Times are wall-clock seconds, medians where a line says so, kernels compiled before.
 """
 
 import statistics

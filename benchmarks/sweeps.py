@@ -30,9 +30,9 @@ COUNTED, BEFORE = 5, 2
 
 
 def main(repeats: int = 5) -> None:
-    """Print seconds of the clock: peers and tribit on the observed signs, and what has no peer."""
+    """Print wall-clock seconds: peers and tribit on the observed signs, and what has no peer."""
     seen = skewed(SHAPE, ENTRIES)
-    size = f"{SHAPE[0]} x {SHAPE[1]}, {ENTRIES} observed, {THREADS} threads, seconds of the clock"
+    size = f"{SHAPE[0]} x {SHAPE[1]}, {ENTRIES} observed, {THREADS} threads, wall-clock seconds"
     systems = {name: make for name, make in SWEEPS.items() if find_spec(name.split(",")[0])}
     beside, alone = [], []
     for k in (16, 32):
