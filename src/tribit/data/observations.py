@@ -220,6 +220,14 @@ class Observations(Entries):
         x = None if factors is None else factors.at(self.rows, self.columns)
         return sp.csr_array((values(self, x), (self.rows, self.columns)), shape=self.shape)
 
+    def here(self) -> Observations:
+        """Return the observations with their entries on this machine: themselves, unless these are on others."""
+        return self
+
+    def knowing(self, risk: Any) -> Any:
+        """Return a risk with what it has to know of all entries at once, where no machine has them all."""
+        return risk
+
     def __repr__(self) -> str:
         percent = 100 * self.density
         # Two digits for the sparsest, where one decimal would read 0.0%.

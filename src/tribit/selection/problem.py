@@ -99,8 +99,7 @@ def make_problem(
         _rho(spec.rho, observations, n_jobs, generator, backend),
         _imputation(spec.imputed, observations),
     )
-    if isinstance(observations, RemoteObservations):
-        risk = observations.knowing(risk)
+    risk = observations.knowing(risk)
     if spec.mixed:
         _check_learnable(observations, risk)
         _warn_if_rho_unknown(observations, spec.rho)

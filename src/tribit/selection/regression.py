@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.model.factors import Factors
 
@@ -32,10 +31,7 @@ def regressible(shape: tuple[int, int], rank: int) -> bool:
 
 def regression_factors(observations: Observations) -> Factors:
     """Return S of the entries that were observed, whatever their label, negative for dislikes."""
-    if isinstance(
-        observations, RemoteObservations
-    ):  # no more than MOST_NUMBERS, as the factors have
-        observations = observations.here()
+    observations = observations.here()  # no more than MOST_NUMBERS, as the factors have
     d1, d2 = observations.shape
     F = sp.csr_array(
         (np.ones(observations.n_observed), (observations.rows, observations.columns)),
