@@ -10,6 +10,7 @@ import sys
 import time
 
 import httpx
+import numpy as np
 import pytest
 
 from service_parts import replace_file
@@ -57,8 +58,13 @@ class Served:
 
     def __init__(self, path, *options):
         command = [sys.executable, "-m", "tribit", "serve", str(path), "--port", "0", *options]
+        self.folder = path.parent  # where several workers keep their numbers
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(self.folder)},
         )
         said = self.process.stdout.readline()
         self.address = re.search(r"http://127\.0\.0\.1:\d+", said)[0]
@@ -72,6 +78,16 @@ class Served:
                 assert self.process.poll() is None, self.process.stderr.read()
                 time.sleep(0.1)
         raise AssertionError("The service does not answer.")
+
+    def wait_for(self, workers):
+        """Return when each of several workers has answered: one that starts later would load what is there then."""
+        for _ in range(300):
+            self.get("/health")
+            counts = [np.fromfile(file) for file in self.folder.glob("*/worker-*.counts")]
+            if len(counts) == workers and all(np.any(each) for each in counts):
+                return
+            time.sleep(0.1)
+        raise AssertionError("A worker has not answered.")
 
     def ended_by(self, number):
         """Return exit code and standard error after a signal."""
@@ -94,6 +110,8 @@ def test_a_process_answers_swaps_and_ends(model_path, bundles, library, workers,
         found = served.get("/recommend?row=r3&n=4").json()
         expected = library.recommend(["r3"], 4).columns[0].tolist()
         assert [item["column"] for item in found["lists"][0]["items"]] == expected
+        if workers > 1:
+            served.wait_for(workers)
         replace_file(model_path, bundles[1].read_bytes())
         swapped = 0
         for _ in range(300):
