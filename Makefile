@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser test-compiled test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -29,9 +29,6 @@ test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20
 test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/browser
 
-test-compiled: .venv/.installed-test,fast  ## the tests of the compiled kernels, which Numba compiles for half a minute first
-	$(PYTEST) tests/backends tests/torture/test_threads.py tests/test_import.py
-
 test-gpu: .venv/.installed-test,gpu  ## the backends of a GPU, on one (skipped, with the reason, where there is none)
 	$(BIN)/python -m pytest -m gpu tests/gpu
 
@@ -48,13 +45,14 @@ format: .venv/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.installed-test,fast  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
+bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=folder with ml-100k)
 	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
 
 # Runs a benchmark, shows what it prints, and with DATA keeps it as a table of the manual: all of it, or the old one stays.
+# Without the compiled kernels, as after a plain pip install tribit.
 measured = for name in $(if $(DATA),$(3)); do \
 	  test -d "$(DATA)/$$name" || { echo "$(DATA) has no folder $$name." >&2; exit 1; }; done; \
-	bash -o pipefail -c 'TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
+	bash -o pipefail -c 'TRIBIT_COMPILED=0 TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
 	  && $(if $(DATA),mv docs/measured/$(2).part docs/measured/$(2).md,rm docs/measured/$(2).part) \
 	  || { rm -f docs/measured/$(2).part; exit 1; }
 
@@ -73,7 +71,7 @@ bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the
 	  bash -o pipefail -c "TRIBIT_COMPILED=0 $(BIN)/python -m benchmarks.$$page | tee docs/measured/$$page.part" \
 	    && mv docs/measured/$$page.part docs/measured/$$page.md || { rm -f docs/measured/$$page.part; exit 1; }; done
 
-bench-large: .venv/.installed-test,fast  ## the shape of MovieLens-20M on the CPU: sweeps, search and fit (minutes on two cores)
+bench-large: .venv/.installed-test  ## the shape of MovieLens-20M on the CPU: sweeps, search and fit (minutes on two cores)
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.large | tee docs/measured/large.part' \
 	  && mv docs/measured/large.part docs/measured/large.md || { rm -f docs/measured/large.part; exit 1; }
 
