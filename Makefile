@@ -99,7 +99,7 @@ bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder 
 	@$(call measured,unobserved,unobserved,ml-100k senate coat)
 
 pictures: .venv/.installed-test  ## the pictures of the manual that need data (DATA=folder with ml-100k, senate, coat)
-	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.pictures
+	TRIBIT_COMPILED=0 TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.pictures
 
 reproduce: .venv/.installed-plot  ## every figure and table of the paper, and the pages of the manual (DATA=folder with ml-100k)
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/paper
