@@ -289,9 +289,8 @@ def tune(table: str) -> None:
 def main() -> None:
     """Print a table for each size, and draw the curves."""
     print(machine())
-    measured(
-        "tribit, search and fit", "100k", 1, {}
-    )  # the first fits compile, and keep what they compiled
+    # The first fits compile, and keep what they compiled.
+    measured("tribit, search and fit", "100k", 1, {})
     curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for table in ("100k", "1M"):
         curves[table] = {}
