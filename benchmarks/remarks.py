@@ -128,7 +128,7 @@ def _inside(seen: Observations, link: Logistic, norm: str, radius: float) -> Bin
         alpha=1.0,
         l2=0.0,
         intercept=False,
-        mask_features=False,
+        implicit_features=False,
         rank=20,
         solver=AugmentedLagrangian(link.curvature(1.0)),
         tol=5e-3,

@@ -9,9 +9,6 @@ second.
 
 import lazy_loader
 
-from tribit import _moved
-
 __version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-_moved.install()

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tribit._moved import renamed_keywords
 from tribit.checks import check_choice
 from tribit.data.entries import Entries
 from tribit.data.matrix_estimator import MatrixEstimator
@@ -92,7 +91,6 @@ class FactorModel(MatrixEstimator):
         likely = self._probability(X)
         return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
 
-    @renamed_keywords(finder="ranker")
     def recommend(
         self,
         rows: Any,

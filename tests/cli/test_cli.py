@@ -283,23 +283,6 @@ def test_an_option_reaches_the_saved_model(run, ratings, tmp_path, options, name
     assert getattr(load(path), name) == value
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "name", "value"),
-    [
-        (["--mask-features", "yes"], "--implicit-features", "implicit_features", True),
-        (["--l2-mask=3"], "--l2-implicit", "l2_implicit", 3.0),
-    ],
-)
-def test_an_old_option_is_the_new_one(run, ratings, tmp_path, old, new, name, value):
-    path = tmp_path / "model.tribit"
-    code, _, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", *old)
-    assert code == 0
-    assert err.startswith(f"Warning: {old[0].split('=')[0]} is {new} since tribit 0.2")
-    assert len(err.splitlines()) == 1
-    assert getattr(load(path), name) == value
-    assert old[0].split("=")[0] not in run("fit", "--help")[1]
-
-
 @pytest.mark.parametrize("name", ["row-column", "low-rank"])
 def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratings, tmp_path, name):
     path = tmp_path / "model.tribit"

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import tribit
-import tribit.metrics
-from tribit import BinaryMatrixCompletion, Evaluation, InvalidInputError, Observations, evaluate
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, evaluate
 from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.clustered import INFLUENCES, interval, standard_error
 from tribit.metrics.entries import METRICS
@@ -244,12 +242,3 @@ def test_a_measure_without_any_spread_has_no_interval():
     found = evaluate(BinaryMatrixCompletion(**OPTIONS).fit(A), A)
     assert found.facts()["accuracy"] == "1.0000"
     assert found.facts()["log-loss"].endswith(")")
-
-
-def test_the_old_places_of_the_names():
-    with pytest.warns(DeprecationWarning, match=r"is tribit\.evaluate since tribit 0\.2"):
-        assert tribit.metrics.evaluate is tribit.evaluate
-    with pytest.warns(DeprecationWarning, match=r"is tribit\.Evaluation since tribit 0\.2"):
-        assert tribit.metrics.Evaluation is Evaluation
-    with pytest.raises(AttributeError, match="has no attribute 'guess'"):
-        tribit.metrics.guess  # noqa: B018

@@ -9,25 +9,7 @@ import typer
 from rich.console import Console
 
 from tribit.cli.values import size
-from tribit.errors import warn
 from tribit.quoting import printable
-
-#: Old name of an option, and the new one.
-RENAMED = {
-    "mask-features": "implicit-features",
-    "l2-mask": "l2-implicit",
-    "finder": "ranker",
-    "no-finder": "no-ranker",
-}
-
-
-def _new_name(name: str) -> str:
-    """Return the name of an option or command as it is now, with a warning for an old one."""
-    if name in RENAMED:
-        message = f"--{name} is --{RENAMED[name]} since tribit 0.2; the old name goes with 0.3."
-        warn(message, FutureWarning)
-    return RENAMED.get(name, name)
-
 
 app = typer.Typer(
     name="tribit",
@@ -36,10 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "token_normalize_func": _new_name,
-    },
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console()
 

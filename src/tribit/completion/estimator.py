@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from tribit._moved import PARAMETERS, RenamedAttribute, renamed_keywords, with_new_names
 from tribit.completion.cloning import clone_keeping
 from tribit.completion.fitted import FittedCompletion
 from tribit.completion.options import check_options
@@ -200,13 +199,6 @@ class BinaryMatrixCompletion(FittedCompletion):
     array([-1,  1], dtype=int8)
     """
 
-    mask_features, mask_features_ = (
-        RenamedAttribute("implicit_features"),
-        RenamedAttribute("implicit_features_"),
-    )
-    l2_mask, l2_mask_ = RenamedAttribute("l2_implicit"), RenamedAttribute("l2_implicit_")
-
-    @renamed_keywords(**PARAMETERS)
     def __init__(
         self,
         gammas: Any = AUTO,
@@ -279,11 +271,6 @@ class BinaryMatrixCompletion(FittedCompletion):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, as scikit-learn's estimators do."""
-        super().set_params(**with_new_names(params, PARAMETERS))
-        return self
 
     def __sklearn_clone__(self) -> Self:
         return clone_keeping(self, "imputed")  # the probabilities of a fitted model

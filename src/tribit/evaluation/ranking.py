@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit._moved import renamed_keywords
 from tribit.checks import check_count
 from tribit.data.axis import Axes, Positions, first_true
 from tribit.data.observations import as_observations
@@ -61,7 +60,6 @@ class RankingReport:
     dislikes_per_like: float | None
 
 
-@renamed_keywords(finder="ranker")
 def ranking_report(
     scores: FactorModel | Ranker | NDArray[Any] | Callable[[Positions], Any],
     train: Any,

@@ -22,7 +22,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit._moved import renamed_members
 from tribit.arrays import namespace
 from tribit.data.axis import Axis
 from tribit.data.observations import Observations
@@ -35,7 +34,6 @@ from tribit.model.spec import ModelSpec
 __all__ = ["Activity", "Features"]
 
 Array = NDArray[np.floating[Any]]
-__getattr__ = renamed_members(__name__, MaskFeatures="Features", ImplicitFeatures="Features")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,7 @@ the methods of :class:`Ranker` can take its place, and so can a second :class:`~
 on the likes alone.
 """
 
-from tribit._moved import renamed_members
 from tribit.recommend.candidate_ranker import CandidateRanker
 from tribit.recommend.scores import Ranker
 
 __all__ = ["CandidateRanker", "Ranker"]
-
-__getattr__ = renamed_members(__name__, LikeFinder="CandidateRanker", Finder="Ranker")

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tribit._moved import renamed_members
 from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
 
 __all__ = ["CandidateRanker"]
-__getattr__ = renamed_members(__name__, LikeFinder="CandidateRanker")
 
 Array = NDArray[np.float64]
 #: Cells from which l2 and the coefficients are estimated, and the least number of rows that they fill; of a larger

@@ -3,8 +3,6 @@
 :func:`tribit.load` and :meth:`tribit.Recommender.load` read what :func:`save` wrote.
 """
 
-from tribit._moved import renamed_members
 from tribit.storage.writing import save
 
 __all__ = ["save"]
-__getattr__ = renamed_members(__name__, load="tribit.load")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tribit import __version__
-from tribit._moved import PARAMETERS as RENAMED
 from tribit.archive.fields import DAMAGE, TEXT, reason_of
 from tribit.archive.ids import read_axes
 from tribit.archive.parts import Parts, check_bundle, read_parts
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Values of the fields that earlier formats lack: theirs were the implicit features of SVD++, without side features.
 OLDER = {"activity_floor": (0.0, 0.0), "side_features": False, "l2_side": None}
+#: Names of parameters in formats before 5, and the present ones.
+RENAMED = {"mask_features": "implicit_features", "l2_mask": "l2_implicit"}
 Tensors = dict[str, NDArray[Any]]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tribit._moved import renamed_keywords
 from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, parameter
@@ -60,7 +59,6 @@ class Lists:
         return float(np.nansum(self.lists.dislikes)) / likes if likes > 0 else None
 
 
-@renamed_keywords(finder="ranker")
 def recommend_file(
     model_path: PathLike,
     seen: PathLike | None = None,
