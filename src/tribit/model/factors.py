@@ -114,22 +114,29 @@ class Factors:
         return self.plus(-1.0, other)
 
     @staticmethod
-    def mean_of(members: Sequence[Factors]) -> Factors:
-        """Return the model whose entries are the means of the members' entries, of as many columns as all of them.
+    def mean_of(members: Sequence[Factors], weights: Sequence[float] | None = None) -> Factors:
+        """Return the model whose entries are the weighted means of the members' entries, with the rank of all of them.
 
-        ``U = [U_1, ..., U_m] / sqrt(m)``, V alike, and the means of the intercepts. The parts of implicit features
-        have such a mean too, as factors are linear in them.
+        ``U = [sqrt(w_1) U_1, ..., sqrt(w_m) U_m]`` for weights that sum to 1, V alike, and the means of the intercepts.
+        The parts of implicit features have such a mean too, as factors are linear in them.
         """
         if len(members) == 1:
             return members[0]
-        scale = 1.0 / np.sqrt(len(members))
+        relative = [1.0] * len(members) if weights is None else [float(each) for each in weights]
+        total = sum(relative)
+        scales = [1.0 / np.sqrt(total / each) for each in relative]
 
         def stacked(name: str) -> Array:
-            columns = np.hstack([getattr(each, name) for each in members])
-            return np.asarray(columns * columns.dtype.type(scale))
+            return np.hstack(
+                [
+                    getattr(each, name) * getattr(each, name).dtype.type(scale)
+                    for each, scale in zip(members, scales, strict=True)
+                ]
+            )
 
         def mean(name: str) -> Any:
-            return np.mean([getattr(each, name) for each in members], axis=0)
+            terms = [w * getattr(each, name) for each, w in zip(members, relative, strict=True)]
+            return np.sum(terms, axis=0) / total
 
         return Factors(
             stacked("row_factors"),

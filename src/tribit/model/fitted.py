@@ -1,0 +1,415 @@
+"""The result of a fit: members, and the mean of them that makes predictions.
+
+A member is one fitted model. Its *unknowns* are what the solver found. Its *factors* are those of the matrix: the
+unknowns themselves, or with implicit and side features the sums that features make of them
+(:mod:`tribit.model.features`). Both are kept, since side features are not.
+
+Everything here treats rows; columns are the rows of the transposed fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.data.axis import Axes, Axis, Positions
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter
+from tribit.model.calibrators import Calibrator
+from tribit.model.factors import Factors
+from tribit.model.features import FeatureMap, mask_of
+from tribit.model.imputation import Imputation
+from tribit.model.risks import Missingness, Risk
+from tribit.model.scores import HasScores, Scores, as_scores
+from tribit.model.slopes import BothSlopes, Slopes, with_slopes
+from tribit.model.spec import ModelSpec
+
+__all__ = ["LIKE", "Fitted", "HasFitted", "Member", "as_fitted", "imputation_of"]
+
+Array = NDArray[np.floating[Any]]
+#: Factors and biases of some rows.
+Pair: TypeAlias = tuple[Array, Array]
+
+#: Meaning of the probabilities where likes and dislikes were observed.
+LIKE = "a like"
+#: Most rows over which a model of the mask is averaged for the rho of a new row, by column.
+SAMPLED_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One fitted model.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+        The model, with every value that was chosen.
+    unknowns : Factors
+        The solution of the minimisation: a part of its own for each row, then one for each of its features.
+    factors : Factors
+        The factors of the matrix.
+    maps : (FeatureMap, FeatureMap)
+        How features of rows and of columns are made.
+    own_rank : int
+        Number of latent factors that were fitted; further ones are those of a regression that was added afterwards.
+    weight : float
+        Relative weight in the mean of the members.
+    """
+
+    spec: ModelSpec
+    unknowns: Factors
+    factors: Factors
+    maps: tuple[FeatureMap, FeatureMap]
+    own_rank: int
+    weight: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.factors.row_factors.shape[0], self.factors.column_factors.shape[0]
+
+    @cached_property
+    def transposed(self) -> Member:
+        """The same model of the transposed matrix."""
+        return replace(
+            self,
+            spec=_with_rho(self.spec, _transposed_rho(self.spec.rho)),
+            unknowns=self.unknowns.transposed,
+            factors=self.factors.transposed,
+            maps=(self.maps[1], self.maps[0]),
+        )
+
+    def without_regression(self) -> Member:
+        """Return the model without the latent factors of a regression."""
+        k = self.own_rank
+        return replace(self, factors=self.factors.narrowed(k), unknowns=self.unknowns.narrowed(k))
+
+    def feature_parts(self, design: Any) -> Pair:
+        """Return the contribution of features to rows of such a design."""
+        n = self.shape[0]
+        return (
+            design.shared(self.unknowns.row_factors[n:]),
+            design.shared(self.unknowns.row_intercepts[n:]),
+        )
+
+    def implicit_parts(self, mask: sp.csr_array) -> Pair:
+        """Return the contribution of implicit features to the rows of a mask."""
+        n = self.shape[0]
+        z, a = self.unknowns.row_factors[n:], self.unknowns.row_intercepts[n:]
+        activity = self.maps[0].activity
+        if activity is None:
+            return np.zeros((mask.shape[0], z.shape[1])), np.zeros(mask.shape[0])
+        block = activity.block(mask, 0.0)
+        return block.times(z[: block.width]), block.times(a[: block.width])
+
+    def side_parts(self, axis: Axis, table: Any) -> Pair:
+        """Return the contribution of side features to new rows."""
+        n_rows, n_columns = self.shape
+        width = 0 if self.maps[0].activity is None else n_columns
+        side = replace(self.maps[0], activity=None).design(
+            sp.csr_array((axis.size, n_columns)), axis, table
+        )
+        return (
+            side.shared(self.unknowns.row_factors[n_rows + width :]),
+            side.shared(self.unknowns.row_intercepts[n_rows + width :]),
+        )
+
+    def fitted_side_parts(self, entries: Observations) -> Pair:
+        """Return the contribution of side features to the rows of the fit: their factors less all other parts."""
+        n = self.shape[0]
+        factors, intercepts = self.implicit_parts(mask_of(entries))
+        return (
+            self.factors.row_factors - self.unknowns.row_factors[:n] - factors,
+            self.factors.row_intercepts - self.unknowns.row_intercepts[:n] - intercepts,
+        )
+
+    def with_rows_at(self, places: Positions, found: Pair, shared: Pair) -> Member:
+        """Return the model with other factors and biases of some rows, of which features contribute ``shared``."""
+        rows, row_intercepts = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
+        own, own_intercepts = (
+            self.unknowns.row_factors.copy(),
+            self.unknowns.row_intercepts.copy(),
+        )
+        rows[places], row_intercepts[places] = found
+        own[places], own_intercepts[places] = found[0] - shared[0], found[1] - shared[1]
+        return replace(
+            self,
+            unknowns=replace(self.unknowns, row_factors=own, row_intercepts=own_intercepts),
+            factors=replace(self.factors, row_factors=rows, row_intercepts=row_intercepts),
+        )
+
+    def with_new_rows(self, found: Pair, shared: Pair) -> Member:
+        """Return the model with further rows of such factors and biases, of which features contribute ``shared``."""
+        n, d2 = self.shape
+        m = found[1].size
+        U, a = self.factors.row_factors, self.factors.row_intercepts
+        own = replace(
+            self.unknowns,
+            row_factors=_inserted(self.unknowns.row_factors, n, found[0] - shared[0]),
+            row_intercepts=_inserted(self.unknowns.row_intercepts, n, found[1] - shared[1]),
+        )
+        if self.maps[1].activity is not None:  # the columns have a part for each row, 0 for new ones
+            own = replace(
+                own,
+                column_factors=_inserted(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),
+                column_intercepts=_inserted(own.column_intercepts, d2 + n, np.zeros(m)),
+            )
+        return replace(
+            self,
+            unknowns=own,
+            factors=replace(
+                self.factors,
+                row_factors=_inserted(U, n, found[0]),
+                row_intercepts=_inserted(a, n, found[1]),
+            ),
+            maps=(self.maps[0], self.maps[1].beside(m)),
+        )
+
+    def with_unknown(self) -> Member:
+        """Return the model with one more row and one more column of which nothing is known, in float64.
+
+        Their own parts are 0. With implicit features they are those of a row of typical activity that has seen what is
+        popular.
+        """
+        member = replace(
+            self, unknowns=self.unknowns.astype("float64"), factors=self.factors.astype("float64")
+        )
+        # Each before the other: the unknown column must not count the unknown row.
+        row, column = (
+            each.implicit_parts(sp.csr_array((1, each.shape[1])))
+            for each in (member, member.transposed)
+        )
+        member = member.with_new_rows(row, row)
+        return member.transposed.with_new_rows(column, column).transposed
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The result of a fit, from which every answer comes.
+
+    Attributes
+    ----------
+    axes : Axes
+        Rows and columns with the user's ids.
+    members : tuple of Member
+        The fitted models whose weighted mean makes predictions, the chosen one first; most often one.
+    slopes : (Slopes or None, Slopes or None)
+        Regressions on the features of rows, and of columns, without entries (:mod:`tribit.model.slopes`).
+    calibrator : Calibrator or None
+        The map from ``x`` to a probability; None for the link.
+    meaning : str
+        The event that probabilities are of: "a like", or what is identified where one label was observed alone.
+    fitted_shape : (int, int) or None
+        Numbers of rows and columns of the fit where rows or columns were added since; None where none were.
+    """
+
+    axes: Axes
+    members: tuple[Member, ...]
+    slopes: BothSlopes = (None, None)
+    calibrator: Calibrator | None = None
+    meaning: str = LIKE
+    fitted_shape: tuple[int, int] | None = None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model that was chosen: that of the first member."""
+        return self.members[0].spec
+
+    @property
+    def rho(self) -> float | Missingness | None:
+        """Probability that an entry is unobserved; None where it is not known any more, as in a file."""
+        found: float | Missingness | None = self.spec.rho
+        return found
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.axes.shape
+
+    @property
+    def means_like(self) -> bool:
+        """Whether probabilities are those of a like."""
+        return self.meaning == LIKE
+
+    @cached_property
+    def factors(self) -> Factors:
+        """The mean of the members' factors."""
+        return _mean([each.factors for each in self.members], self.members)
+
+    @cached_property
+    def unknowns(self) -> Factors:
+        """The mean of the members' unknowns."""
+        return _mean([each.unknowns for each in self.members], self.members)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Scores of every cell, with the regressions on features."""
+        factors = (
+            self.factors if self.slopes == (None, None) else with_slopes(self.factors, self.slopes)
+        )
+        return Scores(self.axes, factors, self.spec.link, self.calibrator)
+
+    def member(self, number: int) -> Fitted:
+        """Return one member as a fit of its own, without the calibrator, which is that of the mean."""
+        return replace(self, members=(self.members[number],), slopes=(None, None), calibrator=None)
+
+    @property
+    def transposed(self) -> Fitted:
+        """The same fit of the transposed matrix."""
+        return replace(
+            self,
+            axes=Axes(self.axes.columns, self.axes.rows),  # each with its own name, for errors
+            members=tuple(each.transposed for each in self.members),
+            slopes=(self.slopes[1], self.slopes[0]),
+            fitted_shape=None if self.fitted_shape is None else self.fitted_shape[::-1],
+        )
+
+    def with_rho(self, rho: float | Missingness) -> Fitted:
+        """Return the fit with a model of why entries are missing, which a file does not keep."""
+        members = tuple(replace(each, spec=_with_rho(each.spec, rho)) for each in self.members)
+        return replace(self, members=members, fitted_shape=None)
+
+    def with_axes(self, axes: Axes) -> Fitted:
+        """Return the fit with other axes; ``fitted_shape`` remembers those of the fit."""
+        return replace(self, axes=axes, fitted_shape=self.fitted_shape or self.shape)
+
+    def with_unknown(self) -> Factors:
+        """Return the factors of the scores with one more row and one more column of which nothing is known."""
+        mean = _mean([each.with_unknown().factors for each in self.members], self.members)
+        rows, columns = (
+            None
+            if each is None
+            else each.with_rows(np.zeros((1, each.features.shape[1]))).with_columns(1)
+            for each in self.slopes
+        )
+        return with_slopes(mean, (rows, columns))
+
+    def risk(self) -> Risk:
+        """Return the risk of the first member, with the probabilities that it imputes."""
+        spec = self.spec
+        if spec.rho is None and (spec.mixed or spec.inverse_power):
+            raise unknown_rho()
+        return spec.risk(0.0 if spec.rho is None else spec.rho, imputation_of(spec.imputed))
+
+    def row_risk(self) -> Risk:
+        """Return the risk of a new row: a model of the mask, which does not know it, gives its mean by column."""
+        spec = self.spec
+        if not spec.mixed:
+            return Risk(1.0, 0.0, 0.0)
+        if spec.imputed is not None:
+            raise InvalidInputError(
+                "The model was fitted with imputed, which knows nothing of new rows and columns: fit it again."
+            )
+        if spec.rho is None:
+            raise unknown_rho()
+        if not isinstance(spec.rho, Missingness):
+            return Risk(*spec.gammas, spec.rho)
+        return Risk(*spec.gammas, MeanRho.of(spec.rho, self.fitted_shape or self.shape))
+
+
+@dataclass(frozen=True)
+class MeanRho:
+    """The probability that an entry of a new row is unobserved: the mean over the rows of the fit, by column."""
+
+    by_column: Array
+
+    @classmethod
+    def of(cls, rho: Missingness, shape: tuple[int, int]) -> MeanRho:
+        """Return the mean over rows of the fit, evenly spaced ones where there are many."""
+        columns = np.arange(shape[1])
+        some = np.unique(np.linspace(0, shape[0] - 1, SAMPLED_ROWS).astype(int))
+        found = [rho.rho_at(np.full(columns.size, i), columns) for i in some]
+        return cls(np.mean(found, axis=0))
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return it, for any row; of a column that came after the fit the mean of all others."""
+        shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
+        by_column = np.append(self.by_column, self.by_column.mean())
+        return np.broadcast_to(by_column[np.minimum(columns, self.by_column.size)], shape)
+
+
+@dataclass(frozen=True)
+class TransposedRho:
+    """A model of the mask with rows and columns exchanged."""
+
+    of: Missingness
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return ``P(unobserved)`` of the transposed matrix."""
+        return np.asarray(self.of.rho_at(columns, rows))
+
+
+class HasFitted(HasScores, Protocol):
+    """An estimator with the result of its fit."""
+
+    @property
+    def fitted_(self) -> Fitted:
+        """The result of the fit."""
+        ...
+
+
+def as_fitted(model: HasFitted | Fitted, purpose: str) -> Fitted:
+    """Return the result of a fit; ``purpose`` names what needs it, where a model has scores alone."""
+    if isinstance(model, Fitted):
+        return model
+    check_is_fitted(model)
+    if not isinstance(getattr(model, "fitted_", None), Fitted):
+        raise InvalidTypeError(
+            f"{purpose} needs a fitted BinaryMatrixCompletion; got {type(model).__name__}."
+        )
+    return model.fitted_
+
+
+def imputation_of(imputed: Any) -> Imputation | None:
+    """Return the probabilities that a fitted model imputes; None for None."""
+    if imputed is None:
+        return None
+    scores = as_scores(imputed)
+    return Imputation(scores.factors, scores.link)
+
+
+def unknown_rho() -> InvalidInputError:
+    """Return the error of a fit whose rho is not known any more."""
+    return InvalidInputError(
+        f"The model was read from a file, which does not keep {parameter('rho')}_, the model of why entries are "
+        "missing: set model.rho_ to the one it was fitted with."
+    )
+
+
+def updated_slopes(
+    slopes: BothSlopes, new: Sequence[Axis], touched: Sequence[Positions]
+) -> BothSlopes:
+    """Return the slopes with new rows and columns, and without the features of rows that have entries now."""
+    found: list[Slopes | None] = []
+    for side, each in enumerate(slopes):
+        if each is not None:
+            nothing = np.zeros((new[side].size, each.own.shape[1]))
+            each = each.with_rows(nothing).with_columns(new[1 - side].size).without(touched[side])
+        found.append(each)
+    return found[0], found[1]
+
+
+def _mean(factors: Sequence[Factors], members: Sequence[Member]) -> Factors:
+    return Factors.mean_of(factors, [each.weight for each in members])
+
+
+def _with_rho(spec: ModelSpec, rho: Any) -> ModelSpec:
+    return spec if rho is spec.rho else replace(spec, rho=rho)
+
+
+def _transposed_rho(rho: Any) -> Any:
+    if isinstance(rho, TransposedRho):
+        return rho.of
+    return TransposedRho(rho) if isinstance(rho, Missingness) else rho
+
+
+def _inserted(parts: Array, place: int, new: Array) -> Array:
+    """Return the parts with new ones at a place, of the same type."""
+    return np.concatenate([parts[:place], new.astype(parts.dtype), parts[place:]])

@@ -1,0 +1,131 @@
+"""Scores of a fitted model: all that predictions, top-N lists and evaluations need of it.
+
+    x_ij = u_i . v_j + b + a_i + c_j,        P(like) = f(x_ij), or that of a calibrator
+
+Every system makes one: a fitted :class:`tribit.BinaryMatrixCompletion`, the systems of the paper and the baselines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.data.axis import Axes, Positions
+from tribit.data.entries import Entries
+from tribit.data.observations import Observations, as_observations
+from tribit.metrics.entries import ByProbability, Curve
+from tribit.model.calibrators import Calibrator
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+
+__all__ = ["HasScores", "PlacedEntries", "Scores", "as_scores", "read_entries"]
+
+Array = NDArray[np.floating[Any]]
+
+
+class PlacedEntries(NamedTuple):
+    """Observed entries at the positions of a model."""
+
+    rows: Positions
+    columns: Positions
+    labels: NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The score ``x`` of every cell and the probability of a like at it.
+
+    Attributes
+    ----------
+    axes : Axes
+        Rows and columns with the user's ids.
+    factors : Factors
+        Factors and biases, whose product is ``x``.
+    link : Link
+        The link of the model.
+    calibrator : Calibrator or None
+        The map from ``x`` to a probability where one was fitted; None for the link.
+    bounds : (float, float) or None
+        The range that scores are clipped to, of a system of measured values.
+    """
+
+    axes: Axes
+    factors: Factors
+    link: Link
+    calibrator: Calibrator | None = None
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.axes.shape
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The calibrator, or the link where there is none."""
+        return self.link if self.calibrator is None else ByProbability(self.calibrator)
+
+    def x(self, rows: Positions, columns: Positions) -> Array:
+        """Return the scores at pairs of positions, in float64."""
+        return self.clipped(self.factors.at(rows, columns))
+
+    def clipped(self, x: Array) -> Array:
+        """Return scores within the bounds."""
+        return x if self.bounds is None else np.asarray(np.clip(x, *self.bounds))
+
+    def probability(self, x: Array) -> Array:
+        """Return the probability of a like at scores."""
+        return self.curve.probability(x)
+
+    def log_probability(self, x: Array) -> Array:
+        """Return ``log P(like)`` at scores."""
+        if self.calibrator is None:
+            # Exact far out, where the probability rounds to 0.
+            return np.asarray(-self.link.loss(x, 1))
+        with np.errstate(divide="ignore"):  # a calibrator may be sure
+            return np.asarray(np.log(self.probability(x)))
+
+    def log_odds(self, x: Array) -> Array:
+        """Return ``log P(like) - log P(dislike)`` at scores."""
+        if self.calibrator is None:
+            return np.asarray(self.link.log_odds(x))
+        return np.asarray(logit(self.probability(x)))
+
+    def observed(self, entries: Entries) -> PlacedEntries:
+        """Return observed entries at the positions here; a row or column that is unknown is refused."""
+        advice = "hold out entries (Observations.split or folds), not rows"
+        i, j = self.axes.places(entries, "the test entries have", advice)
+        for axis, theirs, places, given in zip(
+            self.axes, entries.axes, (i, j), (entries.rows, entries.columns), strict=True
+        ):
+            if (places < 0).any():
+                axis.find(theirs.names(given))  # names the first unknown one
+        return PlacedEntries(i, j, entries.labels)
+
+
+class HasScores(Protocol):
+    """A fitted estimator with scores."""
+
+    @property
+    def scores_(self) -> Scores:
+        """The scores of the fit."""
+        ...
+
+
+def as_scores(model: HasScores | Scores) -> Scores:
+    """Return the scores of a fitted estimator; scores as they are."""
+    if isinstance(model, Scores):
+        return model
+    check_is_fitted(model)
+    return model.scores_
+
+
+def read_entries(model: Any, X: Any) -> Observations:
+    """Return a user's matrix as observations; ratings are read by the ``like_at`` of an estimator."""
+    return as_observations(X, like_at=getattr(model, "like_at", None))
