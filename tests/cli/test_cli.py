@@ -102,7 +102,7 @@ def test_one_label_has_no_auc(run, model, tmp_path):
     assert "only one label" in run("evaluate", model, test)[1]
 
 
-def test_skip_unknown(run, model, tmp_path):
+def test_unknown_ids_are_skipped(run, model, tmp_path):
     test = tmp_path / "test.csv"
     test.write_text("user,item,rating\nu0,i1,5\nstranger,i1,5\n")
     scores = tmp_path / "s.csv"
@@ -112,14 +112,14 @@ def test_skip_unknown(run, model, tmp_path):
     assert scores.read_text().splitlines()[2].endswith(",column alone")
     for command in (
         ["evaluate", model, test],
-        ["predict", model, test, "-o", scores, "--unknown", "error"],
+        ["predict", model, test, "-o", scores],
     ):
-        code, _, err = run(*command)
+        code, _, err = run(*command, "--unknown", "error")
         assert code == 2
         assert_one_line(err)
         assert "'stranger'" in err
-        assert "--skip-unknown" in err
-        code, out, err = run(*command, "--skip-unknown")
+        assert "--unknown skip" in err
+        code, out, err = run(*command, "--unknown", "skip")
         assert code == 0
         assert "1" in out
     assert "1 (1 with unknown ids left out)" in out

@@ -164,8 +164,8 @@ def test_nothing_to_write_is_told_and_nothing_is_written(run, model, tmp_path):
             ["predict", model, table, "-o", out],
             ["recommend", model, table, "-o", out],
         ):
-            assert_refused(run(*command, "--skip-unknown"), match)
-        assert_refused(run("evaluate", model, table, "--skip-unknown"), match)
+            assert_refused(run(*command, "--unknown", "skip"), match)
+        assert_refused(run("evaluate", model, table, "--unknown", "skip"), match)
     everything = ["=1+1", *(f"i{item}" for item in range(5))]
     table.write_text("user,item,rating\n" + "".join(f"u0,{item},5\n" for item in everything))
     only = ["--for", "u0", "--no-ranker"]

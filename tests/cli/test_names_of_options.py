@@ -52,7 +52,7 @@ CASES = [
     *(([*PREDICT, "--new", "ratings.csv"], words) for words in (
         "--value item", "--like-at nan", "--duplicates all", "--like yes", "--dislike ,",
     )),
-    (PREDICT, "--unknown maybe"),
+    *((command, "--unknown maybe") for command in (PREDICT, EVALUATE, RECOMMEND, REPORT)),
     (FIT, "--ranker maybe"),
     (FIT, "--scheduler nowhere"),
     *((["serve", "model"], words) for words in (
@@ -134,8 +134,8 @@ def test_every_option_with_a_value_is_among_them():
 @pytest.mark.parametrize(
     ("command", "match"),
     [
-        ([*EVALUATE[:2], "strangers.csv"], "leave them out with --skip-unknown"),
-        ([*EVALUATE[:2], "strangers.csv", "--skip-unknown"], "check --row and --column"),
+        ([*EVALUATE[:2], "strangers.csv"], "leave them out with --unknown skip"),
+        ([*EVALUATE[:2], "strangers.csv", "--unknown", "skip"], "check --row and --column"),
         ([*EVALUATE[:2], "stars.csv", "--like-at", "nan"], "--like-at is nan"),
         ([*FIT[:8], "--value", "rating"], "if these are ratings, pass --like-at."),
         ([*FIT[:8], "--like-at", "4"], "--like-at needs --value"),

@@ -76,8 +76,8 @@ def test_without_a_test_it_holds_out_and_says_so(run, here, tmp_path):
 def test_strangers_are_refused_or_counted(run, here):
     code, _, err = run("report", "model.tribit", "--test", "strangers.csv")
     assert code == 2
-    assert "--skip-unknown" in err
-    code, out, _ = run("report", "model.tribit", "--test", "strangers.csv", "--skip-unknown")
+    assert "--unknown skip" in err
+    code, out, _ = run("report", "model.tribit", "--test", "strangers.csv", "--unknown", "skip")
     assert code == 0
     assert f"{len(here)} entries of the test (1 with unknown ids left out)" in out
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.data.axis import Axis
@@ -159,56 +158,13 @@ def test_a_long_row_in_parts_has_the_same_reasons(monkeypatch):
             assert entry.contribution == pytest.approx(theirs[entry.column], abs=1e-7)
 
 
-@pytest.mark.parametrize("method", ["leave_one_out", "stationarity"])
 @pytest.mark.parametrize("name", MODELS)
-def test_parts_sum_to_the_score(name, method):
+def test_parts_sum_to_the_score(name):
     model = fitted(name)
     for row, column in ((2, 5), (0, 17), (29, 3), (29, 17)):
-        found = model.explain(row, column, A, method=method)
+        found = model.explain(row, column, A)
         assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-12)
         assert found.probability == pytest.approx(float(model.predict_proba(row, column)[0]))
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "mixture"])
-def test_shares_by_stationarity_sum_to_what_the_row_adds(name):
-    model = fitted(name)
-    found = model.explain(2, 5, A, method="stationarity")
-    common = 0.0
-    if "features" in name:  # what implicit features say of any row of that length
-        n = np.count_nonzero(A[2])
-        shift = np.sqrt(max(n, model.feature_maps_[0][0].activity.floor)) - np.sqrt(n)
-        popularity = (A != 0).sum(axis=0) / (A != 0).sum()
-        common = np.mean(
-            [
-                shift
-                * popularity
-                @ (
-                    unknowns.row_factors[30:] @ factors.column_factors[5]
-                    + unknowns.row_intercepts[30:]
-                )
-                for unknowns, factors in zip(model.members_, model.member_factors_, strict=True)
-            ]
-        )
-    assert found.rest == pytest.approx(common, abs=1e-5)
-    assert max(abs(entry.contribution) for entry in found.entries) > 0.05
-
-
-def test_a_share_by_stationarity_is_the_slope_of_its_loss():
-    model = fitted("factors")
-    found = model.explain(2, 5, A, method="stationarity")
-    V = model.column_factors_
-    for entry in found.entries:
-        x = float(model.decision_function(2, entry.column)[0])
-        slope = entry.label * expit(-entry.label * x)
-        expected = slope * (V[entry.column] @ V[5] / 1.5 + 1 / 0.7)
-        assert entry.contribution == pytest.approx(expected)
-
-
-def test_stationarity_without_a_ridge_is_refused():
-    model = fitted("factors", l2_intercept=0.0)
-    with pytest.raises(InvalidInputError, match="divides by l2 and l2_intercept"):
-        model.explain(2, 5, A, method="stationarity")
-    assert model.explain(2, 5, A).entries
 
 
 def test_nothing_was_seen_of_the_row_or_of_the_column():
@@ -381,8 +337,6 @@ def test_what_cannot_be_explained_is_refused():
     model = fitted("factors")
     with pytest.raises(InvalidInputError, match="one cell at a time"):
         model.explain([1, 2], [3, 4], A)
-    with pytest.raises(InvalidInputError, match="method must be one of"):
-        model.explain(1, 2, A, method="shapley")
     with pytest.raises(InvalidInputError, match="31 rows and the model 30"):
         model.explain(1, 2, np.vstack([A, A[:1]]))
     rows, columns = [f"r{i}" for i in range(30)], [f"c{j}" for j in range(18)]

@@ -177,11 +177,11 @@ def test_unknown_ids_are_refused_or_left_out(tmp_path, model_path):
         with pytest.raises(InvalidInputError, match=match):
             call()
     assert not (tmp_path / "scores.csv").exists()
-    done = predict_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True)
+    done = predict_file(model_path, path, tmp_path / "scores.csv", unknown="skip")
     assert (done.n_pairs, done.n_skipped, done.n_unknown) == (5, 2, 0)
     table = read_table(tmp_path / "scores.csv")
     assert list(zip(table.columns["user"], table.columns["item"], strict=True)) == HELD_OUT[:5]
-    result = evaluate_file(model_path, path, skip_unknown=True)
+    result = evaluate_file(model_path, path, unknown="skip")
     assert result.n_entries == 5
     assert result.accuracy == 1.0
 
@@ -192,15 +192,15 @@ def test_the_line_of_a_wrong_value_after_skipped_records(tmp_path, model_path):
     with pytest.raises(
         InvalidInputError, match=r"line 4 of test\.csv: the value inf is not finite"
     ):
-        evaluate_file(model_path, path, skip_unknown=True)
+        evaluate_file(model_path, path, unknown="skip")
 
 
 def test_a_test_set_of_strangers(tmp_path, model_path):
     path = write(frame([("u77", "100")]), tmp_path / "test.csv")
     for call in (
-        lambda: evaluate_file(model_path, path, skip_unknown=True),
-        lambda: predict_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True),
-        lambda: recommend_file(model_path, path, tmp_path / "scores.csv", skip_unknown=True),
+        lambda: evaluate_file(model_path, path, unknown="skip"),
+        lambda: predict_file(model_path, path, tmp_path / "scores.csv", unknown="skip"),
+        lambda: recommend_file(model_path, path, tmp_path / "scores.csv", unknown="skip"),
     ):
         with pytest.raises(
             InvalidInputError, match=r"No entry of test\.csv has a row id and a col"

@@ -35,8 +35,9 @@ LikeAt = Annotated[
     float | None,
     typer.Option("--like-at", help="Smallest rating that is a like [as in the fit]."),
 ]
-SkipUnknown = Annotated[
-    bool, typer.Option("--skip-unknown", help="Leave out ids the model was not fitted on.")
+UnknownRefused = Annotated[
+    Literal["error", "skip"],
+    typer.Option("--unknown", help="Ids that the model was not fitted on: error or skip."),
 ]
 MaxSize = Annotated[
     Any,

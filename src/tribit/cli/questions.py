@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tribit.cli.common import EscapeFormulas, ModelPath, SkipUnknown, app, print_facts, skipped
+from tribit.cli.common import EscapeFormulas, ModelPath, UnknownRefused, app, print_facts, skipped
 from tribit.cli.printing import Json, check_one_way, print_json, print_table
 from tribit.cli.table_options import TableCommand
 
@@ -65,9 +65,6 @@ def predict(
     row_features: RowFeatures = None,
     column_features: ColumnFeatures = None,
     unknown: Unknown = "answer",
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="The same as --unknown skip.")
-    ] = False,
     escape_formulas: EscapeFormulas = None,
     as_json: Json = False,
 ) -> None:
@@ -83,7 +80,6 @@ def predict(
         row_features=row_features,
         column_features=column_features,
         unknown=unknown,
-        skip_unknown=skip_unknown,
         escape_formulas=escape_formulas,
         **context.obj,
     )
@@ -122,9 +118,7 @@ def recommend(
     level: Annotated[
         float, typer.Option(help="Posterior probability of the intervals; 0 for no intervals.")
     ] = 0.9,
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Leave out entries with unknown ids.")
-    ] = False,
+    unknown: UnknownRefused = "error",
     escape_formulas: EscapeFormulas = None,
     as_json: Json = False,
 ) -> None:
@@ -144,7 +138,7 @@ def recommend(
         column_features=column_features,
         ranker=ranker,
         level=level or None,
-        unknown="skip" if skip_unknown else "error",
+        unknown=unknown,
         escape_formulas=escape_formulas,
         **context.obj,
     )
@@ -165,13 +159,13 @@ def evaluate(
     context: typer.Context,
     model: ModelPath,
     test: Annotated[Path, typer.Argument(help="Table of observed entries, not used in the fit.")],
-    skip_unknown: SkipUnknown = False,
+    unknown: UnknownRefused = "error",
     as_json: Json = False,
 ) -> None:
     """Compare a model with observed entries, beside simple baselines: sign error, log-loss, AUC."""
     from tribit.workflows import evaluate_file  # noqa: PLC0415
 
-    result = evaluate_file(model, test, skip_unknown=skip_unknown, **context.obj)
+    result = evaluate_file(model, test, unknown=unknown, **context.obj)
     if as_json:
         print_json(result.to_dict())
     else:

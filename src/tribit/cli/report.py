@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tribit.cli.common import ModelPath, SkipUnknown, app, print_facts, skipped
+from tribit.cli.common import ModelPath, UnknownRefused, app, print_facts, skipped
 from tribit.cli.table_options import TableCommand
 
 
@@ -28,7 +28,7 @@ def report(
     random_state: Annotated[
         int, typer.Option(help="Seed of the entries that are held out, without a test.")
     ] = 0,
-    skip_unknown: SkipUnknown = False,
+    unknown: UnknownRefused = "error",
 ) -> None:
     """Write one page, for any browser, on what a model does and how good it is."""
     from tribit.workflows import report_file  # noqa: PLC0415 - help should not wait
@@ -39,7 +39,7 @@ def report(
         test,
         title=title,
         random_state=random_state,
-        skip_unknown=skip_unknown,
+        unknown=unknown,
         **context.obj,
     )
     found = done.evaluation

@@ -94,10 +94,10 @@ class FittedCompletion(FactorModel):
         )
         return updated
 
-    def explain(
-        self, row: Any, column: Any, seen: Any, *, method: str = "leave_one_out"
-    ) -> Explanation:
+    def explain(self, row: Any, column: Any, seen: Any) -> Explanation:
         """Return what made the score of one cell: the entries of its row, features and intercepts.
+
+        An entry adds the difference that the row's minimum makes with it and without it (:mod:`tribit.explain`).
 
         Parameters
         ----------
@@ -105,9 +105,6 @@ class FittedCompletion(FactorModel):
             The cell: ids where the model has ids, else positions from 0.
         seen : Observations, sparse matrix or array
             What the model was fitted on; of a row that was folded in, its entries.
-        method : {"leave_one_out", "stationarity"}, default="leave_one_out"
-            What an entry of the row adds: the difference that the row's minimum makes with it and without it, exact at
-            one solve for each entry, or its share by the gradient at the minimum (:mod:`tribit.explain`).
 
         Returns
         -------
@@ -116,7 +113,7 @@ class FittedCompletion(FactorModel):
         """
         from tribit.explain import explain  # noqa: PLC0415 - it takes the estimator
 
-        return explain(self, row, column, seen, method=method)
+        return explain(self, row, column, seen)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file; :func:`tribit.load` reads it back."""

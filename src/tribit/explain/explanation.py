@@ -15,6 +15,7 @@ SHOWN = 10
 #: Distance of a row from its own minimum, in units of x, from which a printed explanation mentions it: below, no
 #: probability differs by more than a quarter of it, under one percent.
 WORTH_SAYING = 0.03
+DIFFERENCE = "Difference that each entry makes (with it less without it)"
 
 
 class EntryEffect(NamedTuple):
@@ -55,8 +56,6 @@ class Explanation:
         the column's factors without its features, whose part meets the whole row.
     entries : tuple of EntryEffect
         The seen entries of the row, those that add most (or take away most) first.
-    method : str
-        "leave_one_out" or "stationarity": what the contributions mean (:mod:`tribit.explain`).
     residual : float
         ``x`` less what the row's own minimum gives: how far from it the fit has stopped. Contributions are those at the
         minimum. It is larger where the fit's problem is not the row's alone: a smooth bound in the place of a ball,
@@ -69,15 +68,14 @@ class Explanation:
     x: float
     parts: Mapping[str, float] = field(hash=False)
     entries: tuple[EntryEffect, ...]
-    method: str
     residual: float
 
     @property
     def rest(self) -> float:
         """``x``, less intercepts of matrix and column and all contributions: what no single entry adds.
 
-        Under stationarity it is what features, the mean of the implicit features, cells that were not seen and a ball
-        add; under leave one out also what several entries say alike.
+        Features, the mean of the implicit features, cells that were not seen, a ball, and what several entries say
+        alike.
         """
         given = self.parts["overall level"] + self.parts["column effect"]
         return self.x - given - sum(entry.contribution for entry in self.entries)
@@ -91,7 +89,6 @@ class Explanation:
             "x": self.x,
             "parts": dict(self.parts),
             "entries": [entry._asdict() for entry in self.entries],
-            "method": self.method,
             "residual": self.residual,
         }
 
@@ -115,14 +112,10 @@ class Explanation:
     def _table(self) -> list[str]:
         """Return the entries that matter most, a line each."""
         shown, n = self.entries[:SHOWN], len(self.entries)
-        what = {
-            "leave_one_out": "Difference that each entry makes (with it less without it)",
-            "stationarity": "Share of each entry in x",
-        }[self.method]
         some = f", the {SHOWN} largest of {n}" if n > SHOWN else ""
         names = [printable(str(entry.column)) for entry in shown]
         width = max(len("entry"), *(len(name) for name in names))
-        lines = [f"{what}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  P(like)"]
+        lines = [f"{DIFFERENCE}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  P(like)"]
         for name, entry in zip(names, shown, strict=True):
             label = "liked" if entry.label > 0 else "disliked"
             change = f"{entry.contribution:+.3f}  {entry.probability_change:+.4f}"

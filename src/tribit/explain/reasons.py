@@ -1,4 +1,4 @@
-"""Reasons for one prediction: the effect of each seen entry of its row, by either measure of :mod:`tribit.explain`."""
+"""Reasons for one prediction: the effect of each seen entry of its row, by leaving it out (:mod:`tribit.explain`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError
 from tribit.explain.explanation import EntryEffect, Explanation
 from tribit.explain.leave_one_out import without_each
 from tribit.explain.parts import Cell, by_features, parts_of, without_regression
@@ -29,7 +28,6 @@ __all__ = ["explain"]
 
 Array = NDArray[np.floating[Any]]
 
-METHODS = ("leave_one_out", "stationarity")
 #: Entries of the matrices of rows that are solved for at once: a row of 1,000 entries in one go, in some 100 MB.
 BLOCK = 2**20
 
@@ -53,8 +51,6 @@ def explain(
     row: Any,
     column: Any,
     seen: Any,
-    *,
-    method: str = "leave_one_out",
 ) -> Explanation:
     """Return what made the score of one cell; see the model's own method.
 
@@ -66,11 +62,8 @@ def explain(
         The cell: ids where the model has ids, else positions.
     seen : Observations, sparse matrix or array
         What the model was fitted on; of a row that was folded in, its entries. Matched by id where the model has ids.
-    method : {"leave_one_out", "stationarity"}, default="leave_one_out"
-        As in :mod:`tribit.explain`.
     """
     check_is_fitted(model)
-    check_choice("method", method, METHODS)
     cell = _cell(model, row, column, seen)
     if model.spec_.mixed and model.imputed is not None:
         raise InvalidInputError(
@@ -90,26 +83,21 @@ def explain(
             minimum += regression.total / len(halves)
         for name, value in found.items():
             parts[name] = parts.get(name, 0.0) + value / len(halves)
-        if method == "stationarity":
-            effects += _stationary_shares(half, cell) / len(halves)
-            minimum += _solved_without(half, cell, side, np.array([-1]))[0] / len(halves)
-        else:
-            at_once = without_each(half, cell, side)
-            every = np.arange(-1, cell.columns.size)
-            x = _solved_without(half, cell, side, every) if at_once is None else at_once
-            effects += (x[0] - x[1:]) / len(halves)
-            minimum += x[0] / len(halves)
+        at_once = without_each(half, cell, side)
+        every = np.arange(-1, cell.columns.size)
+        x = _solved_without(half, cell, side, every) if at_once is None else at_once
+        effects += (x[0] - x[1:]) / len(halves)
+        minimum += x[0] / len(halves)
     place = np.array([cell.row]), np.array([cell.column])
     slopes = float((model._factors().at(*place) - model._fitted_factors().at(*place))[0])
     if slopes:
         parts["slopes on features"] = slopes
-    return _explanation(model, cell, method, parts, effects, minimum + slopes)
+    return _explanation(model, cell, parts, effects, minimum + slopes)
 
 
 def _explanation(
     model: BinaryMatrixCompletion,
     cell: Cell,
-    method: str,
     parts: dict[str, float],
     effects: Array,
     minimum: float,
@@ -133,7 +121,6 @@ def _explanation(
         x=x,
         parts=parts,
         entries=tuple(EntryEffect(*each) for each in entries),
-        method=method,
         residual=x - minimum,
     )
 
@@ -193,25 +180,3 @@ def _solved_without(
         v, c = (side[cell.column] for side in (of.column_factors, of.column_intercepts))
         found.append(U @ v + of.intercept + a + c)
     return np.concatenate(found)
-
-
-def _stationary_shares(half: Half, cell: Cell) -> Array:
-    """Return what each entry adds to ``x`` by the gradient of the row's risk, and by having been seen."""
-    spec, factors = half.spec, half.factors
-    l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
-    if not (spec.l2 > 0.0 and l2_intercept > 0.0):
-        raise InvalidInputError(
-            f"{parameter('method', 'stationarity')} divides by {parameter('l2')} and {parameter('l2_intercept')}, of "
-            "which one is 0 here: use method='leave_one_out'."
-        )
-    rows = np.full(cell.columns.size, cell.row)
-    x = factors.at(rows, cell.columns)
-    plus, minus = half.risk.observed_weights(cell.labels, rows, cell.columns)
-    slopes = plus * spec.link.first(x, 1) + minus * spec.link.first(x, -1)
-    V = factors.column_factors
-    shares = -slopes * (V[cell.columns] @ V[cell.column] / spec.l2 + spec.intercept / l2_intercept)
-    if half.maps[0].activity is not None:
-        places = half.axes.rows.size + cell.columns
-        z, a = half.unknowns.row_factors[places], half.unknowns.row_intercepts[places]
-        shares = shares + (z @ V[cell.column] + a) / np.sqrt(max(cell.columns.size, 1))
-    return np.asarray(shares)

@@ -202,7 +202,6 @@ class Explained(BaseModel):
     parts: dict[str, float | None]
     entries: list[Effect]
     n_entries: int
-    method: str
     model: str
 
 

@@ -196,7 +196,6 @@ class ServedModel:
             "parts": {name: finite_or_none(float(part)) for name, part in found["parts"].items()},
             "entries": [self._entry(entry) for entry in found["entries"][:n]],
             "n_entries": len(found["entries"]),
-            "method": found["method"],
             "model": self.version,
         }
         return encoded(answer)

@@ -101,7 +101,7 @@ def placed(bundle: Recommender, records: Records, unknown: str) -> PlacedPairs:
             first = int(lost[0])
             raise InvalidInputError(
                 f"{records.where(first)}: the id {quoted(ids[first])} in column {quoted(name)} is not one the model "
-                f"was fitted on; remove such records, or leave them out with {parameter('skip_unknown', True)}."
+                f"was fitted on; remove such records, or leave them out with {parameter('unknown', 'skip')}."
             )
         sides.append(places)
     known = np.array([places >= 0 for places in sides])

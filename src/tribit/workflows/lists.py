@@ -73,7 +73,6 @@ def recommend_file(
     ranker: bool = True,
     level: float | None = 0.9,
     unknown: str = "skip",
-    skip_unknown: bool = False,
     max_size: int | None = None,
     escape_formulas: bool | None = None,
     **rules: Any,
@@ -102,8 +101,8 @@ def recommend_file(
         Whether to rank by expected likes less expected dislikes; else by the probability of a like.
     level : float or None, default=0.9
         Posterior probability of the intervals; None for none.
-    unknown, skip_unknown
-        Whether entries of ``seen`` with ids that the model does not know are left out ("skip") or refused ("error").
+    unknown : {"skip", "error"}, default="skip"
+        Whether entries of ``seen`` with ids that the model does not know are left out, or refused.
     max_size, escape_formulas, **rules
         As in :func:`tribit.workflows.predict_file`.
     """
@@ -118,7 +117,7 @@ def recommend_file(
         exclude = given
     if seen is not None:
         records = reading_of(bundle, **rules).records(seen, max_size=max_size)
-        exclude, n_skipped = known_entries(bundle, records, "skip" if skip_unknown else unknown)
+        exclude, n_skipped = known_entries(bundle, records, unknown)
         if ranker and bundle.ranker_ is None and bundle._ranker_arrays is None:
             # A model alone has none, and here are the entries to learn one from.
             bundle.ranker_ = CandidateRanker(random_state=0).fit(exclude)

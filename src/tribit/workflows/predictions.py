@@ -38,7 +38,6 @@ def predict_file(
     new: PathLike | None = None,
     row_features: PathLike | None = None,
     column_features: PathLike | None = None,
-    skip_unknown: bool = False,
     max_size: int | None = None,
     escape_formulas: bool | None = None,
     **rules: Any,
@@ -63,8 +62,6 @@ def predict_file(
         A table of entries that came after the fit, of new rows and columns or of known ones.
     row_features, column_features : str or path-like, optional
         Tables of features of new rows and columns, as those of the fit, ids in the first column; these need no entries.
-    skip_unknown : bool, default=False
-        The same as ``unknown="skip"``.
     max_size : int, optional
         The most bytes to read of a table; see :func:`tribit.data.tables.observations_from_file`.
     escape_formulas : bool, optional
@@ -78,7 +75,7 @@ def predict_file(
     features = {"row_features": row_features, "column_features": column_features}
     bundle, _, _ = with_new(opened(model_path), new, **features, max_size=max_size, **rules)
     records = reading_of(bundle, **rules).pairs(pairs, max_size=max_size)
-    found = placed(bundle, records, "skip" if skip_unknown else unknown)
+    found = placed(bundle, records, unknown)
     probability = bundle.model_._probability(found.factors.at(found.rows, found.columns))
     row, column = headings(records.names)
     answers: dict[str, AnyArray] = {"probability": probability, "basis": found.bases}
@@ -102,7 +99,6 @@ def evaluate_file(
     test: PathLike,
     *,
     unknown: str = "error",
-    skip_unknown: bool = False,
     max_size: int | None = None,
     **rules: Any,
 ) -> Evaluation:
@@ -116,8 +112,6 @@ def evaluate_file(
         The table.
     unknown : {"error", "skip"}, default="error"
         Whether a table with ids that the model does not know is refused, or such records left out.
-    skip_unknown : bool, default=False
-        The same as ``unknown="skip"``.
     max_size : int, optional
         As in :func:`predict_file`.
     **rules
@@ -125,5 +119,5 @@ def evaluate_file(
     """
     bundle = opened(model_path)
     records = reading_of(bundle, **rules).records(test, max_size=max_size)
-    seen, n_skipped = known_entries(bundle, records, "skip" if skip_unknown else unknown)
+    seen, n_skipped = known_entries(bundle, records, unknown)
     return replace(bundle.evaluate(seen), n_skipped=n_skipped)

@@ -17,7 +17,6 @@ def report_file(
     title: str | None = None,
     random_state: Any = 0,
     unknown: str = "error",
-    skip_unknown: bool = False,
     max_size: int | None = None,
     **rules: Any,
 ) -> tuple[Report, int]:
@@ -37,8 +36,6 @@ def report_file(
         Draws what is held out.
     unknown : {"error", "skip"}, default="error"
         Whether a test with ids that the model does not know is refused, or such records left out.
-    skip_unknown : bool, default=False
-        The same as ``unknown="skip"``.
     max_size : int, optional
         The most bytes to read of the test.
     **rules
@@ -59,6 +56,6 @@ def report_file(
     entries, n_skipped = None, 0
     if test is not None:
         records = reading_of(bundle, **rules).records(test, max_size=max_size)
-        entries, n_skipped = known_entries(bundle, records, "skip" if skip_unknown else unknown)
+        entries, n_skipped = known_entries(bundle, records, unknown)
     report = write_report(bundle, out, entries, title=title, random_state=random_state)
     return report, n_skipped
