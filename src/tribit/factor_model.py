@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_choice
+from tribit.data.axis import Axes
 from tribit.data.entries import Entries
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import ByProbability, Curve, accuracy
+from tribit.metrics.entries import accuracy
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
+from tribit.model.scores import Scores, as_scores, read_entries
 from tribit.recommend.lists import Recommendations, recommend
 from tribit.recommend.scores import Ranker
 
@@ -25,11 +27,18 @@ DENSE_LIMIT = 10**8
 
 
 class FactorModel(MatrixEstimator):
-    """A scikit-learn estimator whose fit sets factors; everything it says of an entry comes from them.
+    """A scikit-learn estimator whose fit has ``scores_``; every prediction comes from them.
 
-    A subclass calls :meth:`_set_fitted` at the end of its fit, and either has a parameter ``link`` or says in
-    :meth:`_link` how an entry becomes a probability.
+    A subclass calls :meth:`_set_scores` at the end of its fit, and either has a parameter ``link`` or says in
+    :meth:`_link` how a score becomes a probability.
+
+    Attributes
+    ----------
+    scores_ : Scores
+        Axes, factors and link of the fit (:class:`tribit.model.scores.Scores`).
     """
+
+    scores_: Scores
 
     def decision_function(self, rows: Any, columns: Any) -> Array:
         """Return ``x`` for pairs of rows and columns.
@@ -45,7 +54,7 @@ class FactorModel(MatrixEstimator):
             Positive where a like is the likelier.
         """
         check_is_fitted(self)
-        return self._decision(self._factors().at(*self._axes.pairs(rows, columns)))
+        return self.scores_.x(*self.scores_.axes.pairs(rows, columns))
 
     def predict_proba(self, rows: Any, columns: Any) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`).
@@ -54,7 +63,7 @@ class FactorModel(MatrixEstimator):
         liked, of dislikes alone that of its not being seen and disliked: ``search_.meaning`` says so.
         """
         x = self.decision_function(rows, columns)  # first: it is what says that nothing was fitted
-        return self._probability(x)
+        return self.scores_.probability(x)
 
     def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
         """Return +1 (like) or -1 (dislike) for pairs of rows and columns (see :meth:`decision_function`)."""
@@ -84,11 +93,11 @@ class FactorModel(MatrixEstimator):
                 f"The completed matrix has {shape[0]} x {shape[1]} entries, {shape[0] * shape[1] * 8 / 1e9:.1f} GB: "
                 "ask for the pairs you need with predict_proba(rows, columns), or pass force=True."
             )
-        P, Q = self._factors().augmented()
-        X = P @ Q.T
+        P, Q = self.scores_.factors.augmented()
+        X = self.scores_.clipped(P @ Q.T)
         if what == "decision":
-            return np.asarray(self._decision(X))
-        likely = self._probability(X)
+            return np.asarray(X)
+        likely = self.scores_.probability(X)
         return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
 
     def recommend(
@@ -143,48 +152,49 @@ class FactorModel(MatrixEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the share of the observed entries of ``X`` whose sign is predicted right."""
-        rows, columns, labels = self._observed(X)
-        x = self._decision(self._factors().at(rows, columns))
-        return accuracy(self._curve(), x, labels)
+        rows, columns, labels = as_scores(self).observed(read_entries(self, X))
+        return accuracy(self.scores_.curve, self.scores_.x(rows, columns), labels)
 
-    def _probability(self, x: Array) -> Array:
-        """Return the probability of a like at ``x``: the link's, or that of a calibrator where the fit has one."""
-        return self._curve().probability(x)
+    @property
+    def axes_(self) -> Axes:  # type: ignore[override]
+        """Rows and columns of the fit."""
+        return self.scores_.axes
 
-    def _curve(self) -> Curve:
-        """Return the link, or the calibrator where the fit has one."""
-        calibrator = getattr(self, "calibration_", None)
-        return self._link() if calibrator is None else ByProbability(calibrator)
+    @property
+    def row_factors_(self) -> Array:
+        """U."""
+        return self._factors().row_factors
 
-    def _link(self) -> Link:
-        """Return how an entry becomes the probability of a like."""
-        return as_link(self.link)
+    @property
+    def column_factors_(self) -> Array:
+        """V."""
+        return self._factors().column_factors
 
-    def _decision(self, x: Array) -> Array:
-        """Return what is answered for the entries ``x`` of the product of the factors."""
-        return x
+    @property
+    def intercept_(self) -> float:
+        """The one intercept."""
+        return self._factors().intercept
 
-    def _set_fitted(self, factors: Factors, entries: Entries) -> None:
-        """Keep the factors, and the axes of what they were fitted on."""
-        self._set_factors(factors)
-        self._set_axes(entries.axes)
+    @property
+    def row_intercepts_(self) -> Array:
+        """One intercept for each row."""
+        return self._factors().row_intercepts
+
+    @property
+    def column_intercepts_(self) -> Array:
+        """One intercept for each column."""
+        return self._factors().column_intercepts
 
     def _factors(self) -> Factors:
-        """Return the factors that answer."""
-        return self._fitted_factors()
+        """Return the factors that were fitted; those of the scores may have further columns."""
+        return self.scores_.factors
 
-    def _fitted_factors(self) -> Factors:
-        """Return the factors that were fitted: those that answer may have further columns."""
-        return Factors(
-            self.row_factors_,
-            self.column_factors_,
-            self.intercept_,
-            self.row_intercepts_,
-            self.column_intercepts_,
-        )
+    def _link(self) -> Link:
+        """Return how a score becomes the probability of a like."""
+        return as_link(self.link)
 
-    def _set_factors(self, factors: Factors) -> None:
-        self.row_factors_, self.column_factors_ = factors.row_factors, factors.column_factors
-        self.intercept_ = factors.intercept
-        self.row_intercepts_ = factors.row_intercepts
-        self.column_intercepts_ = factors.column_intercepts
+    def _set_scores(
+        self, factors: Factors, entries: Entries, bounds: tuple[float, float] | None = None
+    ) -> None:
+        """Keep the factors, and the axes of the entries that they were fitted on."""
+        self.scores_ = Scores(entries.axes, factors, self._link(), bounds=bounds)

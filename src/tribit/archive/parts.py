@@ -128,4 +128,4 @@ def _seen(arrays: list[NDArray[Any]], axes: Axes) -> Observations:
         raise ValueError("seen:labels holds other labels than 1 and -1")
     if not labels.size:
         raise ValueError("seen:labels is empty")
-    return Observations._trusted(Checked(rows, columns, labels.astype(np.int8), axes))
+    return Observations.from_checked(Checked(rows, columns, labels.astype(np.int8), axes))

@@ -63,7 +63,7 @@ class Partition:
     ) -> Partition:
         """Return the part of entries that were checked: in row-major order, each pair once."""
         axes = Axes.of((numbers.size, shape[1]))
-        entries = Observations._trusted(
+        entries = Observations.from_checked(
             Checked(rows.astype(np.int64), columns.astype(np.int64), labels.copy(), axes)
         )
         return cls(entries, numbers, shape[0])
@@ -73,7 +73,7 @@ class Partition:
         """The entries where they stand in the whole matrix."""
         entries = self.entries
         axes = Axes.of((self.n_rows, entries.shape[1]))
-        return Observations._trusted(
+        return Observations.from_checked(
             Checked(self.rows[entries.rows], entries.columns.copy(), np.array(entries.labels), axes)
         )
 
@@ -136,7 +136,7 @@ class PartBackend:
             entries = part.entries
             inside = np.flatnonzero((entries.columns >= start) & (entries.columns < stop))
             order = inside[np.argsort(entries.columns[inside], kind="stable")]
-            turned = Observations._trusted(
+            turned = Observations.from_checked(
                 Checked(
                     entries.columns[order] - start,
                     entries.rows[order],

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import os
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.utils.validation import check_is_fitted
 
 from tribit.completion.cloning import clone_keeping
-from tribit.completion.fitted import FittedCompletion
-from tribit.completion.options import check_options
 from tribit.completion.row_folds import check_not_row_folds
 from tribit.data.observations import Observations, as_observations
+from tribit.data.reading import Reading
 from tribit.data.remote import RemoteObservations
 from tribit.factor_model import FactorModel
-from tribit.model.spec import AUTO
-from tribit.solvers import Callback
+from tribit.model.calibrators import Calibrator
+from tribit.model.factors import Factors
+from tribit.model.fitted import Fitted
+from tribit.model.risks import Missingness
+from tribit.model.scores import Scores
+from tribit.model.spec import AUTO, ModelSpec
+from tribit.selection.record import FitRecord, Search
+from tribit.solvers import Callback, Iteration
+
+if TYPE_CHECKING:
+    from tribit.explain import Explanation
 
 
-class BinaryMatrixCompletion(FittedCompletion):
+def _chosen(name: str) -> Any:
+    """Return the property of a value of the model that may have been chosen."""
+    return property(lambda self: getattr(self.fitted_.spec, name), doc=f"The value of {name}.")
+
+
+class BinaryMatrixCompletion(FactorModel):
     """Complete a matrix of likes and dislikes, learning from the unobserved entries too.
 
     Minimises over low-rank ``X = U V' + intercepts``
@@ -134,8 +151,15 @@ class BinaryMatrixCompletion(FittedCompletion):
 
     Attributes
     ----------
+    fitted_ : Fitted
+        The result of the fit (:class:`tribit.model.fitted.Fitted`): members, axes, calibrator. The attributes below
+        are read from it and from ``record_``.
+    record_ : FitRecord
+        How it was found (:class:`tribit.selection.record.FitRecord`).
+    scores_ : Scores
+        Axes, factors and curve of the predictions (:class:`tribit.model.scores.Scores`).
     row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
-        U and V. The mean of several fits has the columns of all of them.
+        U and V. The mean of several fits has the latent factors of all of them.
     intercept_ : float
         The one intercept, 0 without intercepts.
     row_intercepts_, column_intercepts_ : array
@@ -144,11 +168,11 @@ class BinaryMatrixCompletion(FittedCompletion):
         The objective above at the solution, in float64; with a sampled backend an estimate, from a sample other than
         that of the fit. Of several fits that of the first, as are ``n_iter_`` and
         ``history_``. The regression of a small side that a search of likes alone may add to the factors
-        (``search_.regression``) is no part of it; its columns are counted in ``rank_``.
-    backend_ : {"exact", "sampled"}
-        How sums over all entries were done; not in a model read from a file.
+        (``search_.regression``) is no part of it; its latent factors are counted in ``rank_``.
+    backend_ : {"exact", "sampled"} or None
+        How sums over all entries were done; None in a model read from a file.
     n_iter_ : int
-        Iterations done by the last fit.
+        Iterations of the refit on all data.
     converged_ : bool
         Whether ``tol`` was reached, by each fit. False after Ctrl-C, which ends a fit with the best found so far; a
         second one raises KeyboardInterrupt.
@@ -158,7 +182,7 @@ class BinaryMatrixCompletion(FittedCompletion):
     history_ : list of Iteration
         What was known after each iteration; without times in a model read from a file.
     calibration_ : Calibrator or None
-        What turns ``x`` into probabilities; None for the link itself.
+        The map from ``x`` to probabilities; None for the link itself.
     search_ : Search or None
         Every candidate that was tried, without times in a model read from a file; None where nothing was "auto".
     spec_ : ModelSpec
@@ -167,27 +191,17 @@ class BinaryMatrixCompletion(FittedCompletion):
         Its values that may have been chosen.
     n_fits_ : int
         Number of fits whose mean the model is. Below ``n_fits`` where ``max_time`` or Ctrl-C left some out.
-    members_, member_factors_, member_specs_, feature_maps_ : tuple
-        Unknowns, factors of the matrix, model, and features of each fit; the first model is ``spec_``.
-    slopes_ : tuple of Slopes or None
-        How columns meet the features of rows without entries, and rows those of columns
-        (:class:`tribit.model.slopes.Slopes`); predictions have them beside the factors.
-    unknowns_ : Factors or None
+    unknowns_ : Factors
         The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
-        implicit features the parts that they are made of (:class:`tribit.model.features.Features`). None, and
-        ``members_`` empty, in a model with implicit features from a file of tribit 0.1.
-    risk_ : Risk
-        How much each kind of entry counted; not in a model read from a file.
-    rho_ : float or Missingness
-        The ``rho`` that was used. A file does not keep a fitted model of it: then None in what was loaded.
+        implicit features the parts that they are made of (:class:`tribit.model.features.Features`).
+    rho_ : float, Missingness or None
+        The ``rho`` that was used. A file does not keep a fitted model of it: then None, and it may be set.
     n_features_in_ : int
         Number of columns of the matrix.
     row_ids_, column_ids_ : array or None
         The user's ids, where the observations had any.
-    names_ : tuple of str or None
-        Names of the row, column and value columns of the file, where there was one.
     reading_ : Reading or None
-        The rules by which that file was read (:class:`tribit.data.reading.Reading`), what it told among them.
+        The rules by which the file was read, where there was one (:class:`tribit.data.reading.Reading`).
 
     Examples
     --------
@@ -272,6 +286,18 @@ class BinaryMatrixCompletion(FittedCompletion):
         self.verbose = verbose
         self.callback = callback
 
+    gammas_ = _chosen("gammas")
+    rank_ = _chosen("rank")
+    radius_ = _chosen("radius")
+    alpha_ = _chosen("alpha")
+    l2_ = _chosen("l2")
+    l2_intercept_ = _chosen("l2_intercept")
+    implicit_features_ = _chosen("implicit_features")
+    l2_implicit_ = _chosen("l2_implicit")
+    activity_floor_ = _chosen("activity_floor")
+    side_features_ = _chosen("side_features")
+    l2_side_ = _chosen("l2_side")
+
     def __sklearn_clone__(self) -> Self:
         return clone_keeping(self, "imputed")  # the probabilities of a fitted model
 
@@ -306,16 +332,17 @@ class BinaryMatrixCompletion(FittedCompletion):
         self
         """
         # Here, not above: whoever loads a model or predicts needs no search.
-        from tribit.completion.fitting import fit  # noqa: PLC0415
+        from tribit.completion.fitting import check_options, fit  # noqa: PLC0415
 
         check_not_row_folds()
-        observations = self._observations(X, client)
-        self._check_options()
-        fit(self, observations, row_features, column_features)
+        observations = self.read(X, client)
+        check_options(self)
+        self.fitted_, self.record_ = fit(self, observations, row_features, column_features)
+        self.reading_: Reading | None = None
         return self
 
-    def _observations(self, X: Any, client: Any) -> Observations:
-        """Return what was seen: on this machine, or on the workers of a cluster."""
+    def read(self, X: Any, client: Any = None) -> Observations:
+        """Return a user's matrix as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
         if isinstance(X, RemoteObservations):
             return X
         if client is None:
@@ -324,6 +351,191 @@ class BinaryMatrixCompletion(FittedCompletion):
 
         return as_partitioned(X, client, like_at=self.like_at)
 
-    def _check_options(self) -> None:
-        """Refuse a wrong value of a parameter that is no part of the model."""
-        check_options(self)
+    def fold_in(
+        self,
+        X: Any = None,
+        *,
+        axis: str = "rows",
+        prior: str = "fit",
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
+        """Return a copy of the model with new rows (or columns) added, everything else fixed.
+
+        Each new row is at the minimum of its own part of the objective, implicit and side features included
+        (:mod:`tribit.folding`). A row without entries and features is predicted by the column biases, and a warning
+        says so.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix, array or None
+            The entries of the new rows, in the columns of the model; with ids where the model has ids. None for rows
+            of which features alone are known.
+        axis : {"rows", "columns"}, default="rows"
+            Which are new. New columns come with entries in the rows of the model.
+        prior : {"fit", "new"}, default="fit"
+            The ridge of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has the same
+            factors. "new" shrinks factors less (0.6 ``l2``) and intercepts more (1.5 ``l2_intercept``): for rows that
+            came after the fit, to whose entries the columns have not adapted.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            Features of the new rows (or columns), as in :meth:`fit`.
+
+        Returns
+        -------
+        BinaryMatrixCompletion
+            With the new rows after those it had; this model stays as it is.
+        """
+        from tribit.folding import fold_in  # noqa: PLC0415 - predictions need no folding
+
+        check_is_fitted(self)
+        return self.with_fitted(
+            fold_in(
+                self.fitted_,
+                None if X is None else as_observations(X, like_at=self.like_at),
+                axis=axis,
+                prior=prior,
+                row_features=row_features,
+                column_features=column_features,
+                n_jobs=self.n_jobs,
+            )
+        )
+
+    def update(
+        self, X: Any, seen: Any, *, row_features: Any = None, column_features: Any = None
+    ) -> Self:
+        """Return a copy of the model that knows new entries too: rows and columns that have any are solved for again.
+
+        Rows, columns and rows once more, each with the others fixed; new ids become new rows and columns. It is much
+        cheaper than a fit and not the same: rows and columns without new entries stay, and nothing is chosen again.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array
+            The new entries. One that was seen before has its new label.
+        seen : Observations, sparse matrix or array
+            The entries the model was fitted on.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            Features of new rows and columns, as in :meth:`fit`.
+        """
+        from tribit.folding import update  # noqa: PLC0415
+
+        check_is_fitted(self)
+        given, before = (as_observations(each, like_at=self.like_at) for each in (X, seen))
+        return self.with_fitted(
+            update(
+                self.fitted_,
+                given,
+                before,
+                row_features=row_features,
+                column_features=column_features,
+                n_jobs=self.n_jobs,
+            )
+        )
+
+    def explain(self, row: Any, column: Any, seen: Any) -> Explanation:
+        """Return the contributions to the score of one cell: the entries of its row, features and intercepts.
+
+        An entry of the row contributes the difference between the row's minimum with it and without it
+        (:mod:`tribit.explain`).
+
+        Parameters
+        ----------
+        row, column : id or int
+            The cell: ids where the model has ids, else positions from 0.
+        seen : Observations, sparse matrix or array
+            The entries the model was fitted on; of a row that was folded in, its entries.
+
+        Returns
+        -------
+        Explanation
+            Printed, a small table.
+        """
+        from tribit.explain import explain  # noqa: PLC0415 - predictions need no reasons
+
+        check_is_fitted(self)
+        seen = as_observations(seen, like_at=self.like_at)
+        return explain(self.fitted_, row, column, seen, n_jobs=self.n_jobs)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safetensors file; :func:`tribit.load` reads it back."""
+        from tribit.completion.files import save  # noqa: PLC0415 - predictions need no files
+
+        save(self, path)
+
+    def with_fitted(self, fitted: Fitted) -> Self:
+        """Return a copy with the result of another fit, and the same parameters and record."""
+        again = copy(self)
+        again.fitted_ = fitted
+        return again
+
+    @property
+    def scores_(self) -> Scores:  # type: ignore[override]
+        """Scores of the fit."""
+        return self.fitted_.scores
+
+    @property
+    def unknowns_(self) -> Factors:
+        """The unknowns of the minimisation."""
+        return self.fitted_.unknowns
+
+    @property
+    def spec_(self) -> ModelSpec:
+        """The model that was fitted."""
+        return self.fitted_.spec
+
+    @property
+    def n_fits_(self) -> int:
+        """Number of fits whose mean the model is."""
+        return len(self.fitted_.members)
+
+    @property
+    def calibration_(self) -> Calibrator | None:
+        """The map from ``x`` to probabilities."""
+        return self.fitted_.calibrator
+
+    @property
+    def rho_(self) -> float | Missingness | None:
+        """The probability that an entry is unobserved."""
+        return self.fitted_.rho
+
+    @rho_.setter
+    def rho_(self, rho: float | Missingness) -> None:
+        self.fitted_ = self.fitted_.with_rho(rho)
+
+    @property
+    def search_(self) -> Search | None:
+        """The search."""
+        return self.record_.search
+
+    @property
+    def history_(self) -> list[Iteration]:
+        """What was known after each iteration."""
+        return list(self.record_.history)
+
+    @property
+    def objective_(self) -> float:
+        """The objective at the solution."""
+        return self.record_.objective
+
+    @property
+    def backend_(self) -> str | None:
+        """How sums over all entries were done."""
+        return self.record_.backend
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the refit on all data."""
+        return self.record_.n_iter
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the tolerance was reached."""
+        return self.record_.converged
+
+    @property
+    def stop_reason_(self) -> str:
+        """Why the solver stopped."""
+        return self.record_.stop_reason
+
+    def _factors(self) -> Factors:
+        return self.fitted_.factors

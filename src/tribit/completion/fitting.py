@@ -1,26 +1,32 @@
-"""The fit of the estimator: a search where something is "auto", the last fits, and what is kept of them."""
+"""The fit of the estimator: a search where something is "auto", the refit on all data, and what is kept of them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from tribit.backends import SUMS
 from tribit.backends.cuda.device import check_device, memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
-from tribit.backends.threads import single_threaded_blas
+from tribit.backends.threads import count_jobs, single_threaded_blas
+from tribit.checks import check_choice, check_count
 from tribit.data import side_features
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.errors import Message, parameter, warn
-from tribit.model.features import feature_maps
+from tribit.metrics.entries import SCORINGS
+from tribit.model.calibrator_fits import CALIBRATORS
+from tribit.model.fitted import LIKE, Fitted
 from tribit.model.links import as_link
-from tribit.model.spec import is_auto
+from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.selection.averages import member_specs
-from tribit.selection.last_fit import fit_members
+from tribit.selection.last_fit import Fits, fit_members
 from tribit.selection.problem import warn_if_ran_off
+from tribit.selection.record import FitRecord, Search
 from tribit.selection.resolve import calibrated, options_of, resolve
 from tribit.selection.trials import default_solver
 from tribit.solvers import SolverResult, Stopping, as_solver
@@ -36,14 +42,38 @@ from tribit.solvers.loop import (
 if TYPE_CHECKING:
     from tribit.completion.estimator import BinaryMatrixCompletion
 
+#: The entries that predictions may be for.
+TARGETS = ("observed", "all")
+
+
+def check_options(estimator: BinaryMatrixCompletion) -> None:
+    """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
+    calibrations = (*CALIBRATORS, AUTO)
+    words = (
+        ("target", TARGETS),
+        ("scoring", tuple(SCORINGS)),
+        ("calibration", calibrations),
+        ("backend", SUMS),
+    )
+    for name, known in words:
+        value = getattr(estimator, name)
+        if name != "calibration" or value is not None:
+            check_choice(name, value, known)
+    if estimator.n_candidates is not None:
+        check_count("n_candidates", estimator.n_candidates)
+    if not is_auto(estimator.n_fits):
+        check_count("n_fits", estimator.n_fits)
+    most = 1 if estimator.max_iter is None else estimator.max_iter
+    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
+
 
 def fit(
     model: BinaryMatrixCompletion,
     observations: Observations,
     row_features: Any,
     column_features: Any,
-) -> None:
-    """Set every fitted attribute of the model."""
+) -> tuple[Fitted, FitRecord]:
+    """Return the result of a fit with the parameters of an estimator, and how it was found."""
     draws = generator(model.random_state)
     asked = None if is_auto(model.solver) else as_solver(model.solver)
     device = _device(model, observations)
@@ -52,7 +82,7 @@ def fit(
         encoders, side = side_features.learned(observations.axes, row_features, column_features)
         spec, search = resolve(model, observations, asked, draws, side, device)
         solver = default_solver(spec) if asked is None else asked
-        # Ctrl-C once ends the search or the last fit early; twice it is an error.
+        # Ctrl-C once ends the search or the refit early; twice it is an error.
         interrupted = search is not None and search.interrupted
         most = solver.max_iter if model.max_iter is None else model.max_iter
         specs = member_specs(spec, search, model.n_fits, observations.shape)
@@ -62,27 +92,78 @@ def fit(
             )
             options = options_of(model, side, device)
             fits = fit_members(specs, observations, search, asked, stopping, options, draws)
-        problem, result = fits.problems[0], fits.results[0]
-        factors = fits.factors(model.dtype)
-        model._set_fitted(factors, observations)
-        model.objective_ = problem.objective.in_float64().elsewhere(
-            result.factors.astype(model.dtype).astype("float64")
-        )
-        model.backend_ = "sampled" if problem.objective.estimates else "exact"
-        model.search_, model.calibration_ = search, calibrated(model, search)
-    model._set_members(fits.specs, fits.unknowns(model.dtype))
-    model.member_factors_ = fits.member_factors(model.dtype)
-    model.n_iter_, model.history_ = result.n_iter, result.history
-    interrupted |= fits.ended == INTERRUPTED
-    model.converged_ = all(each.converged for each in fits.results) and not interrupted
-    model.stop_reason_ = INTERRUPTED if interrupted else result.stop_reason
-    model.feature_maps_ = tuple(feature_maps(each, observations, encoders) for each in fits.specs)
+        members = fits.members(observations, encoders, model.dtype)
+        meaning = LIKE if search is None else search.meaning
+        calibrator = calibrated(model, search)
+        fitted = Fitted(observations.axes, members, (None, None), calibrator, meaning)
+        interrupted |= fits.ended == INTERRUPTED
+        record = _record(fits, search, model.dtype, interrupted=interrupted)
     if side is not None and not spec.mixed:
-        _learn_without_entries(model, observations, side, draws, interrupted=interrupted)
-    model.risk_ = problem.risk
-    model.names_ = model.reading_ = None
-    warn_if_ran_off(spec, observations, factors)
-    _warn_if_unfinished(result, most, model.tol)
+        fitted, ended = _with_cold_start(
+            fitted, observations, side, draws, model, interrupted=interrupted
+        )
+        if ended is not None:
+            record = replace(record, converged=False, stop_reason=ended)
+    warn_if_ran_off(spec, observations, fitted.factors)
+    _warn_if_unfinished(fits.results[0], most, model.tol)
+    return fitted, record
+
+
+def refit(
+    model: BinaryMatrixCompletion, observations: Observations, random_state: Any, rho: Any
+) -> Fitted:
+    """Return the chosen model fitted to other entries of the same matrix: no search, no side features.
+
+    ``rho`` is that of the fit, or the name of the model of the mask to fit again.
+    """
+    fitted, search = model.fitted_, model.search_
+    specs = [_before_regression(each.spec, each.own_rank, search) for each in fitted.members]
+    specs = [replace(spec, rho=rho, side_features=False, imputed=None) for spec in specs]
+    asked = None if is_auto(model.solver) else as_solver(model.solver)
+    solver = default_solver(specs[0]) if asked is None else asked
+    most = solver.max_iter if model.max_iter is None else model.max_iter
+    with single_threaded_blas():
+        fits = fit_members(
+            specs,
+            observations,
+            None if search is None else replace(search, ends={}),
+            asked,
+            Stopping(most, model.tol, model.max_time, None),
+            options_of(model),
+            generator(random_state),
+        )
+    members = fits.members(observations, (None, None), model.dtype)
+    return Fitted(observations.axes, members, (None, None), fitted.calibrator, fitted.meaning)
+
+
+def asked_rho(model: BinaryMatrixCompletion) -> Any:
+    """Return the probability of being missing as it was asked for, to be found again on other entries."""
+    if not is_auto(model.rho):
+        return model.rho
+    if model.fitted_.rho == 0.0:  # chosen where one label alone was observed
+        return 0.0
+    return "low-rank" if model.target == "all" or model.inverse_power else None
+
+
+def _before_regression(spec: ModelSpec, own_rank: int, search: Search | None) -> ModelSpec:
+    """Return a model with the rank that it had before a regression was added to its factors."""
+    return spec if search is None or search.regression is None else replace(spec, rank=own_rank)
+
+
+def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool) -> FitRecord:
+    problem, result = fits.problems[0], fits.results[0]
+    objective = problem.objective.in_float64().elsewhere(
+        result.factors.astype(dtype).astype("float64")
+    )
+    return FitRecord(
+        n_iter=result.n_iter,
+        converged=all(each.converged for each in fits.results) and not interrupted,
+        stop_reason=INTERRUPTED if interrupted else result.stop_reason,
+        objective=objective,
+        history=tuple(result.history),
+        backend="sampled" if problem.objective.estimates else "exact",
+        found=search,
+    )
 
 
 def _device(model: BinaryMatrixCompletion, observations: Observations) -> str:
@@ -92,25 +173,30 @@ def _device(model: BinaryMatrixCompletion, observations: Observations) -> str:
     return usable_device(model.device, observations.n_observed, as_link(model.link))
 
 
-def _learn_without_entries(
-    model: BinaryMatrixCompletion,
+def _with_cold_start(
+    fitted: Fitted,
     observations: Observations,
     side: side_features.SideFeatures,
     draws: Any,
+    model: BinaryMatrixCompletion,
     *,
     interrupted: bool,
-) -> None:
-    """Learn from features how rows and columns without entries are predicted, if there is time for it."""
-    from tribit.folding import with_cold_maps  # noqa: PLC0415 - features are rare
+) -> tuple[Fitted, str | None]:
+    """Return the fit with factors of rows and columns without entries from their features, if there is time for it.
+
+    The reason follows if there was not.
+    """
+    from tribit.folding.cold_start import with_cold_maps  # noqa: PLC0415 - features are rare
 
     try:
-        with_cold_maps(model, observations, side, draws, model.max_time)
+        n_jobs = count_jobs(model.n_jobs)
+        return with_cold_maps(fitted, observations, side, draws, n_jobs, model.max_time), None
     except TimeoutError:
-        model.converged_, model.stop_reason_ = False, OUT_OF_TIME
-    except KeyboardInterrupt:  # what was fitted is kept, once
+        return fitted, OUT_OF_TIME
+    except KeyboardInterrupt:  # the fit is kept, once
         if interrupted:
             raise
-        model.converged_, model.stop_reason_ = False, INTERRUPTED
+        return fitted, INTERRUPTED
 
 
 def _warn_if_unfinished(result: SolverResult, most: int, tol: float) -> None:

@@ -73,7 +73,7 @@ class Entries:
         # Rows are in order already, so a stable sort by column alone gives the new order.
         order = np.argsort(self.columns, kind="stable")
         sides = self.columns[order], self.rows[order]
-        return self._trusted(Checked(*sides, self._values[order], self.axes.transposed()))
+        return self.from_checked(Checked(*sides, self._values[order], self.axes.transposed()))
 
     def take(self, positions: npt.ArrayLike) -> Self:
         """Return the entries at ``positions`` alone, in a matrix of the same shape and ids.
@@ -90,7 +90,7 @@ class Entries:
                 f"positions has shape {given.shape} or repeats itself; pass a one-dimensional list "
                 "of distinct positions, at least one."
             )
-        return self._at(np.sort(given))
+        return self.select(np.sort(given))
 
     def split(self, test: float | int = 0.1, random_state: RandomState = None) -> tuple[Self, Self]:
         """Split the entries, not the rows, at random into a training and a test part.
@@ -144,7 +144,7 @@ class Entries:
                 f"chosen must be {len(self)} booleans, one for each entry, with True and False among them; it is of "
                 f"{chosen.dtype} with the shape {chosen.shape}."
             )
-        return self._at(~chosen), self._at(chosen)
+        return self.select(~chosen), self.select(chosen)
 
     def row_index(self, ids: Any) -> Positions:
         """Return the positions of rows given by id or, where there are no ids, by position."""
@@ -169,16 +169,16 @@ class Entries:
         return type(self), fields
 
     @classmethod
-    def _trusted(cls, entries: Checked) -> Self:
+    def from_checked(cls, entries: Checked) -> Self:
         """Return entries that were checked already."""
         self = object.__new__(cls)
         self._store(entries)
         return self
 
-    def _at(self, chosen: AnyArray) -> Self:
+    def select(self, chosen: AnyArray) -> Self:
         # A mask or increasing positions; indexing by either copies, so the rest is left behind.
         parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
-        return self._trusted(Checked(*parts, self.axes))
+        return self.from_checked(Checked(*parts, self.axes))
 
     def _store(self, entries: Checked) -> None:
         rows, columns, values, axes = entries

@@ -57,7 +57,7 @@ class Measurements(Entries):
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
             The values. The index and the columns of a pandas frame become ids, unless they count from 0.
         """
-        return cls._trusted(ingest.entries_from_matrix(X, ingest.as_values, zeros=True))
+        return cls.from_checked(ingest.entries_from_matrix(X, ingest.as_values, zeros=True))
 
     @property
     def values(self) -> Values:
@@ -90,7 +90,7 @@ def as_measurements(X: Any) -> Measurements:
         if not _is_signs(X):
             return Measurements.from_matrix(X)
         X = Observations.from_matrix(X)
-    return Measurements._trusted(Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes))
+    return Measurements.from_checked(Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes))
 
 
 def _is_signs(X: Any) -> bool:

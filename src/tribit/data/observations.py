@@ -84,7 +84,7 @@ class Observations(Entries):
         entries = ingest.entries_from_matrix(X, ingest.labels_by(like_at))
         if not sp.issparse(X) and np.all(entries.values > 0):
             ingest.warn_of_zeros(X, like_at)
-        return cls._trusted(entries)
+        return cls.from_checked(entries)
 
     @classmethod
     def from_pairs(
@@ -115,7 +115,7 @@ class Observations(Entries):
             first or last, or the more frequent one (a tie goes to the label given last).
         """
         given = rows, columns, labels, shape, row_ids, column_ids
-        return cls._trusted(ingest.entries_from_pairs(*given, ingest.labels_by(None), duplicates))
+        return cls.from_checked(ingest.entries_from_pairs(*given, ingest.labels_by(None), duplicates))
 
     @classmethod
     def from_ratings(
@@ -135,7 +135,7 @@ class Observations(Entries):
         The other parameters are those of :meth:`from_pairs`; duplicates are resolved on the labels.
         """
         given = rows, columns, ratings, shape, row_ids, column_ids
-        return cls._trusted(
+        return cls.from_checked(
             ingest.entries_from_pairs(*given, ingest.labels_by(like_at), duplicates)
         )
 
@@ -177,7 +177,7 @@ class Observations(Entries):
             duplicates=duplicates,
             where=frames.row_of_frame,
         )
-        return cls._trusted(entries)
+        return cls.from_checked(entries)
 
     @property
     def labels(self) -> Labels:
@@ -204,7 +204,7 @@ class Observations(Entries):
     def as_likes(self) -> Observations:
         """Return the same entries, each a like: the mask, as whoever fits a model to it reads it."""
         likes = np.ones(self.n_observed, dtype=np.int8)
-        return Observations._trusted(ingest.Checked(self.rows, self.columns, likes, self.axes))
+        return Observations.from_checked(ingest.Checked(self.rows, self.columns, likes, self.axes))
 
     def sums(self, values: ValuesOf) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the sums over each row and over each column of a value at each entry."""

@@ -203,7 +203,7 @@ class Records:
             duplicates=self.reading.duplicates,
             where=self.where,
         )
-        return Observations._trusted(entries)
+        return Observations.from_checked(entries)
 
 
 def _check_column(name: str, value: Any) -> str:

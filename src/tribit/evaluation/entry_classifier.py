@@ -100,7 +100,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y holds {classes.size} kinds of labels ({listed(classes.tolist())}); give two. Where likes alone "
                 "were observed use BinaryMatrixCompletion."
             )
-        observations = Observations._trusted(
+        observations = Observations.from_checked(
             entries_from_ids(
                 rows,
                 columns,

@@ -171,7 +171,7 @@ def _solved_without(
         some = left_out[start : start + step]
         rows, at = np.nonzero(np.arange(n) != some[:, None])
         new = Axis("row", some.size)
-        entries = Observations._trusted(
+        entries = Observations.from_checked(
             Checked(rows, cell.columns[at], cell.labels[at], Axes(new, half.axes.columns))
         )
         factors, intercepts = half.shared_by_activity(mask_of(entries))

@@ -27,7 +27,7 @@ def placed(
     """Return entries at other positions, in another matrix."""
     order = np.lexsort((columns, rows))
     axes = Axes(of_rows, of_columns)
-    return Observations._trusted(Checked(rows[order], columns[order], entries.labels[order], axes))
+    return Observations.from_checked(Checked(rows[order], columns[order], entries.labels[order], axes))
 
 
 def merged(
@@ -42,7 +42,7 @@ def merged(
     labels = np.concatenate([new_labels, old_labels])
     # The first of equal ones is kept, and new ones come first.
     _, first = np.unique(rows * axes.columns.size + columns, return_index=True)
-    return Observations._trusted(Checked(rows[first], columns[first], labels[first], axes))
+    return Observations.from_checked(Checked(rows[first], columns[first], labels[first], axes))
 
 
 def rows_of(entries: Observations, places: Positions) -> Observations:
@@ -51,7 +51,7 @@ def rows_of(entries: Observations, places: Positions) -> Observations:
     number[places] = np.arange(places.size)
     here = number[entries.rows] >= 0
     axes = Axes(Axis(entries.axes.rows.name, places.size), entries.axes.columns)
-    return Observations._trusted(
+    return Observations.from_checked(
         Checked(number[entries.rows[here]], entries.columns[here], entries.labels[here], axes)
     )
 
@@ -59,7 +59,7 @@ def rows_of(entries: Observations, places: Positions) -> Observations:
 def without_entries(rows: Axis, columns: Axis) -> Observations:
     """Return a matrix of which nothing was observed."""
     none = np.zeros(0, dtype=np.int64)
-    return Observations._trusted(
+    return Observations.from_checked(
         Checked(none, none, np.zeros(0, dtype=np.int8), Axes(rows, columns))
     )
 

@@ -145,6 +145,15 @@ class Design:
             at += block.width
         return total  # type: ignore[no-any-return]
 
+    def mapped(self, Z: Array) -> Array:
+        """Return ``(1, features) Z`` of each row."""
+        return np.asarray(Z[0] + self.shared(Z[1:]))
+
+    def dense(self) -> Array:
+        """Return ``(1, features)`` of each row."""
+        identity = np.eye(self.n_parts - self.size)
+        return np.hstack([np.ones((self.size, 1)), self.shared(identity)])
+
     def combine(self, parts: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
         return parts[: self.size] + self.shared(parts[self.size :])

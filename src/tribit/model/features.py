@@ -34,6 +34,8 @@ from tribit.model.spec import ModelSpec
 __all__ = ["Activity", "Features"]
 
 Array = NDArray[np.floating[Any]]
+#: Encoders of the side features of rows and of columns.
+Encoders = tuple[FeatureEncoder | None, FeatureEncoder | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +218,7 @@ def implicit_blocks(
 def feature_maps(
     spec: ModelSpec,
     observations: Observations,
-    encoders: tuple[FeatureEncoder | None, FeatureEncoder | None],
+    encoders: Encoders,
 ) -> tuple[FeatureMap, FeatureMap]:
     """Return how the features of a fitted model are made, of rows and of columns."""
     shared: tuple[Activity | None, Activity | None] = (None, None)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.data.axis import Axes, Positions
 from tribit.data.entries import Entries
 from tribit.data.observations import Observations, as_observations
+from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
 from tribit.model.calibrators import Calibrator
 from tribit.model.factors import Factors
@@ -122,8 +123,14 @@ def as_scores(model: HasScores | Scores) -> Scores:
     """Return the scores of a fitted estimator; scores as they are."""
     if isinstance(model, Scores):
         return model
-    check_is_fitted(model)
-    return model.scores_
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
+    found = getattr(model, "scores_", None)
+    if not isinstance(found, Scores):
+        raise InvalidTypeError(
+            f"model is of type {type(model).__name__}; pass a fitted BinaryMatrixCompletion or another system of tribit."
+        )
+    return found
 
 
 def read_entries(model: Any, X: Any) -> Observations:

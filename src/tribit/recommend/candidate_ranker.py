@@ -275,7 +275,7 @@ class CandidateRanker(MatrixEstimator):
         seen = self._cells.seen.tocoo()
         liked = np.asarray(self._cells.liked[seen.row, seen.col]).ravel() > 0
         labels = np.where(liked, 1, -1).astype(np.int8)
-        return Observations._trusted(
+        return Observations.from_checked(
             Checked(seen.row.astype(np.int64), seen.col.astype(np.int64), labels, self._axes)
         )
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
+from tribit.model.features import Encoders, feature_maps
+from tribit.model.fitted import Member
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import Problem
 from tribit.selection.record import Search
@@ -45,20 +47,21 @@ class Fits:
     found: tuple[Factors, ...]
     ended: str | None
 
-    def unknowns(self, dtype: str) -> tuple[Factors, ...]:
-        """Return the unknowns of each fit."""
-        return tuple(each.astype(dtype) for each in self.found)
-
-    def member_factors(self, dtype: str) -> tuple[Factors, ...]:
-        """Return the factors of the matrix of each fit."""
+    def members(
+        self, observations: Observations, encoders: Encoders, dtype: str
+    ) -> tuple[Member, ...]:
+        """Return the members of the fit, with the maps from features that further rows need."""
+        parts = zip(self.specs, self.problems, self.results, self.found, strict=True)
         return tuple(
-            problem.factors(unknowns).astype(dtype)
-            for problem, unknowns in zip(self.problems, self.found, strict=True)
+            Member(
+                spec,
+                unknowns.astype(dtype),
+                problem.factors(unknowns).astype(dtype),
+                feature_maps(spec, observations, encoders),
+                result.factors.rank,
+            )
+            for spec, problem, result, unknowns in parts
         )
-
-    def factors(self, dtype: str) -> Factors:
-        """Return the factors of the matrix: those of the mean of the fits."""
-        return Factors.mean_of(self.member_factors(dtype))
 
 
 def fit_members(

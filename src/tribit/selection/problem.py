@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity
 from tribit.backends import estimated
@@ -36,9 +35,9 @@ from tribit.errors import (
     parameter,
     warn,
 )
-from tribit.factor_model import FactorModel
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
+from tribit.model.fitted import imputation_of
 from tribit.model.imputation import Imputation
 from tribit.model.links import Link
 from tribit.model.risks import Missingness, Risk
@@ -151,12 +150,13 @@ def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
     """Return what a fitted model says of every entry."""
     if imputed is None:
         return None
-    if not isinstance(imputed, FactorModel):
+    try:
+        found = imputation_of(imputed)
+    except InvalidTypeError:
         raise InvalidTypeError(
             f"imputed must be a fitted model or None; got {type(imputed).__name__}."
-        )
-    check_is_fitted(imputed)
-    found = Imputation(imputed._factors(), imputed._link())
+        ) from None
+    assert found is not None
     found.check_shape(observations.shape)
     return found
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.model.factors import Factors
+from tribit.model.fitted import LIKE
 from tribit.model.spec import ModelSpec
-from tribit.solvers.loop import INTERRUPTED
+from tribit.solvers.loop import INTERRUPTED, Iteration
 
 HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
 
 #: Reason to stop of a search that has gone through every stage.
 DONE = "every stage was done"
-#: What probabilities are of, where likes and dislikes were observed.
-LIKE = "a like"
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,42 @@ class Search:
             + ("" if self.regression is None else f"\n{self._added()}")
             + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )
+
+
+@dataclass(frozen=True, eq=False)
+class FitRecord:
+    """How a fit was found.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations of the refit on all data; of several fits those of the first, as are ``history`` and ``objective``.
+    converged : bool
+        Whether every fit reached its tolerance.
+    stop_reason : str
+        Why the solver stopped.
+    objective : float
+        The objective at the solution.
+    history : tuple of Iteration
+        What was known after each iteration.
+    backend : {"exact", "sampled"} or None
+        How sums over all entries were done; None in a record that was read from a file.
+    found : Search, callable or None
+        The search, or the function that parses it: ``search`` calls it once.
+    """
+
+    n_iter: int
+    converged: bool
+    stop_reason: str
+    objective: float
+    history: tuple[Iteration, ...] = ()
+    backend: str | None = None
+    found: Search | Callable[[], Search] | None = None
+
+    @cached_property
+    def search(self) -> Search | None:
+        """The search; None where nothing was "auto"."""
+        return self.found if self.found is None or isinstance(self.found, Search) else self.found()
 
 
 def _named_weights(settings: ModelSpec) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class OneRow:
         axes = bundle.model_._axes
         order = np.argsort(columns)
         rows = Axis(axes.rows.name, 1, None if axes.rows.ids is None else _new_id())
-        entries = Observations._trusted(
+        entries = Observations.from_checked(
             Checked(
                 np.zeros(columns.size, dtype=np.int64),
                 columns[order],

@@ -132,7 +132,7 @@ def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[
     merged = merge_duplicates(
         entries, records.reading.duplicates, lambda n: records.where(int(places[n]))
     )
-    return Observations._trusted(merged), int(np.sum(~found.kept))
+    return Observations.from_checked(merged), int(np.sum(~found.kept))
 
 
 def with_rows(bundle: Recommender, names: Sequence[str] | None) -> tuple[Recommender, AnyArray]:

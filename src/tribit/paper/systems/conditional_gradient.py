@@ -134,7 +134,7 @@ class ConditionalGradientCompletion(FactorModel):
         size = float(np.sqrt(data.shape[0] * data.shape[1]))
         self.radius_ = check_positive("radius", size / 3.0 if self.radius is None else self.radius)
         result = solver.minimise(loss, entries, self.radius_, stopping)
-        self._set_fitted(result.solver.factors, data)
+        self._set_scores(result.solver.factors, data)
         self.objective_, self.gap_ = result.solver.objective, result.gap
         self.n_iter_, self.converged_ = result.solver.n_iter, result.solver.converged
         self.stop_reason_, self.history_ = result.solver.stop_reason, result.solver.history

@@ -109,9 +109,9 @@ class MinimumRankCompletion(MeasuredModel):
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # what counts is the budget
-                factors = model.fit(measured)._factors()
+                factors = model.fit(measured).scores_.factors
             self.residuals_.append(float(np.sqrt(model.objective_)))
-        self._set_fitted(factors, measured)
+        self._set_scores(factors, measured)
         self.rank_, self.residual_ = len(self.residuals_) - 1, self.residuals_[-1]
         self.converged_ = self.residual_ <= self.budget_
         if not self.converged_:

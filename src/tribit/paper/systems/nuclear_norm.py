@@ -120,7 +120,7 @@ class NuclearNormCompletion(MeasuredModel):
         norm = float(np.linalg.norm(measured.values))
         self.budget_ = budget if share is None else share * norm
         solution = minimise(measured, self.budget_, stopping)
-        self._set_fitted(solution.factors, measured)
+        self._set_scores(solution.factors, measured)
         self.objective_, self.gap_ = solution.objective, solution.gap
         self.n_iter_, self.converged_ = solution.n_iter, solution.converged
         errors = solution.factors.at(measured.rows, measured.columns) - measured.values

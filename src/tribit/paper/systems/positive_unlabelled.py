@@ -232,7 +232,7 @@ class PUMatrixCompletion(FactorModel):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         ).fit(likes)
-        self._set_fitted(model._factors(), likes)
+        self._set_scores(model.scores_.factors, likes)
         self.objective_, self.n_iter_ = model.objective_, model.n_iter_
         self.converged_, self.radius_, self.l2_ = model.converged_, model.radius_, model.l2
         self.stop_reason_, self.history_ = model.stop_reason_, model.history_
@@ -293,7 +293,7 @@ class PUMatrixCompletion(FactorModel):
             found = search_factors(objective, factors, radius, stopping, draws, box)
             set_result(self, found, seen)
             return
-        self._set_fitted(factors, seen)
+        self._set_scores(factors, seen)
         self.objective_, self.n_iter_, self.converged_ = objective.value(factors), 1, True
 
     def _ridge(self, plain: SquaredUnlabelled) -> float:

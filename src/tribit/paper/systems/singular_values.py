@@ -85,12 +85,9 @@ class UniversalSingularValueThresholding(MeasuredModel):
         self.threshold_ = (2.0 + eta) * float(np.sqrt(max(measured.shape) * share))
         left, sizes, right = triplets_from(scaled, self.threshold_)
         root = np.sqrt(sizes * (half / share))
-        self._set_fitted(Factors.of(left * root, right * root, middle), measured)
         self.singular_values_, self.bounds_ = sizes, (low, high)
-
-    def _decision(self, x: Array) -> Array:
-        """Return ``x`` within the bounds; the link clips probabilities and signs already."""
-        return np.asarray(np.clip(x, *self.bounds_))
+        factors = Factors.of(left * root, right * root, middle)
+        self._set_scores(factors, measured, self.bounds_)
 
     def _link(self) -> Link:
         return Linear(*self.bounds_)

@@ -101,7 +101,7 @@ def check_columns(name: str, value: Any, most: int) -> int:
 
 def set_result(model: FactorModel, result: SolverResult, seen: Any) -> None:
     """Give a model what a solver found, and warn where it stopped early."""
-    model._set_fitted(result.factors, seen)
+    model._set_scores(result.factors, seen)
     model.objective_, model.n_iter_ = result.objective, result.n_iter
     model.converged_, model.stop_reason_ = result.converged, result.stop_reason
     model.history_ = result.history

@@ -12,8 +12,10 @@ factors that were solved for without them. Folds that are held out whole choose 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,20 +23,31 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tribit.data.observations import Observations
+from tribit.data.remote import RemoteObservations
+from tribit.data.side_features import Group, SideFeatures
+from tribit.errors import TribitWarning, warn
+from tribit.folding.feature_regression import (
+    FOLDS,
+    HELD_OUT,
+    MOST,
+    Places,
+    curvature_unit,
+    own_slopes,
+)
+from tribit.folding.new_rows import predicted_by_features
+from tribit.folding.row_solver import RowSolver, bare_rows
+from tribit.metrics.entries import losses as losses_of
 from tribit.model.design import Design
 from tribit.model.factors import Factors
-from tribit.model.features import mask_of
-from tribit.model.links import Label, Link
+from tribit.model.features import mask_of, side_design
+from tribit.model.fitted import Fitted, Member
+from tribit.model.links import Label
+from tribit.model.risks import Risk
+from tribit.model.slopes import Slopes
 from tribit.selection.judgement import mean_difference
 
-if TYPE_CHECKING:
-    from tribit.folding.half import Half
-
 Array = NDArray[np.floating[Any]]
-Places = NDArray[np.integer[Any]]
 
-#: Folds of rows, and those that are held out, each in turn, to choose a ridge.
-FOLDS, HELD_OUT = 5, (0, 1)
 #: Standard errors, over held-out rows, by which a weaker ridge must gain. With any gain at all cold users of ML-100k
 #: (seeds 10 to 13) had 300 where 1000 is better by .001 to .003 of log-loss; for cold items 100 is clear, and best.
 CLEARLY = 2.0
@@ -42,13 +55,11 @@ CLEARLY = 2.0
 WEIGHTS = (1000.0, 300.0, 100.0, 30.0)
 #: Ridge weight of the constant, which only keeps it finite.
 OF_CONSTANT = 1e-3
+#: Most entries on a cluster that come to this machine for the maps. Each has the factors that it meets beside it: with
+#: 32 of them in single precision these are 280 MB, as much as the factors of a million rows in double precision.
+MOST_HERE = 2_000_000
 #: Most iterations of a minimisation, and entries of each label from which one is worth while.
 ITERATIONS, LEAST = 60, 20
-
-
-def mapped(design: Design, Z: Array) -> Array:
-    """Return ``(1, features) Z`` of each row: its factors and its intercept."""
-    return np.asarray(Z[0] + design.shared(Z[1:]))
 
 
 class ColdMap(NamedTuple):
@@ -65,16 +76,6 @@ def slopes_of(Z: Array, factors: Factors) -> Array:
     return np.asarray(C)
 
 
-def curvature_unit(link: Link) -> float:
-    """Return four times the link's curvature at 0: the unit of ridge weights, 1 for the logistic link of scale 1."""
-    return 4.0 * float(link.second(np.zeros(1), 1)[0])
-
-
-def losses_of(link: Link, entries: Observations, x: Array) -> Array:
-    """Return the loss of each entry."""
-    return np.where(entries.labels > 0, link.loss(x, 1), link.loss(x, -1))
-
-
 def folds(entries: Observations, draws: np.random.Generator) -> Places | None:
     """Return the fold of each entry, the same for all entries of a row; None on little data."""
     seen = np.unique(entries.rows)
@@ -86,7 +87,7 @@ def folds(entries: Observations, draws: np.random.Generator) -> Places | None:
 
 
 def cold_map(
-    half: Half,
+    solver: RowSolver,
     entries: Observations,
     design: Design,
     number: Places,
@@ -96,10 +97,10 @@ def cold_map(
 
     Parameters
     ----------
-    half : Half
+    solver : RowSolver
         The fitted model, with the side that has the features as its rows.
     entries : Observations
-        What it was fitted on.
+        The entries that it was fitted on.
     design : Design
         The side features of the rows.
     number : array of int
@@ -107,12 +108,12 @@ def cold_map(
     check_time : callable
         Called now and then; what it raises ends the work.
     """
-    against, offsets, without = _met(half, entries, number, check_time)
-    link = half.spec.link
+    against, offsets, without = _met(solver, entries, number, check_time)
+    link = solver.member.spec.link
     unit = curvature_unit(link)
 
     def fitted(chosen: NDArray[np.bool_], l2: float, start: Array | None) -> Array:
-        part = entries._at(chosen)
+        part = entries.select(chosen)
         return _fitted(link, part, design, against[chosen], offsets[chosen], l2, start, check_time)
 
     counts = np.bincount(entries.rows[np.isin(number, HELD_OUT)], minlength=design.size)
@@ -125,9 +126,9 @@ def cold_map(
         for place, part in enumerate(HELD_OUT):
             test = number == part
             maps[place] = Z = fitted(~test, unit * weight, maps[place])
-            here = entries._at(test)
-            x = offsets[test] + np.einsum("ij,ij->i", mapped(design, Z)[here.rows], against[test])
-            losses += np.bincount(here.rows, losses_of(link, here, x), minlength=design.size)
+            here = entries.select(test)
+            x = offsets[test] + np.einsum("ij,ij->i", design.mapped(Z)[here.rows], against[test])
+            losses += np.bincount(here.rows, losses_of(link, x, here.labels), minlength=design.size)
         found = losses[tested] / counts[tested]
         if best_maps:
             gain, error = mean_difference(least, found, counts[tested].astype(np.float64))
@@ -140,22 +141,25 @@ def cold_map(
 
 
 def _met(
-    half: Half, entries: Observations, number: Places, check_time: Callable[[], None]
+    solver: RowSolver, entries: Observations, number: Places, check_time: Callable[[], None]
 ) -> tuple[Array, Array, list[Factors]]:
     """Return ``(v_j, 1)`` and ``b + c_j`` that each entry meets, solved for without the rows of its fold.
 
     The factors without each fold that is held out come third.
     """
-    k, dtype = half.factors.rank, half.factors.column_factors.dtype
+    factors = solver.member.factors
+    k, dtype = factors.rank, factors.column_factors.dtype
     against, offsets = np.empty((number.size, k + 1), dtype=dtype), np.empty(number.size)
-    columns = half.transposed
-    everywhere = np.arange(half.axes.columns.size)
+    columns = RowSolver(solver.member.transposed, solver.risk, solver.n_jobs)
+    everywhere = np.arange(columns.member.shape[0])
     without = []
     for part in range(FOLDS):
         check_time()
         met = number == part
-        rest = entries._at(~met).transpose()
-        again = columns.solved(everywhere, rest, _shared_without(columns, entries, rest)).factors
+        rest = entries.select(~met).transpose()
+        shared = _shared_without(columns.member, entries, rest)
+        found = columns.minimisers(rest, shared)
+        again = columns.member.with_rows_at(everywhere, found, shared).factors
         j = entries.columns[met]
         against[met, :k], against[met, k] = again.row_factors[j], 1.0
         offsets[met] = again.intercept + again.row_intercepts[j]
@@ -165,11 +169,11 @@ def _met(
 
 
 def _shared_without(
-    columns: Half, entries: Observations, rest: Observations
+    columns: Member, entries: Observations, rest: Observations
 ) -> tuple[Array, Array]:
-    """Return what features add to the columns, implicit ones without the entries that are left out."""
-    side = columns.left_by_side(entries.transpose())
-    implicit = columns.shared_by_activity(mask_of(rest))
+    """Return the contribution of features to the columns, implicit ones without the entries that are left out."""
+    side = columns.fitted_side_parts(entries.transpose())
+    implicit = columns.implicit_parts(mask_of(rest))
     return implicit[0] + side[0], implicit[1] + side[1]
 
 
@@ -197,7 +201,7 @@ def _fitted(
     def value_and_gradient(z: Array) -> tuple[float, Array]:
         check_time()
         Z = z.reshape(shape)
-        met = mapped(design, Z).astype(against.dtype)
+        met = design.mapped(Z).astype(against.dtype)
         x = offsets + np.einsum("ij,ij->i", met[rows], against)
         loss, slope = 0.0, np.empty_like(x, dtype=against.dtype)
         for label, here in labelled:
@@ -218,3 +222,109 @@ def _fitted(
         options={"maxiter": ITERATIONS, "ftol": 1e-6},
     )
     return np.asarray(found.x.reshape(shape))
+
+
+def with_cold_maps(
+    fitted: Fitted,
+    observations: Observations,
+    side: SideFeatures,
+    draws: np.random.Generator,
+    n_jobs: int,
+    max_time: float | None = None,
+) -> Fitted:
+    """Return a fit with maps from features to factors, by which rows and columns without entries have factors.
+
+    Raises
+    ------
+    TimeoutError
+        After ``max_time`` seconds.
+    """
+    if isinstance(observations, RemoteObservations):
+        if len(observations) > MOST_HERE:
+            warn(
+                TribitWarning(
+                    f"No map from features to factors was learned, as the cluster has {len(observations)} entries and "
+                    f"{MOST_HERE} at most come to this machine for it: rows and columns without entries have no more "
+                    "than what their features add to factors; fit on one machine to have it."
+                ),
+            )
+            return fitted
+        observations = observations.here()
+    end = np.inf if max_time is None else time.perf_counter() + max_time
+
+    def check_time() -> None:
+        if time.perf_counter() > end:
+            raise TimeoutError
+
+    slopes: list[Slopes | None] = [None, None]
+    for number, groups in enumerate(side):
+        if groups:
+            entries = observations.transpose() if number else observations
+            turned = fitted.transposed if number else fitted
+            turned, slopes[number] = _of_one_side(
+                turned, entries, groups, draws, n_jobs, check_time
+            )
+            fitted = turned.transposed if number else turned
+    return replace(fitted, slopes=(slopes[0], slopes[1]))
+
+
+def _of_one_side(
+    fitted: Fitted,
+    entries: Observations,
+    groups: tuple[Group, ...],
+    draws: np.random.Generator,
+    n_jobs: int,
+    check_time: Any,
+) -> tuple[Fitted, Slopes | None]:
+    """Return a fit with its maps and with factors of the rows without entries, and the slopes of the mean."""
+    number = folds(entries, draws)
+    if number is None:
+        return fitted, None
+    design = side_design(groups, entries.shape[0])
+    members, risk = fitted.members, Risk(1.0, 0.0, 0.0)  # side features need PN alone
+    maps = [
+        cold_map(RowSolver(each, risk, n_jobs), entries, design, number, check_time)
+        for each in members
+    ]
+    found = replace(
+        fitted,
+        members=tuple(
+            _with_map(member, each.Z, entries, groups)
+            for member, each in zip(members, maps, strict=True)
+        ),
+    )
+    if design.n_parts - design.size > MOST:
+        return found, None
+    check_time()
+    G = design.dense()
+    own = own_slopes(
+        entries,
+        G,
+        number,
+        np.mean([each.trials for each in maps], axis=0),
+        np.mean(
+            [slopes_of(each.Z, member.factors) for member, each in zip(members, maps, strict=True)],
+            axis=0,
+        ),
+        fitted.spec.link,
+        n_jobs,
+    )
+    if own is None:
+        return found, None
+    dtype = members[0].factors.row_factors.dtype
+    features = np.select(bare_rows(entries, groups)[:, None], G, 0.0)
+    return found, Slopes(features.astype(dtype), own.astype(dtype))
+
+
+def _with_map(
+    member: Member, Z: Array, entries: Observations, groups: tuple[Group, ...]
+) -> Member:
+    """Return a member with its map, and rows without entries where the map puts them."""
+    member = replace(member, maps=(replace(member.maps[0], cold=Z), member.maps[1]))
+    U, a = member.factors.row_factors, member.factors.row_intercepts
+    own, own_a = member.unknowns.row_factors[: len(U)], member.unknowns.row_intercepts[: len(U)]
+    bare = np.flatnonzero(bare_rows(entries, groups))
+    found = predicted_by_features(member, (U, a), entries, groups)
+    return member.with_rows_at(
+        bare, (found[0][bare], found[1][bare]), ((U - own)[bare], (a - own_a)[bare])
+    )

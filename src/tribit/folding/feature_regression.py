@@ -2,7 +2,7 @@
 
     d_j = argmin  sum over observed entries of column j of the loss at  x_ij = g_i' (C_j + d_j),  plus  d_j' R d_j / 2
 
-with ``g_i = (1, features)`` and ``C_j`` what the map of :mod:`tribit.folding.cold` makes of column j: a regression of
+with ``g_i = (1, features)`` and ``C_j`` what the map of :mod:`tribit.folding.cold_start` makes of column j: a regression of
 each column on the features, shrunk towards the map. The rows that were held out to choose the map choose R, and
 whether there are slopes at all.
 """
@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 
 from tribit.backends.free_rows import free_rows
 from tribit.data.observations import Observations
-from tribit.folding.cold import HELD_OUT, Places, curvature_unit, losses_of
-from tribit.model.design import Design
+from tribit.metrics.entries import losses
 from tribit.model.links import Link
 
 Array = NDArray[np.floating[Any]]
+Places = NDArray[np.integer[Any]]
+
+#: Folds of rows, and those that are held out, each in turn, to choose a ridge.
+FOLDS, HELD_OUT = 5, (0, 1)
 
 #: Ridge weights of the slopes, as those of the map. On ML-100k, seeds 10 to 13, cold items are best at 30 and cold
 #: users at 300 to 1000.
@@ -32,10 +35,9 @@ OF_CONSTANT = 10.0
 MOST = 200
 
 
-def dense(design: Design) -> Array:
-    """Return ``(1, features)`` of each row."""
-    identity = np.eye(design.n_parts - design.size)
-    return np.hstack([np.ones((design.size, 1)), design.shared(identity)])
+def curvature_unit(link: Link) -> float:
+    """Return four times the link's curvature at 0: the unit of ridge weights, 1 for the logistic link of scale 1."""
+    return 4.0 * float(link.second(np.zeros(1), 1)[0])
 
 
 def own_slopes(
@@ -63,7 +65,7 @@ def own_slopes(
         ``C_j`` of the whole fit.
     """
     parts = [
-        (entries._at(number != fold).transpose(), entries._at(number == fold), trial)
+        (entries.select(number != fold).transpose(), entries._at(number == fold), trial)
         for fold, trial in zip(HELD_OUT, trials, strict=True)
     ]
     unit = curvature_unit(link)
@@ -79,7 +81,7 @@ def own_slopes(
         for rest, test, trial in parts:
             C = solved(rest, trial, weight) if np.isfinite(weight) else trial
             x = np.einsum("ij,ij->i", G[test.rows], C[test.columns])
-            total += float(np.mean(losses_of(link, test, x)))
+            total += float(np.mean(losses(link, x, test.labels)))
         return total
 
     best, least = None, loss(np.inf)

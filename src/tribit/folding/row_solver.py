@@ -1,0 +1,124 @@
+"""Rows at the minimum of their own objective, with the columns fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.backends import make_backend
+from tribit.backends.free_rows import free_rows
+from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.threads import single_threaded_blas
+from tribit.data.observations import Observations
+from tribit.data.side_features import Group
+from tribit.model.constraints import clip_rows
+from tribit.model.fitted import Member, Pair
+from tribit.model.risks import Risk
+
+Array = NDArray[np.floating[Any]]
+
+#: Most half-sweeps of rows with the other side fixed, and the share of the objective below which one gains nothing:
+#: rows are convex problems, on which Newton's method takes fewer than ten.
+HALF_SWEEPS, TOLERANCE = 50, 1e-12
+
+
+@dataclass(frozen=True)
+class RowSolver:
+    """The problem that each row has of its own, given one fitted model.
+
+    Attributes
+    ----------
+    member : Member
+        The model, with the side that is solved for as its rows.
+    risk : Risk
+        The risk of the entries of these rows.
+    n_jobs : int
+        Threads.
+    """
+
+    member: Member
+    risk: Risk
+    n_jobs: int
+
+    def minimisers(
+        self, entries: Observations, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)
+    ) -> Pair:
+        """Return factors and intercepts of rows at the minimiser of their own objective, given all entries of these.
+
+        ``scales`` are factors of the ridge on factors and on intercepts.
+        """
+        k = self.member.factors.rank
+        s, t = shared
+        problem = self.row_problem(shared, scales)
+        if problem.free and self.is_unbounded(problem):
+            return self._newton(problem, entries, t)
+        # A part of their own without entries is 0, in a mixture too: what was not seen of nobody tells nothing.
+        n = entries.shape[0]
+        known = entries.counts[0] > 0
+        P = np.hstack([s, t[:, None], np.ones((n, 1))])
+        # Half-sweeps start inside the bounds, which the sums of shared parts need not keep.
+        if np.isfinite(problem.norm):
+            P[known, :k] = clip_rows(P[known, :k], problem.norm)
+        P[known, k] = np.clip(P[known, k], -problem.bound, problem.bound)
+        if known.any() and problem.free:
+            P[known] = self._minimised(P, problem, entries, known)
+        return P[:, :k], P[:, k]
+
+    def row_problem(self, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)) -> RowProblem:
+        """Return ridge and bounds of rows, with what features add to them as the centre of the ridge."""
+        spec, k = self.member.spec, self.member.factors.rank
+        l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
+        s, t = shared
+        return RowProblem(
+            k,
+            spec.intercept,
+            scales[0] * spec.l2,
+            scales[1] * l2_intercept,
+            float(np.sqrt(spec.row_radius)),
+            spec.intercept_bound,
+            np.hstack([s, t[:, None]])[:, : k + spec.intercept],
+        )
+
+    def is_unbounded(self, problem: RowProblem) -> bool:
+        """Return whether rows are free, and have a sum over observed entries alone and a ridge."""
+        bounds = np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound))
+        return bool(not bounds and not self.member.spec.mixed and np.all(problem.ridge > 0.0))
+
+    def _newton(self, problem: RowProblem, entries: Observations, t: Array) -> Pair:
+        """Return the rows that have no bounds, in the arithmetic of the fit."""
+        k, V = problem.k, self.member.factors.column_factors
+        Q = np.hstack([V, np.ones((V.shape[0], 1), dtype=V.dtype)])[:, : problem.free]
+        offsets = self.member.factors.intercept + self.member.factors.column_intercepts
+        if not problem.intercept:  # what features add to the intercepts of the rows is 0 then
+            t = np.zeros_like(t)
+        assert problem.centre is not None
+        P = free_rows(
+            entries, Q, offsets, problem.centre, problem.ridge, self.member.spec.link, self.n_jobs
+        )
+        return P[:, :k], P[:, k] if problem.intercept else t
+
+    def _minimised(
+        self, P: Array, problem: RowProblem, entries: Observations, known: NDArray[np.bool_]
+    ) -> Array:
+        """Return the rows that have entries, by half-sweeps with the columns fixed."""
+        backend = make_backend(
+            entries, self.member.spec.link, self.risk, dtype="float64", n_jobs=self.n_jobs
+        )
+        Q = self.member.factors.augmented()[1].astype(np.float64)
+        state = RowState(P.shape[0])
+        with single_threaded_blas():
+            for _ in range(HALF_SWEEPS):
+                half = backend.half_sweep(P, Q, problem, state)
+                P = half.P
+                if half.gain <= TOLERANCE * max(abs(half.value), 1.0):
+                    break
+        return P[known]
+
+
+def bare_rows(entries: Observations, groups: tuple[Group, ...]) -> NDArray[np.bool_]:
+    """Return which rows have features and no entries."""
+    known = np.any([group.known for group in groups], axis=0)
+    return np.asarray(known & (entries.counts[0] == 0))
