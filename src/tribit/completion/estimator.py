@@ -174,8 +174,7 @@ class BinaryMatrixCompletion(FittedCompletion):
         (:class:`tribit.model.slopes.Slopes`); predictions have them beside the factors.
     unknowns_ : Factors or None
         The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
-        implicit features the parts that they are made of (:class:`tribit.model.features.Features`). None, and
-        ``members_`` empty, in a model with implicit features from a file of tribit 0.1.
+        implicit features the parts that they are made of (:class:`tribit.model.features.Features`).
     risk_ : Risk
         How much each kind of entry counted; not in a model read from a file.
     rho_ : float or Missingness
@@ -184,10 +183,6 @@ class BinaryMatrixCompletion(FittedCompletion):
         Number of columns of the matrix.
     row_ids_, column_ids_ : array or None
         The user's ids, where the observations had any.
-    names_ : tuple of str or None
-        Names of the row, column and value columns of the file, where there was one.
-    reading_ : Reading or None
-        The rules by which that file was read (:class:`tribit.data.reading.Reading`), what it told among them.
 
     Examples
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Self
 
-from tribit.data.reading import Reading
 from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
 from tribit.model.slopes import BothSlopes, with_slopes
@@ -20,9 +19,6 @@ class FittedCompletion(FactorModel):
 
     What is imported where it is asked for here is not needed for predictions.
     """
-
-    names_: tuple[str, str, str | None] | None
-    reading_: Reading | None
 
     def fold_in(
         self,
@@ -141,7 +137,7 @@ class FittedCompletion(FactorModel):
         """Keep the unknowns of each fit and their mean, and the models that were fitted."""
         self._set_spec(specs[0])
         self.member_specs_, self.members_, self.n_fits_ = specs, members, len(specs)
-        self.unknowns_: Factors | None = Factors.mean_of(members)
+        self.unknowns_ = Factors.mean_of(members)
 
     def _set_spec(self, spec: ModelSpec) -> None:
         """Keep the model that was fitted, and each value that may have been chosen under its own name."""

@@ -80,7 +80,6 @@ def fit(
     if side is not None and not spec.mixed:
         _learn_without_entries(model, observations, side, draws, interrupted=interrupted)
     model.risk_ = problem.risk
-    model.names_ = model.reading_ = None
     warn_if_ran_off(spec, observations, factors)
     _warn_if_unfinished(result, most, model.tol)
 

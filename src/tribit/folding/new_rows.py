@@ -203,12 +203,6 @@ def _updated(
 def halves_of(model: BinaryMatrixCompletion) -> list[Half]:
     """Return each fit of a model, with its rows as the side that changes."""
     specs = model.member_specs_
-    complete = model.members_ and model.feature_maps_
-    if not complete or (specs[0].implicit_features and model.feature_maps_[0][0].activity is None):
-        raise InvalidInputError(
-            "The model comes from a file of an earlier tribit, which does not keep all parts of its implicit features: "
-            "fit it again."
-        )
     if specs[0].mixed and model.imputed is not None:
         raise InvalidInputError(
             "The model was fitted with imputed, which knows nothing of new rows and columns: fit it again."

@@ -23,7 +23,7 @@ def with_unknown(model: Any) -> Factors:
     popular, as in :func:`tribit.folding.fold_in`.
     """
     members = getattr(model, "members_", ())
-    if not members:  # another system, or a model from a file of tribit 0.1
+    if not members:  # another system
         return _with_zeros(model._factors())
     found = []
     specs, factors, maps = model.member_specs_, model.member_factors_, model.feature_maps_
