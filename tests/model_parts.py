@@ -25,34 +25,3 @@ def put_together(description, header, tensors):
     metadata = {"tribit": header if isinstance(header, str) else json.dumps(header)}
     text = json.dumps({"__metadata__": metadata, **entries}).encode()
     return len(text).to_bytes(8, "little") + text + b"".join(tensors[name] for name in description)
-
-
-#: Parameters whose names formats before 5 write in another way.
-OLD_NAMES = {"implicit_features": "mask_features", "l2_implicit": "l2_mask"}
-
-
-NEW_NAMES = ("activity_floor", "side_features", "l2_side")
-
-
-def older(header, number, tensors=None):
-    """Make a header that of a format before 5, with the values of the spec among what the fit found."""
-    spec = header.pop("spec")
-    del header["members"], header["features"], header["bundle"]
-    for name in NEW_NAMES:
-        del header["parameters"][name]
-    for name in ("row_popularity_", "column_popularity_", "search"):
-        (tensors or {}).pop(name, None)
-    header["format"], header["rho"] = number, spec["rho"]
-    for name in (
-        "gammas",
-        "rank",
-        "radius",
-        "alpha",
-        "l2",
-        "l2_intercept",
-        "implicit_features",
-        "l2_implicit",
-    ):
-        header["fitted"][f"{OLD_NAMES.get(name, name)}_"] = spec[name]
-    for name, old in OLD_NAMES.items():
-        header["parameters"][old] = header["parameters"].pop(name)

@@ -149,9 +149,8 @@ def test_the_model_keeps_the_rules(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text(table("yes", "no", ";"))
     bundle = fit_file(path, missing="skip", rank=1, l2=0.3, random_state=0)
-    assert bundle.model_.names_ == ("user", "item", "opinion")
     rules = bundle.reading_
-    assert (rules.row, rules.column, rules.value) == bundle.model_.names_
+    assert (rules.row, rules.column, rules.value) == ("user", "item", "opinion")
     assert (rules.like, rules.dislike, rules.missing) == (("yes",), ("no",), "skip")
     assert len(rules.notes) == 3
     later = tmp_path / "later.tsv"

@@ -131,7 +131,8 @@ def test_a_folder_of_parquet_files_becomes_a_bundle(tmp_path, client, table):
     assert bundle.model_.objective_ == pytest.approx(again.objective_, rel=1e-5)
     assert bundle.seen_ is None
     assert bundle.summary_["likes"] == there.n_likes
-    assert bundle.model_.names_ == ("user", "item", "stars")
+    rules = bundle.reading_
+    assert (rules.row, rules.column, rules.value) == ("user", "item", "stars")
     assert bundle.recommend("user 5", 3, exclude_seen=False).columns.shape == (1, 3)
 
 

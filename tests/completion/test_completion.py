@@ -175,7 +175,6 @@ def test_fitted_attributes():
     assert model.radius_ is None
     assert model.row_ids_ is None
     assert model.column_ids_ is None
-    assert model.names_ is None
 
 
 @pytest.mark.parametrize(
@@ -217,10 +216,8 @@ def test_fit_returns_the_model_and_a_second_fit_overwrites_the_first():
     model = make(rank=1)
     assert model.fit(ids) is model
     assert model.row_ids_.tolist() == ["a", "b"]
-    model.names_ = ("user", "item", None)
     model.fit(A)
     assert model.row_ids_ is None
-    assert model.names_ is None
     assert_same_fit(model, make(rank=1).fit(A))
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tribit
-from model_parts import older, put_together, taken_apart
 from report_models import Parsed, bundle, draw
 from tribit import (
     BinaryMatrixCompletion,
@@ -213,18 +212,6 @@ def test_a_model_without_entries_needs_a_test(fitted, data, tmp_path):
     assert "no baselines" in Parsed(report.html).words
     assert report.facts["trade_off"] is None
     assert report.facts["examples"] == []
-
-
-def test_a_model_file_of_tribit_0_1(fitted, data, tmp_path):
-    path = tmp_path / "old.tribit"
-    fitted.model_.save(path)
-    description, header, tensors = taken_apart(path.read_bytes())
-    older(header, 4, tensors)
-    description = {name: each for name, each in description.items() if name in tensors}
-    path.write_bytes(put_together(description, header, tensors))
-    report = make_report(Recommender.load(path), data[1])
-    assert report.evaluation.sign_error == tribit.evaluate(fitted.model_, data[1]).sign_error
-    assert report.facts["search"] is None
 
 
 def test_a_test_with_entries_of_the_fit_is_refused(fitted, data):

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from model_parts import OLD_NAMES, older, put_together, taken_apart
+from model_parts import put_together, taken_apart
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 
 RNG = np.random.default_rng(0)
@@ -62,10 +62,6 @@ def fact(name, value):
 
 def spec(name, value):
     return lambda _, header, __: header["spec"].update({name: value})
-
-
-def old_fact(name, value):
-    return lambda d, header, _: (older(header, 4, d), header["fitted"].update({name: value}))
 
 
 def parameter(name, value):
@@ -129,19 +125,11 @@ FIELDS = {
             "objective_": [float("nan"), float("inf"), "1", True, HUGE, None],
             "n_features_in_": [0, 8, "7"],
             "intercept_": [float("nan"), "0", True, HUGE],
-            "names_": [[1, 2, 3], ["a", "b"], ["a", "b", 3], "abc", {}],
         }.items()
         for value in values
     },
     **{
-        f"{where} {name} {str(value)[:20]}": (
-            change(written(name), value),
-            written(name).rstrip("_"),
-        )
-        for where, change, written in (
-            ("spec", spec, str),
-            ("format 4", old_fact, lambda name: f"{OLD_NAMES.get(name, name)}_"),
-        )
+        f"spec {name} {str(value)[:20]}": (spec(name, value), name)
         for name, values in {
             "gammas": [
                 "xyz",
@@ -220,10 +208,6 @@ FIELDS = {
     "calibrator of another kind": (lambda _, h, __: h.update(calibrator=["platt"]), "calibrator"),
     "version of another kind": (lambda _, h, __: h.update(version=3), "version"),
     "unknown field": (lambda _, h, __: h.update(colour="red"), "'colour' is unknown"),
-    "rho out of range in format 4": (
-        lambda d, h, _: (older(h, 4, d), h.update(rho=1.5)),
-        "rho",
-    ),
 }
 
 

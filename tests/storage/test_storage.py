@@ -11,7 +11,6 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from model_parts import older
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -97,7 +96,6 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, dtype, gammas):
         "rho_",
         "n_features_in_",
         "gammas_",
-        "names_",
     ):
         assert getattr(copy, name) == getattr(model, name), name
         assert type(getattr(copy, name)) is type(getattr(model, name)), name
@@ -199,12 +197,6 @@ def test_ids_come_back_with_their_types(tmp_path, ids):
         copy.predict(["zz"], [0])
 
 
-def test_column_names_come_back(tmp_path):
-    model = fitted()
-    model.names_ = ("user", "item", None)
-    assert round_trip(model, tmp_path).names_ == ("user", "item", None)
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -224,29 +216,10 @@ def test_equal_fits_give_equal_bytes(tmp_path, parameters):
     assert written("a", 1) == (tmp_path / "d").read_bytes()
 
 
-def test_a_file_of_format_2_with_its_times_is_read(path):
-    model = load(path)
-
-    def as_before(header, tensors):
-        older(header, 2, tensors)
-        times = np.cumsum(np.full((len(tensors["history"]), 1), 0.1), axis=0)
-        tensors["history"] = np.hstack([tensors["history"], times])
-
-    rewrite(path, as_before)
-    copy = load(path)
-    assert copy.history_ == model.history_
-    np.testing.assert_array_equal(copy.complete(), model.complete())
-    assert copy.spec_ == dataclasses.replace(model.spec_, activity_floor=(0.0, 0.0))
-    assert copy.rho_ == model.rho_
-    rewrite(path, lambda header, _: header.update(format=3))
-    assert "history must have the shape" in refusal(path)
-
-
 def test_a_model_that_no_file_may_hold_is_not_written(tmp_path):
     spoilt = {
         "objective_": math.inf,
         "row_factors_": np.full((9, 2), np.nan, dtype=np.float32),
-        "names_": (1, 2, 3),
         "l2": -1.0,
     }
     for name, value in spoilt.items():
@@ -271,7 +244,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.writing.FORMAT == 7
+    assert header["format"] == storage.writing.FORMAT == 8
     assert header["version"] == __version__
 
 
@@ -410,13 +383,13 @@ def test_a_damaged_header(path, text):
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 8, 0, None, "2", 2.0, True])
+@pytest.mark.parametrize("number", [1, 7, 9, 0, None, "8", 8.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads formats 2, 3, 4, 5, 6, 7;" in text
+    assert f"tribit {__version__} reads format 8 alone;" in text
 
 
 def without(name):
@@ -491,12 +464,6 @@ DAMAGE = {
         ),
     ),
     "no gammas": lambda header, _: header["spec"].pop("gammas"),
-    "no gammas in format 4": lambda header, tensors: (
-        older(header, 4, tensors),
-        header["fitted"].pop("gammas_"),
-    ),
-    "no rho in format 4": lambda header, tensors: (older(header, 4, tensors), header.pop("rho")),
-    "a spec in format 4": lambda header, _: header.update(format=4),
     "unknown parameter": parameter("ranks", 3),
     "unknown link": parameter("link", {"name": "cauchy"}),
     "unknown link by name": parameter("link", "cauchy"),
@@ -587,23 +554,12 @@ def test_a_model_and_its_file_keep_the_parts_of_implicit_features(tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
-def test_a_file_of_0_1_with_implicit_features_is_read_and_written_without_parts(tmp_path):
+def test_implicit_features_without_their_activity_are_refused(tmp_path):
     path = tmp_path / "model"
-    model = featured()
-    model.save(path)
-
-    def without_parts(header, tensors):
-        older(header, 3, tensors)
-        for name in PARTS:
-            del tensors[name]
-
-    rewrite(path, without_parts)
-    again = load(path)
-    assert again.unknowns_ is None
-    assert (again.implicit_features, again.l2_implicit_) == (True, 2.0)
-    np.testing.assert_array_equal(again.complete(), model.complete())
-    again.save(tmp_path / "again")
-    assert load(tmp_path / "again").unknowns_ is None
+    for change in (lambda h: h.update(features=None), lambda h: h["features"].update(typical=None)):
+        featured().save(path)
+        rewrite(path, lambda header, _, change=change: change(header))
+        assert "implicit features need typical" in refusal(path)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -623,13 +579,9 @@ def test_missing_or_misshapen_parts_are_named(tmp_path, name):
 def test_the_spec_of_a_loaded_model_is_that_of_the_fit(tmp_path):
     probit = fitted(link=Probit(2.0), gammas=(0.5, 0.3, 0.2), radius=None)
     for model in (fitted(), featured(), probit, BinaryMatrixCompletion(random_state=0).fit(A)):
-        for number in (5, 4):
-            model.save(tmp_path / "model")
-            if number < 5:
-                rewrite(tmp_path / "model", lambda header, tensors: older(header, 4, tensors))
-            again = load(tmp_path / "model")
-            floor = model.activity_floor_ if number > 4 else (0.0, 0.0)  # that of 0.1
-            assert again.spec_ == dataclasses.replace(model.spec_, activity_floor=floor)
-            assert again.spec_.rho == model.spec_.rho
-            for name in CHOOSABLE:
-                assert getattr(again.spec_, name) == getattr(again, f"{name}_")
+        model.save(tmp_path / "model")
+        again = load(tmp_path / "model")
+        assert again.spec_ == model.spec_
+        assert again.spec_.rho == model.spec_.rho
+        for name in CHOOSABLE:
+            assert getattr(again.spec_, name) == getattr(again, f"{name}_")

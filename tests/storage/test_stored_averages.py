@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from test_storage import contents, rewrite
+from test_storage import rewrite
 
-from model_parts import NEW_NAMES
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
 
 A = np.random.default_rng(0).choice([-1, 0, 1], (40, 30))
@@ -66,23 +65,3 @@ def test_a_damaged_average_is_refused(averaged_model, tmp_path, what):
     rewrite(path, DAMAGE[what])
     with pytest.raises(InvalidInputError, match="damaged tribit model"):
         load(path)
-
-
-def test_a_file_of_format_5_has_one_fit(tmp_path):
-    path = tmp_path / "model"
-    model = BinaryMatrixCompletion(**FIXED).fit(A)
-    model.save(path)
-    header, _ = contents(path)
-    assert header["members"] is None
-
-    def of_format_5(header, tensors):
-        header["format"] = 5
-        tensors.pop("search", None)
-        del header["members"], header["features"], header["bundle"]
-        for name in NEW_NAMES:
-            del header["parameters"][name], header["spec"][name]
-
-    rewrite(path, of_format_5)
-    copy = load(path)
-    assert copy.n_fits_ == len(copy.members_) == len(copy.member_specs_) == 1
-    assert copy.members_[0] is copy.unknowns_

@@ -57,6 +57,11 @@ def bundle(path, **options):
     return fit_file(path, **{**NAMES, "like_at": 4, **OPTIONS, **options})
 
 
+def names_of(recommender):
+    rules = recommender.reading_
+    return rules.row, rules.column, rules.value
+
+
 @pytest.fixture
 def model_path(tmp_path):
     bundle(write(frame(SEEN), tmp_path / "train.csv")).save(tmp_path / "model.tribit")
@@ -65,8 +70,8 @@ def model_path(tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_from_a_file_to_an_answer(tmp_path, name):
-    model = fitted(write(frame(SEEN), tmp_path / name))
-    assert model.names_ == ("user", "item", "rating")
+    model = bundle(write(frame(SEEN), tmp_path / name))
+    assert names_of(model) == ("user", "item", "rating")
     assert model.row_ids_.tolist() == USERS
     assert sorted(model.column_ids_.tolist()) == ITEMS
     model.save(tmp_path / "model.tribit")
@@ -77,7 +82,7 @@ def test_from_a_file_to_an_answer(tmp_path, name):
     assert result.accuracy == 1.0
     assert result.auc == 1.0
     users, items = (list(side) for side in zip(*HELD_OUT, strict=True))
-    x = model.decision_function(users, items)
+    x = model.model_.decision_function(users, items)
     signs = np.array([1 if likes(*pair) else -1 for pair in HELD_OUT])
     assert result.log_loss == pytest.approx(np.mean(np.logaddexp(0, -signs * x)))
 
@@ -101,8 +106,8 @@ def test_every_file_gives_the_same_model(tmp_path):
 @pytest.mark.parametrize("kind", [str, int])
 def test_a_file_without_a_header_as_movielens_has_it(tmp_path, kind):
     row, column, value = map(kind, (0, 1, 2))
-    model = fitted(write(frame(SEEN), tmp_path / "u.data"), row=row, column=column, value=value)
-    assert model.names_ == ("0", "1", "2")
+    model = bundle(write(frame(SEEN), tmp_path / "u.data"), row=row, column=column, value=value)
+    assert names_of(model) == ("0", "1", "2")
     model.save(tmp_path / "model.tribit")
     test = write(frame(HELD_OUT), tmp_path / "u1.data")
     assert evaluate_file(tmp_path / "model.tribit", test).accuracy == 1.0
@@ -124,8 +129,8 @@ def test_labels_need_no_like_at(tmp_path):
 
 def test_without_a_value_column_every_pair_is_a_like(tmp_path):
     liked = write(frame([pair for pair in SEEN if likes(*pair)]), tmp_path / "train.csv")
-    model = fitted(liked, value=None, like_at=None, gammas=(0, 1, 0), rho=1 / 3, intercept=False)
-    assert model.names_ == ("user", "item", None)
+    model = bundle(liked, value=None, like_at=None, gammas=(0, 1, 0), rho=1 / 3, intercept=False)
+    assert names_of(model) == ("user", "item", None)
     model.save(tmp_path / "model.tribit")
     test = write(frame([pair for pair in HELD_OUT if likes(*pair)]), tmp_path / "test.csv")
     result = evaluate_file(tmp_path / "model.tribit", test)

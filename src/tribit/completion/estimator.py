@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.completion.cloning import clone_keeping
 from tribit.completion.row_folds import check_not_row_folds
 from tribit.data.observations import Observations, as_observations
-from tribit.data.reading import Reading
 from tribit.data.remote import RemoteObservations
 from tribit.factor_model import FactorModel
 from tribit.model.calibrators import Calibrator
@@ -200,8 +199,6 @@ class BinaryMatrixCompletion(FactorModel):
         Number of columns of the matrix.
     row_ids_, column_ids_ : array or None
         The user's ids, where the observations had any.
-    reading_ : Reading or None
-        The rules by which the file was read, where there was one (:class:`tribit.data.reading.Reading`).
 
     Examples
     --------
@@ -338,7 +335,6 @@ class BinaryMatrixCompletion(FactorModel):
         observations = self.read(X, client)
         check_options(self)
         self.fitted_, self.record_ = fit(self, observations, row_features, column_features)
-        self.reading_: Reading | None = None
         return self
 
     def read(self, X: Any, client: Any = None) -> Observations:

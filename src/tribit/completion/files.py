@@ -18,7 +18,7 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
     Raises
     ------
     InvalidInputError
-        If the file is missing, damaged, not a tribit model, written by a later format, or too large for the memory.
+        If the file is missing, damaged, not a tribit model, of another format, or too large for the memory.
     """
     return load_bundle(path)[0]
 

@@ -176,7 +176,8 @@ class Entries:
         return self
 
     def select(self, chosen: AnyArray) -> Self:
-        # A mask or increasing positions; indexing by either copies, so the rest is left behind.
+        """Return the entries of a mask, or at increasing positions, unchecked."""
+        # Indexing by either copies, so the rest is left behind.
         parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
         return self.from_checked(Checked(*parts, self.axes))
 

@@ -312,7 +312,7 @@ def _of_one_side(
     if own is None:
         return found, None
     dtype = members[0].factors.row_factors.dtype
-    features = np.select(bare_rows(entries, groups)[:, None], G, 0.0)
+    features = np.where(bare_rows(entries, groups)[:, None], G, 0.0)
     return found, Slopes(features.astype(dtype), own.astype(dtype))
 
 

@@ -65,7 +65,7 @@ def own_slopes(
         ``C_j`` of the whole fit.
     """
     parts = [
-        (entries.select(number != fold).transpose(), entries._at(number == fold), trial)
+        (entries.select(number != fold).transpose(), entries.select(number == fold), trial)
         for fold, trial in zip(HELD_OUT, trials, strict=True)
     ]
     unit = curvature_unit(link)

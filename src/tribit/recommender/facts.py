@@ -86,15 +86,11 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
     facts["probabilities"] = "the link's" if model.calibration_ is None else model.calibration_.name
     facts["lists"] = _lists(recommender)
     facts["entries kept"] = _entries(recommender)
-    features = (
-        [
-            f"{side}s"
-            for side, maps in zip(("row", "column"), model.feature_maps_[0], strict=True)
-            if maps.encoder is not None
-        ]
-        if model.feature_maps_
-        else []
-    )
+    features = [
+        f"{side}s"
+        for side, maps in zip(("row", "column"), model.feature_maps_[0], strict=True)
+        if maps.encoder is not None
+    ]
     facts["features of"] = " and ".join(features) or "neither rows nor columns"
     if recommender.reading_ is not None:
         facts["read as"] = _rules(recommender.reading_)

@@ -79,7 +79,7 @@ def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, 
     try:
         entries = recommender.explain(*ids).entries
     except InvalidInputError:
-        return None  # such as a mixture with imputed probabilities, or a file of 0.1
+        return None  # such as a mixture with imputed probabilities
     strong = [each for each in entries if abs(each.probability_change) >= WORTH_NAMING]
     kept = [each for each in strong if each.contribution > 0][:FOR]
     kept += [each for each in strong if each.contribution < 0][:AGAINST]

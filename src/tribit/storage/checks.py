@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tribit.archive.parts import part_tensors
 from tribit.storage.features import cold_tensors, feature_tensors, widths
-from tribit.storage.schema import FACTORS, WITH_BUNDLE, check_tensors
+from tribit.storage.schema import FACTORS, check_tensors
 from tribit.storage.searches import SEARCH_TENSOR
 
 if TYPE_CHECKING:
@@ -20,19 +20,16 @@ if TYPE_CHECKING:
 
 def check_all_tensors(header: dict[str, Any], specs: Any, described: Any) -> None:
     """Refuse tensors that are not what the header says."""
-    features = header.get("features")
-    needed = feature_tensors(features, specs) | part_tensors(header.get("bundle"), described)
-    optional = cold_tensors(features, specs)
-    if header["format"] >= WITH_BUNDLE:
-        optional |= SEARCH_TENSOR
+    features = header["features"]
+    needed = feature_tensors(features, specs) | part_tensors(header["bundle"], described)
+    optional = cold_tensors(features, specs) | SEARCH_TENSOR
     check_tensors(header, specs, described, needed, optional, widths(features))
 
 
 def check_numbers(model: BinaryMatrixCompletion, history: NDArray[Any]) -> None:
     """Refuse factors and a history that are not finite, and factors so large that no probability comes of them."""
     sizes = {name: _largest(getattr(model, name)) for name in FACTORS}
-    unknowns = model.unknowns_
-    parts = () if unknowns is None else dataclasses.astuple(unknowns)
+    parts = dataclasses.astuple(model.unknowns_)
     largest = float(np.max([0.0, *(_largest(np.asarray(part)) for part in parts)]))
     pairs = [
         (_largest(each.features), _largest(each.own), each.own.shape[1])

@@ -103,6 +103,8 @@ def widths(features: Any) -> tuple[int, int]:
 def feature_tensors(features: Any, specs: Sequence[ModelSpec]) -> dict[str, Tensor]:
     """Return the tensors of features that a file must hold."""
     found: dict[str, Tensor] = {}
+    if specs[0].implicit_features and (features is None or features["typical"] is None):
+        raise ValueError("implicit features need typical, the activity of a row and a column")
     if features is None:
         return found
     if features["typical"] is not None:

@@ -1,4 +1,4 @@
-"""A model, or a bundle, read from a file; formats of earlier versions too."""
+"""A model, or a bundle, read from a file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,10 @@ from tribit.storage.members import read_members
 from tribit.storage.parameters import check_parameters, decoded, kept
 from tribit.storage.schema import (
     CALIBRATOR,
-    CHOSEN,
     FACTORS,
     FITTED,
-    HISTORY_COLUMNS,
+    FORMAT,
     PARTS,
-    WITH_MEMBERS,
-    WITH_SPEC,
     check_header,
 )
 from tribit.storage.searches import SEARCH, unpacked_search
@@ -43,10 +40,6 @@ from tribit.storage.searches import SEARCH, unpacked_search
 if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
 
-#: Values of the fields that earlier formats lack: theirs were the implicit features of SVD++, without side features.
-OLDER = {"activity_floor": (0.0, 0.0), "side_features": False, "l2_side": None}
-#: Names of parameters in formats before 5, and the present ones.
-RENAMED = {"mask_features": "implicit_features", "l2_mask": "l2_implicit"}
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -74,12 +67,12 @@ def read_bundle(
             _check_format(header, name)
             try:
                 check_header(header)
-                check_features(header.get("features"))
-                check_bundle(header.get("bundle"))
+                check_features(header["features"])
+                check_bundle(header["bundle"])
                 model = _unfitted(header, estimator)
                 tensors = _read(file, header, model.member_specs_, places)
                 _fitted(model, header, tensors)
-                return model, read_parts(header.get("bundle"), tensors, model._axes)
+                return model, read_parts(header["bundle"], tensors, model._axes)
             except DAMAGE as error:
                 raise InvalidInputError(
                     f"{name} is a damaged tribit model ({reason_of(error)}); fit it again."
@@ -103,11 +96,11 @@ def _check_format(header: Any, name: str) -> None:
             f"{name} is a damaged tribit model (its header is no object); fit it again."
         )
     number, version = header.get("format"), header.get("version")
-    if type(number) is not int or number not in HISTORY_COLUMNS:
+    if type(number) is not int or number != FORMAT:
         by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
         raise InvalidInputError(
-            f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads formats "
-            f"{', '.join(map(str, HISTORY_COLUMNS))}; it was written by tribit {by}: use that version or fit again."
+            f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads format {FORMAT} alone; it "
+            f"was written by tribit {by}: fit it again."
         )
 
 
@@ -124,31 +117,21 @@ def _unfitted(
     header: dict[str, Any], estimator: type[BinaryMatrixCompletion]
 ) -> BinaryMatrixCompletion:
     """Return the estimator of the parameters, with the spec that was fitted."""
-    with_spec = header["format"] >= WITH_SPEC
-    names = {name: name for name in kept(estimator()) if with_spec or name not in RENAMED.values()}
-    names |= {} if with_spec else RENAMED
+    names = kept(estimator())
     for name in header["parameters"]:
         if name not in names:
             raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
     model = estimator(
-        **{names[name]: decoded(name, value) for name, value in header["parameters"].items()}
+        **{name: decoded(name, value) for name, value in header["parameters"].items()}
     )
-    specs: tuple[ModelSpec, ...] = ()
-    if with_spec:
-        older = {} if header["format"] >= WITH_MEMBERS else OLDER
-        spec = _spec({**older, **header["spec"]})
-        specs = tuple(_spec(member["spec"]) for member in header.get("members") or ())
-        if specs and specs[0] != spec:
-            raise ValueError("the first member must have the spec of the model")
-        if len({(each.implicit_features, each.side_features) for each in specs}) > 1:
-            raise ValueError("either all members have features of a kind or none")
-    else:
-        chosen = {name.removesuffix("_"): header["fitted"][name] for name in CHOSEN}
-        chosen = {RENAMED.get(name, name): value for name, value in chosen.items()}
-        spec = ModelSpec.of(model, **OLDER, **chosen, rho=header["rho"])
+    spec = _spec(header["spec"])
+    specs = tuple(_spec(member["spec"]) for member in header["members"] or ())
+    if specs and specs[0] != spec:
+        raise ValueError("the first member must have the spec of the model")
+    if len({(each.implicit_features, each.side_features) for each in specs}) > 1:
+        raise ValueError("either all members have features of a kind or none")
     model._set_spec(spec)
     model.member_specs_ = specs or (spec,)
-    model.n_fits_ = len(model.member_specs_)
     return model
 
 
@@ -166,29 +149,24 @@ def _fitted(
     """Return the model with what its fit found."""
     for name in FITTED:
         setattr(model, name, header["fitted"][name])
-    if model.names_ is not None:
-        row, column, value = model.names_
-        model.names_ = (row, column, value)
     model.calibration_ = None
     model.search_ = unpacked_search(tensors[SEARCH]) if SEARCH in tensors else None
     U, V, a, c = (tensors[name] for name in FACTORS)
     model._set_factors(Factors(U, V, model.intercept_, a, c))
     model._set_axes(read_axes(tensors, (U.shape[0], V.shape[0])))
     check_parameters(model)
-    model.unknowns_ = model._factors()
     shares = model.spec_.shares_unknowns
-    if shares:
-        model.unknowns_ = None
-        if PARTS.keys() <= tensors.keys():
-            p, q, of_rows, of_columns = (tensors[name] for name in PARTS)
-            # The one intercept is that of the matrix: features add to rows and columns alone.
-            model.unknowns_ = Factors(p, q, model.intercept_, of_rows, of_columns)
-    model.members_ = () if model.unknowns_ is None else (model.unknowns_,)
-    if header.get("members"):
+    if header["members"]:
         members = read_members(header["members"], tensors, parts=shares)
-        model._set_members(model.member_specs_, members)
+    elif shares:
+        p, q, of_rows, of_columns = (tensors[name] for name in PARTS)
+        # The one intercept is that of the matrix: features add to rows and columns alone.
+        members = (Factors(p, q, model.intercept_, of_rows, of_columns),)
+    else:
+        members = (model._factors(),)
+    model._set_members(model.member_specs_, members)
     model.member_factors_ = read_member_factors(model._factors(), model.members_, tensors)
-    model.feature_maps_ = read_maps(header.get("features"), tensors, model.member_specs_)
+    model.feature_maps_ = read_maps(header["features"], tensors, model.member_specs_)
     model._set_slopes(read_slopes(tensors))
     if header["calibrator"] is not None:
         arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}

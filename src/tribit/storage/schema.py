@@ -8,10 +8,8 @@ from typing import Any
 from tribit.archive.fields import (
     COUNT,
     FLOATS,
-    NOT_NEGATIVE,
     NUMBER,
     OBJECT,
-    POSITIVE,
     SIZE,
     SWITCH,
     TEXT,
@@ -19,41 +17,25 @@ from tribit.archive.fields import (
     Tensor,
     check_fields,
     check_places,
-    passes,
 )
 from tribit.archive.ids import IDS
-from tribit.model.risks import check_gammas, check_rho
 from tribit.model.spec import ModelSpec
 
-#: Columns of the history in each format that is read: formats before 3 kept the time of each iteration.
-HISTORY_COLUMNS = {2: 4, 3: 3, 4: 3, 5: 3, 6: 3, 7: 3}
-#: First format with the spec; earlier ones have the values of it that a fit had chosen.
-WITH_SPEC = 5
-#: First format with the fits that a model is the mean of.
-WITH_MEMBERS = 6
-#: First format with the record of the search, which may also be a bundle.
-WITH_BUNDLE = 7
+#: The format that is written and read.
+FORMAT = 8
+#: Columns of the history: the iteration, its objective and the decrease.
+HISTORY_COLUMNS = 3
 #: Prefix of the names of a calibrator's arrays.
 CALIBRATOR = "calibrator:"
 
-
-def _are_names(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) != 3:
-        return False
-    return all(type(name) is str for name in value[:2]) and type(value[2]) in (str, type(None))
-
-
-GAMMAS = Field("three numbers at least 0 that sum to 1", passes(check_gammas))
-RHO = Field("a number in [0, 1)", passes(check_rho))
 MEMBERS = Field(
     "a list of two objects or more",
     lambda value: (
         type(value) is list and len(value) > 1 and all(type(each) is dict for each in value)
     ),
 )
-NAMES = Field("two names and a third or null", _are_names)
 
-#: Results of a fit, and the values that it used.
+#: Results of a fit.
 FITTED = {
     "n_iter_": COUNT,
     "converged_": SWITCH,
@@ -61,18 +43,6 @@ FITTED = {
     "objective_": NUMBER,
     "n_features_in_": SIZE,
     "intercept_": NUMBER,
-    "names_": NAMES.or_none(),
-}
-#: Values that a fit used, in formats without a spec and under their names in tribit 0.1.
-CHOSEN = {
-    "gammas_": GAMMAS,
-    "rank_": COUNT,
-    "radius_": POSITIVE.or_none(),
-    "alpha_": POSITIVE.or_none(),
-    "l2_": NOT_NEGATIVE,
-    "l2_intercept_": NOT_NEGATIVE.or_none(),
-    "mask_features_": SWITCH,
-    "l2_mask_": NOT_NEGATIVE.or_none(),
 }
 FACTORS = {
     "row_factors_": Tensor(FLOATS, ("rows", "rank")),
@@ -80,8 +50,7 @@ FACTORS = {
     "row_intercepts_": Tensor(FLOATS, ("rows",)),
     "column_intercepts_": Tensor(FLOATS, ("n_features_in_",)),
 }
-#: Parts of features: one for each row of the matrix, each implicit and each side feature. Files of formats 2 and 3 lack
-#: them, and so do files that are written of a model from such a file.
+#: Parts of features: one for each row of the matrix, each implicit and each side feature.
 PARTS = {
     "row_parts_": Tensor(FLOATS, ("parts of rows", "rank")),
     "column_parts_": Tensor(FLOATS, ("parts of columns", "rank")),
@@ -101,12 +70,14 @@ CALIBRATORS = {
     },
 }
 HEADER = {
-    "format": Field(
-        "a format that is read", lambda value: type(value) is int and value in HISTORY_COLUMNS
-    ),
+    "format": Field(f"{FORMAT}", lambda value: type(value) is int and value == FORMAT),
     "version": TEXT,
     "parameters": OBJECT,
     "fitted": OBJECT,
+    "spec": OBJECT,
+    "members": MEMBERS.or_none(),
+    "features": OBJECT.or_none(),
+    "bundle": OBJECT.or_none(),
     "calibrator": Field(
         f"one of {', '.join(name for name in CALIBRATORS if name)}, or null",
         lambda value: type(value) in (str, type(None)) and value in CALIBRATORS,
@@ -116,20 +87,10 @@ HEADER = {
 
 def check_header(header: Mapping[str, Any]) -> None:
     """Refuse a header with a field that is wrong, missing or unknown."""
-    if header["format"] >= WITH_MEMBERS:
-        fields = {"spec": OBJECT, "members": MEMBERS.or_none(), "features": OBJECT.or_none()}
-        if header["format"] >= WITH_BUNDLE:
-            fields["bundle"] = OBJECT.or_none()
-        check_fields(header, {**HEADER, **fields})
-        check_fields(header["fitted"], FITTED)
-        for member in header["members"] or ():
-            check_fields(member, MEMBER_FIELDS)
-    elif header["format"] < WITH_SPEC:
-        check_fields(header, {**HEADER, "rho": RHO.or_none()})
-        check_fields(header["fitted"], {**FITTED, **CHOSEN})
-    else:
-        check_fields(header, {**HEADER, "spec": OBJECT})
-        check_fields(header["fitted"], FITTED)
+    check_fields(header, HEADER)
+    check_fields(header["fitted"], FITTED)
+    for member in header["members"] or ():
+        check_fields(member, MEMBER_FIELDS)
 
 
 def member_tensors(number: int, *, parts: bool) -> dict[str, Tensor]:
@@ -157,13 +118,13 @@ def check_tensors(
     that a file must and may hold, and ``widths`` the numbers of side features.
     """
     spec = specs[0]
-    history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS[header["format"]]))
+    history = Tensor(("F64",), ("n_iter_", HISTORY_COLUMNS))
     needed = {**FACTORS, "history": history, **CALIBRATORS[header["calibrator"]]}
     members: dict[str, Tensor] = {}
     if len(specs) > 1:
         for number in range(len(specs)):
             members |= member_tensors(number, parts=spec.shares_unknowns)
-    elif spec.shares_unknowns and PARTS.keys() & described.keys():
+    elif spec.shares_unknowns:
         needed |= PARTS
     needed |= {**members, **further}
     sizes = {name: header["fitted"][name] for name in ("n_iter_", "n_features_in_")}

@@ -34,6 +34,7 @@ from tribit.storage.schema import (
     CALIBRATOR,
     FACTORS,
     FITTED,
+    FORMAT,
     HISTORY_COLUMNS,
     PARTS,
     check_header,
@@ -44,8 +45,6 @@ from tribit.storage.searches import SEARCH, packed_search
 if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
 
-#: The format that is written, the latest of those that are read.
-FORMAT = max(HISTORY_COLUMNS)
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -109,13 +108,13 @@ def _tensors(model: BinaryMatrixCompletion) -> Tensors:
         for number, member in enumerate(model.members_):
             names = member_tensors(number, parts=model.spec_.shares_unknowns)
             tensors |= named_arrays(member, names)
-    elif model.spec_.shares_unknowns and model.unknowns_ is not None:
+    elif model.spec_.shares_unknowns:
         tensors |= named_arrays(model.unknowns_, PARTS)
     tensors |= feature_arrays(model.feature_maps_, model.member_factors_)
     tensors |= slopes_arrays(model.slopes_)
     # Without the seconds, which would make equal fits different files.
     rows = [(entry.iteration, entry.objective, entry.decrease) for entry in model.history_]
-    tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS[FORMAT])
+    tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS)
     if model.calibration_ is not None:
         for name, array in model.calibration_.arrays().items():
             tensors[CALIBRATOR + name] = array

@@ -42,8 +42,7 @@ def reading_of(bundle: Recommender, **rules: Any) -> Reading:
     """Return the rules by which the bundle's own table was read, but for those that are given."""
     kept = bundle.reading_
     if kept is None:
-        row, column, value = bundle.model_.names_ or (None, None, None)
-        kept = Reading(row=row, column=column, value=value, like_at=bundle.model_.like_at)
+        kept = Reading(like_at=bundle.model_.like_at)
     told = {name: value for name, value in rules.items() if value is not None}
     if kept.layout == "wide" and told.keys() & {"column", "value"}:
         told = {

@@ -66,7 +66,7 @@ def fit_file(
     Returns
     -------
     Recommender
-        With ``reading_``, the rules by which the table was read; ``model_.names_`` holds its three column names.
+        With ``reading_``, the rules by which the table was read, its column names among them.
     """
     rules = {name: parameters.pop(name) for name in RULES if name in parameters}
     model = BinaryMatrixCompletion(**parameters)
@@ -82,7 +82,7 @@ def fit_file(
     if scheduler is None:
         records = reading.records(path, max_size=max_size)
         recommender.fit(records.observations(), **features)
-        recommender.model_.names_, recommender.reading_ = records.names, records.reading
+        recommender.reading_ = records.reading
         return recommender
     from tribit.workflows.on_cluster import fit_on_cluster  # noqa: PLC0415 - an extra
 

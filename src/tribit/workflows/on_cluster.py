@@ -46,16 +46,15 @@ def fit_on_cluster(
     there = "://" in os.fspath(path) or Path(path).is_dir()
     if there:
         _check_rules(reading)
-        names: Any = reading.row, reading.column, reading.value
     with connected(scheduler) as client:  # first: a file may take minutes to read
         if there:
             X: Any = from_parquet(path, client, **{name: getattr(reading, name) for name in RULES})
         else:
             records = reading.records(path, max_size=max_size)
-            names, reading = records.names, records.reading
+            reading = records.reading
             X = records.observations()
         recommender.fit(X, client=client, **features)
-    recommender.model_.names_, recommender.reading_ = names, reading
+    recommender.reading_ = reading
     return recommender
 
 
