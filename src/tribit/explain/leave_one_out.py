@@ -26,7 +26,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.explain.parts import Cell, by_activity
-from tribit.folding.half import Half
+from tribit.folding.row_solver import RowSolver
+from tribit.model.fitted import Member
 
 __all__ = ["without_each"]
 
@@ -39,28 +40,28 @@ BLOCK = 2**20
 STEPS, NEAR = 40, 1e-10
 
 
-def without_each(half: Half, cell: Cell, side: tuple[Any, float]) -> Array | None:
+def without_each(solver: RowSolver, cell: Cell, side: tuple[Any, float]) -> Array | None:
     """Return ``x`` of the cell with the row at its own minimum: of all its entries, and without each of them.
 
     None where the row is short, has bounds, no ridge or a sum over unobserved entries, or where the steps do not end.
     """
-    n = cell.columns.size
-    shared, intercept = by_activity(half, cell.columns)
+    member, n = solver.member, cell.columns.size
+    shared, intercept = by_activity(member, cell.columns)
     centre = np.append(shared + side[0], intercept + side[1])
-    problem = half.row_problem((centre[None, :-1], centre[None, -1]))
-    if n < LONG or not problem.free or not half.is_unbounded(problem):
+    problem = solver.row_problem((centre[None, :-1], centre[None, -1]))
+    if n < LONG or not problem.free or not solver.is_unbounded(problem):
         return None
     d = problem.free
-    V, offsets = half.factors.column_factors, half.factors.column_intercepts
+    V, offsets = member.factors.column_factors, member.factors.column_intercepts
     Q = np.hstack([V[cell.columns], np.ones((n, 1))])[:, :d].astype(np.float64)
-    row = _Row(half, cell, Q, problem.ridge)
+    row = _Row(member, cell, Q, problem.ridge)
     target = np.append(V[cell.column], 1.0)[:d].astype(np.float64)
-    effects = half.factors.intercept + offsets[cell.column]
+    effects = member.factors.intercept + offsets[cell.column]
     with single_threaded_blas():
         p = row.minimum(centre[:d])
         if p is None:
             return None
-        found = row.left_out(p, _centres(half, cell, side)[:, :d], target)
+        found = row.left_out(p, _centres(member, cell, side)[:, :d], target)
     if found is None:
         return None
     return np.asarray(np.append(p @ target, found) + effects)
@@ -69,13 +70,13 @@ def without_each(half: Half, cell: Cell, side: tuple[Any, float]) -> Array | Non
 class _Row:
     """The entries of a row, likes first, and its ridge."""
 
-    def __init__(self, half: Half, cell: Cell, Q: Array, ridge: Any) -> None:
+    def __init__(self, member: Member, cell: Cell, Q: Array, ridge: Any) -> None:
         self.order = np.argsort(-cell.labels, kind="stable")
         self.n_likes = int(np.count_nonzero(cell.labels > 0))
         self.Q = Q[self.order]
-        offsets = half.factors.intercept + half.factors.column_intercepts[cell.columns]
+        offsets = member.factors.intercept + member.factors.column_intercepts[cell.columns]
         self.offsets = offsets[self.order].astype(np.float64)
-        self.link, self.ridge = half.spec.link, np.asarray(ridge, dtype=np.float64)
+        self.link, self.ridge = member.spec.link, np.asarray(ridge, dtype=np.float64)
 
     def _by_label(self, function: Any, x: Array) -> Array:
         found = np.empty_like(x)
@@ -152,23 +153,23 @@ class _Row:
         return found
 
 
-def _centres(half: Half, cell: Cell, side: tuple[Any, float]) -> Array:
+def _centres(member: Member, cell: Cell, side: tuple[Any, float]) -> Array:
     """Return the centre of the row, of its factors and its intercept, without each entry.
 
     Implicit features are sums over the columns that were seen, with one weight: without another entry the sum has the
     part of the one in the place of the other.
     """
     n = cell.columns.size
-    activity = half.maps[0].activity
+    activity = member.maps[0].activity
     own = np.append(side[0], side[1])
     if activity is None:
         return np.broadcast_to(own, (n, own.size))
-    first, intercept = by_activity(half, cell.columns[1:])
+    first, intercept = by_activity(member, cell.columns[1:])
     ones = np.ones(n - 1), (np.zeros(n - 1, dtype=np.int64), cell.columns[1:])
-    mask = sp.csr_array(ones, shape=(1, half.axes.columns.size))
+    mask = sp.csr_array(ones, shape=(1, member.shape[1]))
     weight = float(activity.block(mask, 0.0).matrix.data[0])
-    places = half.axes.rows.size + cell.columns
-    unknowns = half.unknowns
+    places = member.shape[0] + cell.columns
+    unknowns = member.unknowns
     parts = np.column_stack([unknowns.row_factors[places], unknowns.row_intercepts[places]])
     parts = parts.astype(np.float64)
     return np.asarray(own + np.append(first, intercept) + weight * (parts[0] - parts))

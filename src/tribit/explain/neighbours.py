@@ -22,21 +22,17 @@ signal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list
-from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
+from tribit.model.scores import HasScores, Scores, as_scores, read_entries
 from tribit.recommend.lists import best_columns
-
-if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
 
 __all__ = ["Neighbours", "similar"]
 
@@ -78,13 +74,13 @@ class Neighbours:
 
 
 def similar(
-    model: FactorModel, *, columns: Any = None, rows: Any = None, n: int = 10, seen: Any = None
+    model: HasScores | Scores, *, columns: Any = None, rows: Any = None, n: int = 10, seen: Any = None
 ) -> Neighbours:
     """Return the columns (or rows) whose scores agree most with those of the given ones.
 
     Parameters
     ----------
-    model : BinaryMatrixCompletion or another system with factors
+    model : BinaryMatrixCompletion, another system with factors, or Scores
         A fitted model.
     columns, rows : array-like, or a single value
         Those to find neighbours of, one of the two: ids where the model has ids, else positions from 0.
@@ -107,15 +103,13 @@ def similar(
     >>> similar(model, columns=[0, 3], n=1).nearest.tolist()
     [[1], [2]]
     """
-    check_is_fitted(model)
     if (columns is None) == (rows is None):
         raise InvalidInputError("Pass either columns or rows, to find others like them.")
-    axes = Axes.of_model(model)
-    factors = model._factors().astype("float64")
+    scores = as_scores(model)
+    axes, factors = scores.axes, scores.factors.astype("float64")
     known = None
     if seen is not None:
-        entries = as_observations(seen, like_at=getattr(model, "like_at", None))
-        known = axes.mask(entries, "seen has")
+        known = axes.mask(read_entries(model, seen), "seen has")
     if rows is not None:
         known = None if known is None else known.T.tocsr()
         axes, factors = Axes(axes.columns, axes.rows), factors.transposed

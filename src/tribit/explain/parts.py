@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
-from tribit.folding.half import Half
-
-if TYPE_CHECKING:
-    from tribit.selection.record import Search
+from tribit.model.fitted import Member
 
 Array = NDArray[np.floating[Any]]
 
@@ -35,14 +31,14 @@ class RegressionShare(NamedTuple):
     by_entry: Array
 
 
-def parts_of(half: Half, cell: Cell, side: tuple[Array, float]) -> dict[str, float]:
+def parts_of(member: Member, cell: Cell, side: tuple[Array, float]) -> dict[str, float]:
     """Return the parts of ``x`` of one fit, by name: they sum to it."""
-    factors, maps = half.factors, half.maps
-    turned = half.transposed
+    factors, maps = member.factors, member.maps
+    turned = member.transposed
     of_column, of_column_effect = by_features(turned, cell.column, cell.rows_of_column)
     u, a = factors.row_factors[cell.row], float(factors.row_intercepts[cell.row])
     v = factors.column_factors[cell.column] - of_column
-    seen, seen_effect = by_activity(half, cell.columns)
+    seen, seen_effect = by_activity(member, cell.columns)
     own = u - seen - side[0]
     found = {
         "overall level": float(factors.intercept),
@@ -59,45 +55,40 @@ def parts_of(half: Half, cell: Cell, side: tuple[Array, float]) -> dict[str, flo
     return found
 
 
-def by_activity(half: Half, columns: Positions) -> tuple[Array, float]:
+def by_activity(member: Member, columns: Positions) -> tuple[Array, float]:
     """Return what implicit features add to a row that has seen these columns, to its factors and its intercept."""
     ones, rows = np.ones(columns.size), np.zeros(columns.size, dtype=np.int64)
-    mask = sp.csr_array((ones, (rows, columns)), shape=(1, half.axes.columns.size))
-    factors, intercepts = half.shared_by_activity(mask)
+    mask = sp.csr_array((ones, (rows, columns)), shape=(1, member.shape[1]))
+    factors, intercepts = member.implicit_parts(mask)
     return factors[0], float(intercepts[0])
 
 
-def by_features(half: Half, place: int, seen: Positions) -> tuple[Array, float]:
+def by_features(member: Member, place: int, seen: Positions) -> tuple[Array, float]:
     """Return what side features add to a row of the fit; of a row without entries, all but implicit features."""
-    if half.maps[0].encoder is None or (seen.size and not half.maps[0].shared):
-        return np.zeros(half.factors.rank), 0.0
-    factors, intercept = by_activity(half, seen)
-    u = half.factors.row_factors[place] - factors
-    a = float(half.factors.row_intercepts[place]) - intercept
+    if member.maps[0].encoder is None or (seen.size and not member.maps[0].shared):
+        return np.zeros(member.factors.rank), 0.0
+    factors, intercept = by_activity(member, seen)
+    u = member.factors.row_factors[place] - factors
+    a = float(member.factors.row_intercepts[place]) - intercept
     if seen.size:
-        u = u - half.unknowns.row_factors[place]
-        a -= float(half.unknowns.row_intercepts[place])
+        u = u - member.unknowns.row_factors[place]
+        a -= float(member.unknowns.row_intercepts[place])
     return u, a
 
 
-def without_regression(
-    search: Search | None, half: Half, cell: Cell
-) -> tuple[RegressionShare | None, Half]:
-    """Return what the regression of the smaller side adds, and the fit that it was added to.
+def without_regression(member: Member, cell: Cell) -> tuple[RegressionShare | None, Member]:
+    """Return the contribution of the regression of the smaller side, and the fit that it was added to.
 
-    It is added after the fit, so that a row's own minimum is one of the other columns alone.
+    It is added after the fit, so that a row's own minimum is one of the other factors alone.
     """
-    if search is None or search.regression is None or search.best is None:
-        return None, half
-    k = search.best.settings.rank
-    of_row = half.factors.row_factors[cell.row, k:]
-    of_column = half.factors.column_factors[cell.column, k:]
+    k = member.own_rank
+    if member.factors.rank == k:
+        return None, member
+    of_row = member.factors.row_factors[cell.row, k:]
+    of_column = member.factors.column_factors[cell.column, k:]
     by_entry = np.zeros(cell.columns.size)
-    if (
-        of_row.size == half.axes.columns.size
-    ):  # the row's own entries, each times what it says of the column
+    if of_row.size == member.shape[1]:  # the row's own entries, each times its regression weight
         if not np.array_equal(np.flatnonzero(of_row), cell.columns):
-            return None, half  # a row that was folded in has factors like any others there
+            return None, member  # a row that was folded in has factors like any others there
         by_entry = (of_row * of_column)[cell.columns]
-    fewer = replace(half, factors=half.factors.narrowed(k), unknowns=half.unknowns.narrowed(k))
-    return RegressionShare(float(of_row @ of_column), by_entry), fewer
+    return RegressionShare(float(of_row @ of_column), by_entry), member.without_regression()

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from tribit.backends.threads import count_jobs
 from tribit.data.axis import Axes, Axis, Positions, first_true, named
 from tribit.data.ingest import Checked
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.explain.explanation import EntryEffect, Explanation
 from tribit.explain.leave_one_out import without_each
 from tribit.explain.parts import Cell, by_features, parts_of, without_regression
-from tribit.folding.half import Half
-from tribit.folding.new_rows import halves_of
+from tribit.folding.row_solver import RowSolver
 from tribit.model.features import mask_of
-from tribit.model.risks import Missingness
-
-if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
+from tribit.model.fitted import Fitted
+from tribit.model.risks import Missingness, Risk
+from tribit.model.scores import Scores
 
 __all__ = ["explain"]
 
@@ -47,64 +45,65 @@ class RhoOfRow:
 
 
 def explain(
-    model: BinaryMatrixCompletion,
-    row: Any,
-    column: Any,
-    seen: Any,
+    fitted: Fitted, row: Any, column: Any, seen: Observations, *, n_jobs: int | None = None
 ) -> Explanation:
-    """Return what made the score of one cell; see the model's own method.
+    """Return the contributions to the score of one cell; see :meth:`tribit.BinaryMatrixCompletion.explain`.
 
     Parameters
     ----------
-    model : BinaryMatrixCompletion
-        A fitted model.
+    fitted : Fitted
+        The result of a fit.
     row, column : id or int
-        The cell: ids where the model has ids, else positions.
-    seen : Observations, sparse matrix or array
-        What the model was fitted on; of a row that was folded in, its entries. Matched by id where the model has ids.
+        The cell: ids where the fit has ids, else positions.
+    seen : Observations
+        The entries of the fit; of a row that was folded in, its entries. Matched by id where the fit has ids.
+    n_jobs : int or None, default=None
+        Threads.
     """
-    check_is_fitted(model)
-    cell = _cell(model, row, column, seen)
-    if model.spec_.mixed and model.imputed is not None:
+    cell = _cell(fitted, row, column, seen)
+    if fitted.spec.mixed and fitted.spec.imputed is not None:
         raise InvalidInputError(
             "The model was fitted with imputed probabilities, of which no single entry has a share: explain one that "
             "was fitted without imputed."
         )
-    halves = [replace(half, risk=_risk_of(half, model, cell.row)) for half in halves_of(model)]
+    risk, jobs = _risk_of(fitted, cell.row), count_jobs(n_jobs)
     parts: dict[str, float] = {}
     effects, minimum = np.zeros(cell.columns.size), 0.0
-    for half in halves:
-        regression, half = without_regression(model.search_, half, cell)
-        side = by_features(half, cell.row, cell.columns)
-        found = parts_of(half, cell, side)
+    total = sum(each.weight for each in fitted.members)
+    for member in fitted.members:
+        of = total / member.weight
+        regression, member = without_regression(member, cell)
+        solver = RowSolver(member, risk, jobs)
+        side = by_features(member, cell.row, cell.columns)
+        found = parts_of(member, cell, side)
         if regression is not None:
             found["regression of the smaller side"] = regression.total
-            effects += regression.by_entry / len(halves)
-            minimum += regression.total / len(halves)
+            effects += regression.by_entry / of
+            minimum += regression.total / of
         for name, value in found.items():
-            parts[name] = parts.get(name, 0.0) + value / len(halves)
-        at_once = without_each(half, cell, side)
+            parts[name] = parts.get(name, 0.0) + value / of
+        at_once = without_each(solver, cell, side)
         every = np.arange(-1, cell.columns.size)
-        x = _solved_without(half, cell, side, every) if at_once is None else at_once
-        effects += (x[0] - x[1:]) / len(halves)
-        minimum += x[0] / len(halves)
+        x = _solved_without(solver, fitted.axes, cell, side, every) if at_once is None else at_once
+        effects += (x[0] - x[1:]) / of
+        minimum += x[0] / of
     place = np.array([cell.row]), np.array([cell.column])
-    slopes = float((model._factors().at(*place) - model._fitted_factors().at(*place))[0])
+    slopes = float((fitted.scores.factors.at(*place) - fitted.factors.at(*place))[0])
     if slopes:
         parts["slopes on features"] = slopes
-    return _explanation(model, cell, parts, effects, minimum + slopes)
+    return _explanation(fitted.scores, cell, parts, effects, minimum + slopes)
 
 
 def _explanation(
-    model: BinaryMatrixCompletion,
+    scores: Scores,
     cell: Cell,
     parts: dict[str, float],
     effects: Array,
     minimum: float,
 ) -> Explanation:
-    x = float(model._factors().at(np.array([cell.row]), np.array([cell.column]))[0])
-    probabilities = model._probability(np.append(x - effects, x))
-    axes = model._axes
+    x = float(scores.x(np.array([cell.row]), np.array([cell.column]))[0])
+    probabilities = scores.probability(np.append(x - effects, x))
+    axes = scores.axes
     order = np.argsort(-np.abs(effects), kind="stable")
     names = axes.columns.names(cell.columns[order]).tolist()
     entries = zip(
@@ -125,15 +124,14 @@ def _explanation(
     )
 
 
-def _cell(model: BinaryMatrixCompletion, row: Any, column: Any, seen: Any) -> Cell:
+def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
     """Return the positions of the cell, of the entries of its row and of those of its column."""
-    axes: Axes = model._axes
+    axes = fitted.axes
     i, j = axes.pairs(row, column)
     if i.size != 1:
         raise InvalidInputError(
             f"Explained is one cell at a time; got {i.size} rows and columns: call explain for each."
         )
-    entries = as_observations(seen, like_at=model.like_at)
     rows, columns = axes.places(entries, "the seen entries have", "pass what it was fitted on")
     here = rows == i[0]
     if (lost := first_true(here & (columns < 0))) is not None:
@@ -146,37 +144,37 @@ def _cell(model: BinaryMatrixCompletion, row: Any, column: Any, seen: Any) -> Ce
     return Cell(int(i[0]), int(j[0]), columns[here][order], entries.labels[here][order], above)
 
 
-def _risk_of(half: Half, model: BinaryMatrixCompletion, row: int) -> Any:
+def _risk_of(fitted: Fitted, row: int) -> Risk:
     """Return the risk of the row itself: folding in has one for rows that a model of the mask does not know."""
-    rho = model.rho_
-    if not half.spec.mixed or not isinstance(rho, Missingness):
-        return half.risk
-    try:
-        rho.rho_at(np.array([row]), np.array([0]))
-    except (InvalidInputError, IndexError):  # a row that came after the fit
-        return half.risk
-    return replace(half.risk, rho=RhoOfRow(rho, row))
+    rho, known = fitted.rho, fitted.fitted_shape or fitted.shape
+    risk = fitted.row_risk()
+    # A model of the mask knows neither rows nor columns that came after the fit.
+    here = row < known[0] and fitted.shape[1] == known[1]
+    if not fitted.spec.mixed or not isinstance(rho, Missingness) or not here:
+        return risk
+    return replace(risk, rho=RhoOfRow(rho, row))
 
 
 def _solved_without(
-    half: Half, cell: Cell, side: tuple[Array, float], left_out: Positions
+    solver: RowSolver, axes: Axes, cell: Cell, side: tuple[Array, float], left_out: Positions
 ) -> Array:
     """Return ``x`` of the cell with the row at its own minimum, without one entry each (-1 for none)."""
+    of = solver.member.factors
     n = cell.columns.size
     if not n:
-        return half.factors.at(np.array([cell.row]), np.array([cell.column]))
-    found, of = [], half.factors
+        return of.at(np.array([cell.row]), np.array([cell.column]))
+    found = []
     step = max(1, BLOCK // n)
     for start in range(0, left_out.size, step):
         some = left_out[start : start + step]
         rows, at = np.nonzero(np.arange(n) != some[:, None])
         new = Axis("row", some.size)
         entries = Observations.from_checked(
-            Checked(rows, cell.columns[at], cell.labels[at], Axes(new, half.axes.columns))
+            Checked(rows, cell.columns[at], cell.labels[at], Axes(new, axes.columns))
         )
-        factors, intercepts = half.shared_by_activity(mask_of(entries))
+        factors, intercepts = solver.member.implicit_parts(mask_of(entries))
         shared = factors + side[0], intercepts + side[1]
-        U, a = half.minimisers(entries, shared)
+        U, a = solver.minimisers(entries, shared)
         v, c = (side[cell.column] for side in (of.column_factors, of.column_intercepts))
         found.append(U @ v + of.intercept + a + c)
     return np.concatenate(found)
