@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +14,6 @@ from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.axis import Axes, Axis, Positions
-from tribit.data.ingest import Checked
 from tribit.data.longer_axis import check_new, longer
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
@@ -25,7 +23,7 @@ from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
 from tribit.recommend.cell_features import CellFeatures, indicators
 from tribit.recommend.rates import fit_rates
-from tribit.recommend.stored_ranker import checked_arrays, load_ranker, save_ranker
+from tribit.recommend.stored_ranker import checked_arrays
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
@@ -268,25 +266,6 @@ class CandidateRanker(MatrixEstimator):
         )
         cells = CellFeatures(likes, mask, liked, seen, n_fitted)
         return cls(**parameters)._set(cells, known["coefficients"], observations.axes)
-
-    def observations(self) -> Observations:
-        """Return the entries of its rows."""
-        check_is_fitted(self)
-        seen = self._cells.seen.tocoo()
-        liked = np.asarray(self._cells.liked[seen.row, seen.col]).ravel() > 0
-        labels = np.where(liked, 1, -1).astype(np.int8)
-        return Observations._trusted(
-            Checked(seen.row.astype(np.int64), seen.col.astype(np.int64), labels, self._axes)
-        )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ranker, with the entries of its rows, to one safetensors file."""
-        save_ranker(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CandidateRanker:
-        """Read a ranker that :meth:`save` wrote."""
-        return load_ranker(path, cls.from_arrays)
 
     def _labels_of(self, X: Any) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""
