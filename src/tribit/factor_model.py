@@ -107,15 +107,14 @@ class FactorModel(MatrixEstimator):
         *,
         exclude_seen: Any = None,
         avoid_dislikes: float = 1.0,
-        ranker: FactorModel | Ranker | None = None,
+        ranker: Ranker | None = None,
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
         Without a ranker, by the probability of a like. With a :class:`~tribit.recommend.CandidateRanker`, by the
         expected likes less ``avoid_dislikes`` times the expected dislikes, ``q (p - avoid_dislikes (1 - p))``: q is the
         exposure, the rate at which the row will observe the column, and p, in which model and ranker have equal weight,
-        the probability of a like there. Columns of which that is negative come last, by p alone. With another model as
-        ranker, by ``log P_ranker + avoid_dislikes log P(like)``.
+        the probability of a like there. Columns of which that is negative come last, by p alone.
 
         Parameters
         ----------
@@ -127,18 +126,16 @@ class FactorModel(MatrixEstimator):
         exclude_seen : Observations, sparse matrix or array, optional
             Entries to leave out, such as those the model was fitted on; matched by id where the model has ids.
         avoid_dislikes : float, default=1.0
-            At least 0; more shows fewer dislikes and finds fewer likes. With a ``CandidateRanker``, how many likes one
-            would give up to avoid a dislike; with another model, the weight of P(like) beside it.
-        ranker : CandidateRanker, Ranker or FactorModel, optional
-            Fitted on the same rows and columns: ``CandidateRanker().fit(X)``, anything like it
-            (:class:`tribit.recommend.Ranker`), or a model of which entries are observed and liked, such as
-            ``BinaryMatrixCompletion((0, 1, 0), rho=0.0, radius=20)`` fitted on the likes alone
-            (:func:`tribit.simulate.likes_only`).
+            How many likes one would give up to avoid a dislike, at least 0; more shows fewer dislikes and finds fewer
+            likes. It plays no part without a ranker.
+        ranker : CandidateRanker or Ranker, optional
+            Fitted on the same rows and columns: ``CandidateRanker().fit(X)``, or anything like it
+            (:class:`tribit.recommend.Ranker`).
 
         Returns
         -------
         Recommendations
-            Rows, columns and scores (as above; log-probabilities where there is no ``CandidateRanker``). Equal ones
+            Rows, columns and scores (as above; log-probabilities where there is no ranker). Equal ones
             come in the order of the columns.
         """
         return recommend(

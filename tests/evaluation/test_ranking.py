@@ -14,6 +14,7 @@ from tribit import (
     evaluate,
 )
 from tribit.evaluation.ranking import like_dislike_auc, ranking_report
+from tribit.recommend import CandidateRanker
 
 SHAPE = (30, 17)
 
@@ -129,10 +130,12 @@ def fitted(train, seed=0, **parameters):
 def test_a_model_ranks_as_it_recommends():
     train, hidden = parts()
     model = fitted(train)
-    ranker = fitted(np.abs(train), gammas=(0, 1, 0), rho=0.0, radius=5.0)
+    ranker = CandidateRanker(random_state=0).fit(train)
     scores = model.complete("decision")
     assert ranking_report(model, train, hidden, 4) == ranking_report(scores, train, hidden, 4)
-    mixed = np.log(ranker.complete()) + 2.0 * np.log(model.complete())
+    mixed = np.empty(SHAPE)
+    lists = model.recommend(range(SHAPE[0]), SHAPE[1], ranker=ranker, avoid_dislikes=2.0)
+    np.put_along_axis(mixed, lists.positions, lists.scores, axis=1)
     report = ranking_report(model, train, hidden, 4, ranker=ranker, avoid_dislikes=2.0)
     assert report == ranking_report(mixed, train, hidden, 4)
     assert report != ranking_report(model, train, hidden, 4, ranker=ranker, avoid_dislikes=0.0)

@@ -14,9 +14,9 @@ from tribit import (
     Observations,
 )
 from tribit.paper.systems import SYSTEMS
+from tribit.recommend import CandidateRanker
 from tribit.recommend import lists as lists_module
 from tribit.recommend.lists import Recommendations, best_columns
-from tribit.simulate import likes_only
 
 SHAPE = (12, 9)
 
@@ -73,42 +73,17 @@ def test_the_model_alone_ranks_by_the_probability_of_a_like(link, n):
     assert len(lists) == 12
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 3.0])
-def test_a_ranker_and_the_weight_of_dislikes(weight):
-    model, ranker = fitted(), fitted(seed=1, link="probit")
-    seen = labels(seed=5)
-    lists = model.recommend(range(12), 5, ranker=ranker, avoid_dislikes=weight, exclude_seen=seen)
-    score = np.log(ranker.complete()) + weight * np.log(model.complete())
-    positions, scores = by_hand(score, seen, 5)
-    np.testing.assert_array_equal(lists.positions, positions)
-    np.testing.assert_allclose(lists.scores, scores, rtol=1e-9)
-
-
 def test_the_weight_is_1_unless_told_and_needs_a_ranker():
-    model, ranker = fitted(), fitted(seed=1)
+    model, ranker = fitted(), CandidateRanker(random_state=0).fit(labels())
     told = model.recommend(range(12), ranker=ranker, avoid_dislikes=1.0)
     np.testing.assert_array_equal(model.recommend(range(12), ranker=ranker).scores, told.scores)
     alone = model.recommend(range(12)), model.recommend(range(12), avoid_dislikes=0.0)
     np.testing.assert_array_equal(alone[0].scores, alone[1].scores)
 
 
-def test_more_weight_trades_what_is_found_for_what_is_liked():
-    # sum(found + w liked) is maximal at each w, so found falls and liked rises with w: exactly so.
-    model, ranker = fitted(), fitted(seed=1)
-    liked, found = (np.log(system.complete()) for system in (model, ranker))
-    sums = []
-    for weight in (0, 0.2, 0.5, 1, 2, 5, 100):
-        places = model.recommend(range(12), 3, ranker=ranker, avoid_dislikes=weight).positions
-        sums.append([np.take_along_axis(part, places, 1).sum() for part in (found, liked)])
-    sums = np.array(sums)
-    assert (np.diff(sums[:, 0]) <= 1e-9).all()
-    assert (np.diff(sums[:, 1]) >= -1e-9).all()
-    assert sums[0, 0] > sums[-1, 0]
-
-
 @pytest.mark.parametrize("block", [1, 9, 20, 10**6])
 def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
-    model, ranker = fitted(dtype="float32"), fitted(seed=1)
+    model, ranker = fitted(dtype="float32"), CandidateRanker(random_state=0).fit(labels())
     seen = labels(seed=5)
     for chosen in (None, ranker):
         options = {"exclude_seen": seen, "ranker": chosen}
@@ -168,7 +143,7 @@ def test_what_a_link_clips_to_one_probability_is_told_apart():
 def test_far_entries_are_told_apart():
     model = fitted()
     model.row_intercepts_ = model.row_intercepts_ + 60.0  # every probability rounds to 1
-    lists = model.recommend(range(12), 9, ranker=model)
+    lists = model.recommend(range(12), 9)
     np.testing.assert_array_equal(
         lists.positions, by_hand(model.complete("decision"), np.zeros(SHAPE), 9)[0]
     )
@@ -199,15 +174,6 @@ def test_ids_in_and_out():
     assert lists.rows.tolist() == ["user 7", "user 2"]
     single = model.recommend("user 2", 3, exclude_seen=named)
     np.testing.assert_array_equal(single.columns, lists.columns[1:])
-
-
-def test_a_ranker_is_matched_by_id():
-    A = labels()
-    model = fitted(observations=with_ids(A, ROWS, COLUMNS))
-    ranker = fitted(seed=1, observations=with_ids(A[::-1, ::-1], ROWS[::-1], COLUMNS[::-1]))
-    lists = model.recommend(ROWS, 4, ranker=ranker)
-    score = np.log(ranker.complete())[::-1, ::-1] + np.log(model.complete())
-    np.testing.assert_array_equal(lists.positions, by_hand(score, np.zeros(SHAPE), 4)[0])
 
 
 def test_lists_that_run_short_are_filled_up():
@@ -253,12 +219,12 @@ def test_every_system_recommends(name):
     if "rank" in model.get_params():
         model.set_params(rank=2)
     model.fit(labels(observed=0.8))
-    lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8), ranker=model)
+    lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8))
     assert np.isfinite(lists.scores[lists.shown]).all()
     assert not labels(observed=0.8)[np.nonzero(lists.shown)[0], lists.positions[lists.shown]].any()
 
 
-def test_a_ranker_of_observed_likes_finds_what_is_popular():
+def test_a_ranker_finds_what_is_popular():
     # Everyone likes what they see, and what is shown is popular: the judge alone cannot know that.
     rng = np.random.default_rng(0)
     often = np.linspace(0.05, 0.9, 20)
@@ -272,10 +238,7 @@ def test_a_ranker_of_observed_likes_finds_what_is_popular():
         n_jobs=1,
         random_state=0,
     ).fit(A)
-    likes = likes_only(Observations.from_matrix(A))
-    ranker = BinaryMatrixCompletion(
-        (0, 1, 0), rho=0.0, radius=20.0, rank=2, n_jobs=1, random_state=0
-    ).fit(likes)
+    ranker = CandidateRanker(random_state=0).fit(A)
     alone = often[judge.recommend(range(60), 3).positions].mean()
     assert often[judge.recommend(range(60), 3, ranker=ranker).positions].mean() > alone + 0.1
 
@@ -294,7 +257,8 @@ def test_a_ranker_of_observed_likes_finds_what_is_popular():
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(options, sentence):
-    rankers = {"fitted": fitted(seed=1), "small": fitted(observations=labels(shape=(12, 8)))}
+    tables = {"fitted": labels(), "small": labels(shape=(12, 8))}
+    rankers = {name: CandidateRanker(random_state=0).fit(A) for name, A in tables.items()}
     options = {**options, **({"ranker": rankers[options["ranker"]]} if "ranker" in options else {})}
     with pytest.raises(InvalidInputError, match=sentence) as caught:
         fitted().recommend([0], **options)
@@ -315,18 +279,18 @@ def test_ids_on_one_side_only_are_refused():
         model.recommend(ROWS[0], exclude_seen=labels())
 
 
-def test_a_ranker_must_be_a_fitted_model_that_knows_every_row_and_column():
+def test_a_ranker_must_be_fitted_and_knows_every_row_and_column():
     with pytest.raises(
         InvalidTypeError, match="ranker is of type str; pass a fitted CandidateRanker"
     ):
         fitted().recommend([0], ranker="popular")
-    with pytest.raises(NotFittedError):
-        fitted().recommend([0], ranker=BinaryMatrixCompletion())
+    with pytest.raises(InvalidTypeError, match="ranker is of type BinaryMatrixCompletion; pass a"):
+        fitted().recommend([0], ranker=fitted(seed=1))
     with pytest.raises(NotFittedError):
         BinaryMatrixCompletion().recommend([0])
     A = labels()
     model = fitted(observations=with_ids(A, ROWS, COLUMNS))
-    other = fitted(observations=with_ids(A, ROWS, [*COLUMNS[:-1], 7]))
+    other = CandidateRanker(random_state=0).fit(with_ids(A, ROWS, [*COLUMNS[:-1], 7]))
     with pytest.raises(InvalidInputError, match="ranker does not know the column 108 of the model"):
         model.recommend(ROWS[0], ranker=other)
 

@@ -246,24 +246,6 @@ def test_new_rows_may_be_sparse_or_ratings():
     assert np.array_equal(rated.log_rates(np.arange(6)), labelled.log_rates(np.arange(6)))
 
 
-def test_a_file_of_its_own(tmp_path):
-    A, new = table(), table((3, 15), seed=2)
-    for ranker in (
-        CandidateRanker(random_state=0).fit(A),
-        CandidateRanker(random_state=0).fit(A).extended(new),
-    ):
-        ranker.save(tmp_path / "ranker")
-        again = CandidateRanker.load(tmp_path / "ranker")
-        np.testing.assert_array_equal(again.log_rates(np.arange(5)), ranker.log_rates(np.arange(5)))
-        assert again.shape_ == ranker.shape_
-        again.save(tmp_path / "again")
-        assert (tmp_path / "again").read_bytes() == (tmp_path / "ranker").read_bytes()
-    (tmp_path / "ranker").write_bytes((tmp_path / "again").read_bytes()[:-3])
-    for bad in ("ranker", "absent"):
-        with pytest.raises(InvalidInputError, match="ranker"):
-            CandidateRanker.load(tmp_path / bad)
-
-
 @pytest.mark.parametrize("added_up", [0, 128])
 def test_a_row_asked_for_alone_has_the_bits_that_it_has_among_others(monkeypatch, added_up):
     # Few ones are added up one by one, many by a sparse product: both in the same order.

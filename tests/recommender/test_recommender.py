@@ -133,7 +133,9 @@ def test_a_model_file_is_a_recommender_without_its_other_parts(tmp_path):
     assert "alone" in bare.info()["lists"]
 
 
-def test_without_its_entries_lists_take_them_and_are_the_same(recommender, tmp_path):
+def test_without_its_entries_a_file_has_no_ranker_and_lists_take_what_to_leave_out(
+    recommender, tmp_path
+):
     private = made(entries(A, ROWS, COLUMNS), keep_seen=False)
     private.save(tmp_path / "private")
     whole = tmp_path / "whole"
@@ -144,9 +146,11 @@ def test_without_its_entries_lists_take_them_and_are_the_same(recommender, tmp_p
     with pytest.raises(InvalidInputError, match="keeps no entries"):
         again.recommend(["r1"])
     found = again.recommend(["r1"], exclude_seen=entries(A, ROWS, COLUMNS))
-    expected = recommender.recommend(["r1"])
+    expected = recommender.recommend(["r1"], ranker=False)
     np.testing.assert_array_equal(found.columns, expected.columns)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+    assert (again.ranker_, again.ranker) == (None, False)
+    assert "alone" in again.info()["lists"]
 
 
 def test_new_rows_are_folded_in_and_have_lists_and_reasons(recommender, tmp_path):

@@ -78,6 +78,8 @@ def check_bundle(bundle: Any) -> None:
     """Refuse a description of parts with a field that is wrong, missing or unknown."""
     if bundle is not None:
         check_fields(bundle, BUNDLE)
+        if bundle["ranker"] and not bundle["seen"]:
+            raise ValueError("a ranker needs the entries that were seen")
 
 
 def part_tensors(

@@ -39,7 +39,7 @@ def evaluate(
     *,
     level: float = 0.95,
     n: int = 10,
-    ranker: FactorModel | Ranker | None = None,
+    ranker: Ranker | None = None,
     avoid_dislikes: float = 1.0,
 ) -> Evaluation:
     """Compare a fitted model with observed entries, none of which it should have been fitted on.

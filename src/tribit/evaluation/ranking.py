@@ -67,7 +67,7 @@ def ranking_report(
     n: int = 10,
     *,
     avoid_dislikes: float = 1.0,
-    ranker: FactorModel | Ranker | None = None,
+    ranker: Ranker | None = None,
 ) -> RankingReport:
     """Measure the top ``n`` of everything that was not trained on.
 
@@ -84,7 +84,7 @@ def ranking_report(
         Length of a list.
     avoid_dislikes : float, default=1.0
         As in :meth:`tribit.factor_model.FactorModel.recommend`; for a model without a ranker it plays no part.
-    ranker : FactorModel or Ranker, optional
+    ranker : Ranker, optional
         As there; for a model only.
 
     Returns

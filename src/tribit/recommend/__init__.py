@@ -3,8 +3,7 @@
 A model of the labels estimates the preference of a row for a column, and not its exposure: whether the row would
 observe the column at all. A ranker estimates both. :class:`CandidateRanker` has the rates at which each unobserved
 entry becomes a like and a dislike; pass it to ``recommend`` beside a model, or let it recommend alone. Any object with
-the methods of :class:`Ranker` can take its place, and so can a second :class:`~tribit.factor_model.FactorModel`, fitted
-on the likes alone.
+the methods of :class:`Ranker` can take its place.
 """
 
 from tribit.recommend.candidate_ranker import CandidateRanker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +14,6 @@ from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.axis import Axes, Axis, Positions
-from tribit.data.ingest import Checked
 from tribit.data.longer_axis import check_new, longer
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
@@ -25,7 +23,7 @@ from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
 from tribit.recommend.cell_features import CellFeatures, indicators
 from tribit.recommend.rates import fit_rates
-from tribit.recommend.stored_ranker import checked_arrays, load_ranker, save_ranker
+from tribit.recommend.stored_ranker import checked_arrays
 
 if TYPE_CHECKING:
     from tribit.recommend.lists import Recommendations
@@ -216,11 +214,11 @@ class CandidateRanker(MatrixEstimator):
         """
         check_is_fitted(self)
         labels, theirs = self._labels_of(X)
-        check_new(self._axes.rows, theirs)
+        check_new(self.axes_.rows, theirs)
         parts = zip((self._cells.liked, self._cells.seen), indicators(labels), strict=True)
         liked, seen = (sp.csr_array(sp.vstack(both)) for both in parts)
         cells = CellFeatures(self._cells.likes, self._cells.mask, liked, seen, self._cells.n_fitted)
-        return self._like(cells, longer(self._axes.rows, theirs))
+        return self._like(cells, longer(self.axes_.rows, theirs))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a file has to keep beside the observations: small arrays, for :meth:`from_arrays`.
@@ -269,30 +267,11 @@ class CandidateRanker(MatrixEstimator):
         cells = CellFeatures(likes, mask, liked, seen, n_fitted)
         return cls(**parameters)._set(cells, known["coefficients"], observations.axes)
 
-    def observations(self) -> Observations:
-        """Return the entries of its rows."""
-        check_is_fitted(self)
-        seen = self._cells.seen.tocoo()
-        liked = np.asarray(self._cells.liked[seen.row, seen.col]).ravel() > 0
-        labels = np.where(liked, 1, -1).astype(np.int8)
-        return Observations.from_checked(
-            Checked(seen.row.astype(np.int64), seen.col.astype(np.int64), labels, self._axes)
-        )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ranker, with the entries of its rows, to one safetensors file."""
-        save_ranker(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CandidateRanker:
-        """Read a ranker that :meth:`save` wrote."""
-        return load_ranker(path, cls.from_arrays)
-
     def _labels_of(self, X: Any) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""
         new = as_observations(X, like_at=self.like_at)
         advice = "give new rows all columns of the fit"
-        columns = self._axes.columns.match(new.axes.columns, "the new rows have", advice)
+        columns = self.axes_.columns.match(new.axes.columns, "the new rows have", advice)
         columns = columns[new.columns]
         here = columns >= 0
         labels = sp.csr_array(
@@ -303,14 +282,14 @@ class CandidateRanker(MatrixEstimator):
 
     def _like(self, cells: CellFeatures, rows: Axis) -> CandidateRanker:
         """Return a ranker with the parameters and coefficients of this one."""
-        axes = Axes(rows, self._axes.columns)
+        axes = Axes(rows, self.axes_.columns)
         return type(self)(**self.get_params())._set(cells, self.coefficients_, axes)
 
     def _set(self, cells: CellFeatures, coefficients: Array, axes: Axes) -> Self:
         self._cells = cells
         self.coefficients_ = coefficients
         self.l2_ = (cells.likes.l2, cells.mask.l2)
-        self._set_axes(axes)
+        self.axes_ = axes
         return self
 
 

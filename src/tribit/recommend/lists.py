@@ -125,7 +125,7 @@ def recommend(
     *,
     exclude_seen: Any = None,
     avoid_dislikes: float = 1.0,
-    ranker: FactorModel | Ranker | None = None,
+    ranker: Ranker | None = None,
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
     check_ready(model)

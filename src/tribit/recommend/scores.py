@@ -1,7 +1,6 @@
 """Scores that order the columns of a list: those of a model of the labels, of a ranker, or of both.
 
     x_ij                                            a model alone
-    log P_ranker(i, j) + w log P(like)_ij           a model and another model as ranker
     q_ij v_ij if v_ij > 0 else v_ij                 a ranker of rates, with a model or alone
 
 where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w (1 - p)``. For a ranker alone
@@ -37,7 +36,6 @@ __all__ = [
     "Score",
     "WeighedScore",
     "check_ready",
-    "has_factors",
     "is_ranker",
     "log_likely",
     "model_score",
@@ -106,49 +104,32 @@ def is_ranker(model: Any) -> TypeGuard[Ranker]:
     return callable(getattr(model, "log_rates", None))
 
 
-def has_factors(model: Any) -> TypeGuard[FactorModel]:
-    """Return whether something, fitted or not, is a model with factors."""
-    return callable(getattr(model, "_factors", None))
-
-
 def check_ready(model: Any) -> None:
     """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
     if hasattr(model, "fit"):  # a ranker need not be an estimator
         check_is_fitted(model)
 
 
-def model_score(
-    model: FactorModel | Ranker, ranker: FactorModel | Ranker | None, avoid_dislikes: float
-) -> Score:
+def model_score(model: FactorModel | Ranker, ranker: Ranker | None, avoid_dislikes: float) -> Score:
     """Return what orders the columns for each row, as above."""
     weight = check_not_negative("avoid_dislikes", avoid_dislikes)
     score = weighed_score(model, ranker)
     return lambda places: score(places, weight)
 
 
-def weighed_score(model: FactorModel | Ranker, ranker: FactorModel | Ranker | None) -> WeighedScore:
+def weighed_score(model: FactorModel | Ranker, ranker: Ranker | None) -> WeighedScore:
     """Return the same for any weight: factors are copied and ids matched once, for all the lists of a service."""
     parts = rate_parts(model, ranker)
     if parts is not None:
         return lambda places, weight: worth(parts(places), weight)
     judge = _entries(model)  # type: ignore[arg-type]
-    if ranker is None:
-        return lambda places, _: judge(places)
-    rows, columns = _ranker_places(model, ranker)
-    find = _entries(ranker, columns)  # type: ignore[arg-type]
-
-    def score(places: Positions, weight: float) -> Array:
-        found = log_likely(ranker, find(rows[places]))
-        # At 0 the model of the labels does not count, however low its log-probability.
-        return found + weight * log_likely(model, judge(places)) if weight else found
-
-    return score
+    return lambda places, _: judge(places)
 
 
 def rate_parts(
-    model: FactorModel | Ranker, ranker: FactorModel | Ranker | None
+    model: FactorModel | Ranker, ranker: Ranker | None
 ) -> Callable[[Positions], RateParts] | None:
-    """Return what the scores of a ranker of rates, with a model or alone, are made of; None for others."""
+    """Return what the scores of a ranker, with a model or alone, are made of; None for a model alone."""
     if is_ranker(model):
         if ranker is not None:
             raise InvalidTypeError(
@@ -157,8 +138,7 @@ def rate_parts(
         return _rates_alone(model)
     if ranker is None:
         return None
-    places = _ranker_places(model, ranker)
-    return _judged_rates(model, ranker, places) if is_ranker(ranker) else None  # type: ignore[arg-type]
+    return _judged_rates(model, ranker, _ranker_places(model, ranker))  # type: ignore[arg-type]
 
 
 def _rates_alone(ranker: Ranker) -> Callable[[Positions], RateParts]:
@@ -206,18 +186,18 @@ def worth(parts: RateParts, weight: float) -> Rated:
 
 def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
     """Return where the ranker has each row and column of the model."""
-    if not has_factors(ranker) and not is_ranker(ranker):
+    if not is_ranker(ranker):
         raise InvalidTypeError(
-            f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker or model, or None."
+            f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker, or None."
         )
     check_ready(ranker)
     return Axes.of_model(model).within(Axes.of_model(ranker), "ranker")
 
 
-def _entries(model: FactorModel, columns: Positions | None = None) -> Callable[[Positions], Array]:
+def _entries(model: FactorModel) -> Callable[[Positions], Array]:
     """Return the function that gives ``x`` of some rows for every column, in float64."""
     P, Q = (side.astype(np.float64) for side in model._factors().augmented())
-    by_factor = np.ascontiguousarray(Q.T if columns is None else Q[columns].T)
+    by_factor = np.ascontiguousarray(Q.T)
 
     def x(rows: Positions) -> Array:
         # Not a matrix product, whose last bits differ with the number of rows: a row's list would, too.

@@ -31,7 +31,7 @@ from tribit.recommend import CandidateRanker
 from tribit.recommend.lists import Recommendations, recommend
 from tribit.recommender.entries import entries_to_leave_out, n_fitted, no_entries, with_rho
 from tribit.recommender.facts import facts_of, summary_of
-from tribit.recommender.rankers import ranker_from, ranker_of_given, wants_ranker
+from tribit.recommender.rankers import ranker_from, wants_ranker
 from tribit.storage import save
 from tribit.uncertainty.of_lists import with_intervals
 
@@ -53,7 +53,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         estimates what is seen and liked.
     keep_seen : bool, default=True
         Whether a file keeps the entries. What is read from one without them, for privacy, must be given what lists
-        leave out, and cannot explain or update.
+        leave out, has no ranker, which needs them, and cannot explain or update.
     like_at : float or None, default=None
         The smallest rating that is a like, for a matrix of ratings; None for that of the model.
     random_state : int, Generator, RandomState or None, default=None
@@ -177,7 +177,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             n,
             exclude_seen=seen,
             avoid_dislikes=avoid_dislikes,
-            ranker=self._ranker_for(seen) if ranker else None,
+            ranker=self.ranker_ if ranker else None,
         )
         if level is None:
             return found
@@ -291,12 +291,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one safetensors file, which :meth:`load` and the command line read.
 
-        The entries only where ``keep_seen`` is true.
+        The entries, and the ranker with them, only where ``keep_seen`` is true.
         """
         check_is_fitted(self)
-        arrays = self._ranker_arrays if self.ranker_ is None else self.ranker_.arrays()
-        reading = None if self.reading_ is None else self.reading_.to_json()
         seen = self.seen_ if self.keep_seen else None
+        arrays = None if self.ranker_ is None or seen is None else self.ranker_.arrays()
+        reading = None if self.reading_ is None else self.reading_.to_json()
         save(self.model_, path, Parts(seen, arrays, reading, self.summary_))
 
     @classmethod
@@ -305,7 +305,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         model, parts = load_bundle(path)
         found = cls(ranker=parts.ranker is not None, keep_seen=parts.seen is not None)
         found.model_, found.seen_ = model, parts.seen
-        found._ranker_arrays = parts.ranker
         found.ranker_ = None
         if parts.ranker is not None and parts.seen is not None:
             found.ranker_ = ranker_from(parts.ranker, parts.seen, quoted(os.fspath(path)))
@@ -332,15 +331,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         seen: Observations | None,
     ) -> None:
         self.model_, self.ranker_, self.seen_ = model, ranker, seen
-        self._ranker_arrays: Any = None
 
     def _with(self, model: Any, given: Observations | None, new: int | None = None) -> Self:
         """Return a copy with another model and further entries, of new rows (0) or columns (1) alone where said."""
         again = copy(self)
         again._set(model, None, None)
         if self.seen_ is None:
-            # The regressions of the fit know no other columns.
-            again._ranker_arrays = self._ranker_arrays if new == 0 else None
             return again
         again.seen_ = all_entries(self.seen_, given, model._axes, new)
         if self.ranker_ is not None and new == 0:
@@ -357,12 +353,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if isinstance(exclude_seen, bool | np.bool_):
             return self._kept("lists leave out what was seen") if exclude_seen else None
         return entries_to_leave_out(self.model_, exclude_seen)
-
-    def _ranker_for(self, seen: Observations | None) -> CandidateRanker | None:
-        """Return the ranker; one without its entries takes those that were given."""
-        if self.ranker_ is not None or self._ranker_arrays is None or seen is None:
-            return self.ranker_
-        return ranker_of_given(self._ranker_arrays, seen, self.summary_)
 
     def _kept(self, reason: str, *, again: bool = False) -> Observations:
         """Return the entries, or say what for they are needed; ``again`` where only a fit that keeps them helps."""

@@ -140,8 +140,6 @@ def _rules(reading: Reading) -> str:
 def _lists(recommender: Recommender) -> str:
     if recommender.ranker_ is not None:
         return "by expected likes less expected dislikes"
-    if recommender._ranker_arrays is not None:
-        return "by expected likes less expected dislikes, for rows whose entries are given"
     return "by the probability of a like alone (there is no ranker)"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tribit.checks import check_switch
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
-from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import is_auto
 from tribit.recommend import CandidateRanker
 
@@ -36,19 +36,3 @@ def ranker_from(
     except (LookupError, ValueError) as error:
         raise InvalidInputError(f"{name} has a damaged ranker ({error}); fit it again.") from None
     return found
-
-
-def ranker_of_given(
-    arrays: Mapping[str, Any], seen: Observations, summary: Mapping[str, Any]
-) -> CandidateRanker | None:
-    """Return the ranker of a bundle without entries, from those that were given; None where they are others."""
-    counts = {"likes": seen.n_likes, "dislikes": seen.n_dislikes}
-    if any(summary.get(name) != count for name, count in counts.items()):
-        warn(
-            TribitWarning(
-                "The entries are not those of the fit, from which the ranker would have to learn again what rows "
-                "come to see: lists are by the probability of a like alone."
-            )
-        )
-        return None
-    return ranker_from(arrays, seen)

@@ -15,7 +15,7 @@ from tribit.data.axis import AnyArray, Axis, Positions
 from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading, Records
-from tribit.errors import InvalidInputError, TribitWarning, parameter
+from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.folding.positions import without_entries
 from tribit.folding.unknown import with_unknown
 from tribit.model.factors import Factors
@@ -132,6 +132,19 @@ def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[
         entries, records.reading.duplicates, lambda n: records.where(int(places[n]))
     )
     return Observations.from_checked(merged), int(np.sum(~found.kept))
+
+
+def are_of_the_fit(bundle: Recommender, entries: Observations) -> bool:
+    """Return whether entries may be those of the fit, by their numbers; of a model alone nothing is known of them."""
+    counts = {"likes": entries.n_likes, "dislikes": entries.n_dislikes}
+    if all(bundle.summary_.get(name, count) == count for name, count in counts.items()):
+        return True
+    warn(
+        TribitWarning(
+            "The entries are not those of the fit, which a ranker needs: lists are by the probability of a like alone."
+        )
+    )
+    return False
 
 
 def with_rows(bundle: Recommender, names: Sequence[str] | None) -> tuple[Recommender, AnyArray]:

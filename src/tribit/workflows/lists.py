@@ -16,6 +16,7 @@ from tribit.recommend.lists import Recommendations
 from tribit.workflows.answer_tables import check_headings, check_out, id_headings
 from tribit.workflows.bundles import (
     PathLike,
+    are_of_the_fit,
     known_entries,
     opened,
     positions_of,
@@ -118,8 +119,8 @@ def recommend_file(
     if seen is not None:
         records = reading_of(bundle, **rules).records(seen, max_size=max_size)
         exclude, n_skipped = known_entries(bundle, records, unknown)
-        if ranker and bundle.ranker_ is None and bundle._ranker_arrays is None:
-            # A model alone has none, and here are the entries to learn one from.
+        if ranker and bundle.ranker_ is None and are_of_the_fit(bundle, exclude):
+            # A file without entries has none, and here are the entries to fit one to.
             bundle.ranker_ = CandidateRanker(random_state=0).fit(exclude)
     bundle, is_cold = with_rows(bundle, only)
     lists = bundle.recommend(
