@@ -20,9 +20,9 @@ from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, pn, tri
 from tribit.backends import make_backend
 from tribit.backends.cuda.dense import dense_pass
-from tribit.recommend import CandidateRanker
-from tribit.recommend.lists import lists_at
-from tribit.recommend.scores import model_score
+from tribit.ranking import CandidateRanker
+from tribit.ranking.lists import lists_at
+from tribit.ranking.scores import model_score
 
 Found = TypeVar("Found")
 SHAPE, ENTRIES = (138_493, 26_744), 20_000_000

@@ -20,7 +20,7 @@ from benchmarks.measure import print_table
 from tribit import BinaryMatrixCompletion, Observations
 from tribit.datasets import movielens100k
 from tribit.evaluation.ranking import ranking_report
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 SEEDS = range(5)
 LENGTH = 10

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from benchmarks.data import exposed
 from benchmarks.measure import interleaved, print_table
 from tribit import Observations
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 SHAPE, COUNT = (6040, 3706), 1_000_000
 #: Ridge of EASE: that which the ranker chooses for the likes of these entries, to two digits.

@@ -30,7 +30,7 @@ def measure(stage: str, rows: int, columns: int, entries: int) -> None:
     """Print the CPU seconds of a stage, and the peak memory of the process with the data."""
     from benchmarks.data import skewed
     from tribit import BinaryMatrixCompletion
-    from tribit.recommend import CandidateRanker
+    from tribit.ranking import CandidateRanker
 
     seen = skewed((rows, columns), entries)
     fixed = {"l2": 8.0, "l2_intercept": 3.0, "calibration": None, "random_state": 0, "n_jobs": 1}

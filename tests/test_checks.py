@@ -22,7 +22,7 @@ from tribit.model.calibrators import Platt
 from tribit.model.constraints import EntryBound, MaxNorm, Ridge, TraceNorm
 from tribit.paper.systems import SYSTEMS
 from tribit.propensity import low_rank, row_column
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 from tribit.selection import trials
 from tribit.solvers import ProjectedGradient
 from tribit.solvers.bounded import AugmentedLagrangian

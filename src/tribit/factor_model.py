@@ -17,8 +17,8 @@ from tribit.metrics.entries import accuracy
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
 from tribit.model.scores import Scores, as_scores, read_entries
-from tribit.recommend.lists import Recommendations, recommend
-from tribit.recommend.scores import Ranker
+from tribit.ranking.lists import Recommendations, recommend
+from tribit.ranking.scores import Ranker
 
 Array = NDArray[np.floating[Any]]
 
@@ -111,7 +111,7 @@ class FactorModel(MatrixEstimator):
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
-        Without a ranker, by the probability of a like. With a :class:`~tribit.recommend.CandidateRanker`, by the
+        Without a ranker, by the probability of a like. With a :class:`~tribit.ranking.CandidateRanker`, by the
         expected likes less ``avoid_dislikes`` times the expected dislikes, ``q (p - avoid_dislikes (1 - p))``: q is the
         exposure, the rate at which the row will observe the column, and p, in which model and ranker have equal weight,
         the probability of a like there. Columns of which that is negative come last, by p alone.
@@ -130,7 +130,7 @@ class FactorModel(MatrixEstimator):
             likes. It plays no part without a ranker.
         ranker : CandidateRanker or Ranker, optional
             Fitted on the same rows and columns: ``CandidateRanker().fit(X)``, or anything like it
-            (:class:`tribit.recommend.Ranker`).
+            (:class:`tribit.ranking.Ranker`).
 
         Returns
         -------

@@ -9,7 +9,7 @@ import pytest
 from tribit import BinaryMatrixCompletion, InvalidInputError
 from tribit.cli import main
 from tribit.data.tables import observations_from_file
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 from tribit.workflows import fit_file, recommend_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}

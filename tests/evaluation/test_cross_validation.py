@@ -5,7 +5,7 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, cross_validate, evaluate
 from tribit.evaluation import cross_validation as module
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 from tribit.solvers.loop import INTERRUPTED
 
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from tribit.metrics.reliability import calibration_error
 from tribit.metrics.unseen import unseen_report
 from tribit.metrics.within_rows import ndcg_of_rows
 from tribit.model.links import Logistic, Probit
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 OPTIONS = {
     "gammas": (1, 0, 0),

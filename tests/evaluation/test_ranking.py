@@ -14,7 +14,7 @@ from tribit import (
     evaluate,
 )
 from tribit.evaluation.ranking import like_dislike_auc, ranking_report
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 SHAPE = (30, 17)
 

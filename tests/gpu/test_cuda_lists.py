@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from tribit import BinaryMatrixCompletion
 from tribit.model import column_regression
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 pytest.importorskip("torch", reason="no GPU: torch cannot be imported")
 from tribit.backends.cuda.regression import DeviceAlgebra

@@ -12,7 +12,7 @@ from tribit import (
     Recommender,
     load,
 )
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 from tribit.uncertainty import laplace
 
 FIXED = {"gammas": (1, 0, 0), "rank": 3, "l2": 1.0, "l2_intercept": 1.0, "l2_implicit": 2.0}

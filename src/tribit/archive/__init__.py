@@ -1,4 +1,4 @@
 """Safetensors files, all of whose content is checked before memory is taken for it; nothing in them is executed.
 
-:mod:`tribit.storage` keeps models in them, :mod:`tribit.recommend` rankers.
+:mod:`tribit.storage` keeps models in them, :mod:`tribit.ranking` rankers.
 """

@@ -41,7 +41,7 @@ class Parts:
     seen : Observations or None
         The entries that the model was fitted on, in its rows and columns.
     ranker : dict of arrays or None
-        Those of :meth:`tribit.recommend.CandidateRanker.arrays`.
+        Those of :meth:`tribit.ranking.CandidateRanker.arrays`.
     reading : dict or None
         The rules by which the table was read, as JSON has them.
     summary : dict or None

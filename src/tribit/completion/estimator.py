@@ -452,6 +452,28 @@ class BinaryMatrixCompletion(FactorModel):
         seen = as_observations(seen, like_at=self.like_at)
         return explain(self.fitted_, row, column, seen, n_jobs=self.n_jobs)
 
+    def refit(
+        self, X: Any, random_state: Any = None, *, rho: Any = AUTO, imputed: Any = None
+    ) -> Fitted:
+        """Return the chosen model fitted to other entries of the same matrix: without a search and side features.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array
+            The entries.
+        random_state : int, Generator, RandomState or None
+            Draws the initial factors.
+        rho : float, Missingness, str or "auto", default="auto"
+            As in the constructor; "auto" is what the fit was asked for.
+        imputed : FactorModel or None
+            As in the constructor.
+        """
+        from tribit.completion.fitting import refit  # noqa: PLC0415 - predictions need no fit
+
+        check_is_fitted(self)
+        observations = as_observations(X, like_at=self.like_at)
+        return refit(self, observations, random_state, rho, imputed)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file; :func:`tribit.load` reads it back."""
         from tribit.completion.files import save  # noqa: PLC0415 - predictions need no files

@@ -110,15 +110,17 @@ def fit(
 
 
 def refit(
-    model: BinaryMatrixCompletion, observations: Observations, random_state: Any, rho: Any
+    model: BinaryMatrixCompletion,
+    observations: Observations,
+    random_state: Any,
+    rho: Any,
+    imputed: Any,
 ) -> Fitted:
-    """Return the chosen model fitted to other entries of the same matrix: no search, no side features.
-
-    ``rho`` is that of the fit, or the name of the model of the mask to fit again.
-    """
+    """Return the chosen model fitted to other entries; see the model's own method."""
+    rho = asked_rho(model) if is_auto(rho) else rho
     fitted, search = model.fitted_, model.search_
     specs = [_before_regression(each.spec, each.own_rank, search) for each in fitted.members]
-    specs = [replace(spec, rho=rho, side_features=False, imputed=None) for spec in specs]
+    specs = [replace(spec, rho=rho, side_features=False, imputed=imputed) for spec in specs]
     asked = None if is_auto(model.solver) else as_solver(model.solver)
     solver = default_solver(specs[0]) if asked is None else asked
     most = solver.max_iter if model.max_iter is None else model.max_iter

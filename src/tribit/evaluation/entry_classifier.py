@@ -16,7 +16,6 @@ from tribit.data.axis import AnyArray, Axis
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, warn
-from tribit.folding.unknown import with_unknown
 from tribit.quoting import listed
 
 __all__ = ["EntryClassifier"]
@@ -114,7 +113,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = 2
         model = BinaryMatrixCompletion() if self.model is None else clone(self.model)
         self.model_ = model.fit(observations)
-        self._factors = with_unknown(self.model_)
+        self._factors = self.model_.fitted_.with_unknown()
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -126,7 +125,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # Unknown ones are at -1: the last row, and the last column.
         i, j = (
             axis.match(Axis(axis.name, wanted.size, wanted), "the pairs have", "give ids")
-            for axis, wanted in zip(self.model_._axes, _pairs(X), strict=True)
+            for axis, wanted in zip(self.model_.axes_, _pairs(X), strict=True)
         )
         if (n := int(np.count_nonzero((i < 0) | (j < 0)))) > MOSTLY * i.size:
             warn(
@@ -136,12 +135,12 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "cv=StratifiedKFold(5, shuffle=True)."
                 )
             )
-        return self.model_._decision(self._factors.at(i, j))
+        return self._factors.at(i, j)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, in the order of ``classes_``."""
         x = self.decision_function(X)  # first: it is what says that nothing was fitted
-        likely = self.model_._probability(x)
+        likely = self.model_.scores_.probability(x)
         return np.column_stack([1.0 - likely, likely])
 
     def predict(self, X: Any) -> AnyArray:

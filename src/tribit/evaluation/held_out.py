@@ -20,10 +20,10 @@ from tribit.metrics.entries import METRICS, Curve
 from tribit.metrics.reliability import calibration_error
 from tribit.metrics.unseen import unseen_report
 from tribit.metrics.within_rows import ndcg_of_rows
+from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
 
 if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
-    from tribit.recommend.scores import Ranker
+    from tribit.ranking.scores import Ranker
 
 __all__ = ["evaluate"]
 
@@ -33,7 +33,7 @@ MOST_LISTS = 5000
 
 
 def evaluate(
-    model: FactorModel,
+    model: HasScores | Scores,
     X: Any,
     seen: Any = None,
     *,
@@ -66,11 +66,11 @@ def evaluate(
     Evaluation
         Printed, a table.
     """
-    rows, columns, labels = model._observed(X)
+    scores = as_scores(model)
+    rows, columns, labels = scores.observed(read_entries(model, X))
     level = check_between("level", level, 0.0, 1.0, ends="()")
     n = check_count("n", n)
-    x = model._decision(model._factors().at(rows, columns))
-    curve = model._curve()
+    x, curve = scores.x(rows, columns), scores.curve
     measured, influences = _measured(curve, x, labels)
     errors = {name: standard_error(influence, rows) for name, influence in influences.items()}
     by_row = ndcg_of_rows(rows, x, labels)
@@ -88,9 +88,9 @@ def evaluate(
     beside: dict[str, Any] = {}
     if seen is not None:
         beside = _beside(
-            model,
+            scores,
             _Test(rows, columns, labels, measured, influences),
-            seen,
+            scores.observed(read_entries(model, seen)),
             n,
             ranker,
             avoid_dislikes,
@@ -136,24 +136,23 @@ def _measured(curve: Curve, x: Any, labels: Any) -> tuple[dict[str, float | None
 
 
 def _beside(
-    model: FactorModel, test: _Test, seen: Any, n: int, ranker: Any, avoid_dislikes: float
+    scores: Scores, test: _Test, seen: PlacedEntries, n: int, ranker: Any, avoid_dislikes: float
 ) -> dict[str, Any]:
     """Return baselines, lists and ranks among unseen cells."""
-    i, j, known = model._observed(seen)
-    mask = csr_array((np.ones(i.size, dtype=bool), (i, j)), shape=model.shape_)
+    i, j, known = seen
+    mask = csr_array((np.ones(i.size, dtype=bool), (i, j)), shape=scores.shape)
     if both := int(np.count_nonzero(mask[test.rows, test.columns])):
         raise InvalidInputError(
             f"{both} of the entries to predict are among the seen ones: pass entries that the model was not fitted on "
             "(Observations.split), and what it was fitted on as seen."
         )
-    train, held_out = (
-        _placed(model, *part) for part in ((i, j, known), (test.rows, test.columns, test.labels))
-    )
-    lists = _lists(model, train, held_out, n, ranker, avoid_dislikes)
-    effects = effects_model(train)
+    hidden = PlacedEntries(test.rows, test.columns, test.labels)
+    train, held_out = (_observations(scores.axes, part) for part in (seen, hidden))
+    lists = _lists(scores, train, held_out, n, ranker, avoid_dislikes)
+    effects = effects_model(train).scores_
     if np.unique(np.concatenate([known, test.labels])).size < 2:
-        report = unseen_report(model, train, held_out)
-        of_effects = among_unseen(unseen_report(effects, train, held_out))
+        report = unseen_report(scores, seen, hidden)
+        of_effects = among_unseen(unseen_report(effects, seen, hidden))
         return {
             "lists": lists,
             "unseen": report,
@@ -162,10 +161,7 @@ def _beside(
     baselines = {}
     for name, (curve, x) in {
         "share of likes": majority(train, test.labels.size),
-        "row and column effects": (
-            effects._curve(),
-            effects._factors().at(test.rows, test.columns),
-        ),
+        "row and column effects": (effects.curve, effects.x(test.rows, test.columns)),
     }.items():
         measured, influences = _measured(curve, x, test.labels)
         differences = {}
@@ -180,7 +176,7 @@ def _beside(
 
 
 def _lists(
-    model: FactorModel, train: Observations, held_out: Observations, n: int, ranker: Any, w: float
+    scores: Scores, train: Observations, held_out: Observations, n: int, ranker: Any, w: float
 ) -> RankingReport | None:
     """Return the measures of lists, of some of the rows where there are very many; None without a like to find."""
     users = np.unique(held_out.rows[held_out.labels > 0])
@@ -189,10 +185,9 @@ def _lists(
     if users.size > MOST_LISTS:
         users = users[np.linspace(0, users.size - 1, MOST_LISTS).astype(int)]
         held_out = held_out.take(np.flatnonzero(np.isin(held_out.rows, users)))
-    return ranking_report(model, train, held_out, n, ranker=ranker, avoid_dislikes=w)
+    return ranking_report(scores, train, held_out, n, ranker=ranker, avoid_dislikes=w)
 
 
-def _placed(model: FactorModel, rows: Positions, columns: Positions, labels: Any) -> Observations:
-    """Return entries in the rows and columns of the model, with its ids."""
-    axes = Axes.of_model(model)
-    return Observations(rows, columns, labels, axes.shape, axes.rows.ids, axes.columns.ids)
+def _observations(axes: Axes, entries: PlacedEntries) -> Observations:
+    """Return entries at the positions of a model as observations with its ids."""
+    return Observations(*entries, axes.shape, axes.rows.ids, axes.columns.ids)

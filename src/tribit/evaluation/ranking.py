@@ -20,13 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_count
-from tribit.data.axis import Axes, Positions, first_true
-from tribit.data.observations import as_observations
+from tribit.data.axis import Positions, first_true
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.factor_model import FactorModel
 from tribit.metrics.entries import auc
-from tribit.recommend.lists import best_columns
-from tribit.recommend.scores import Ranker, Score, check_ready, is_ranker, model_score
+from tribit.model.scores import HasScores, Scores, as_scores, read_entries
+from tribit.ranking.lists import best_columns
+from tribit.ranking.scores import (
+    Ranker,
+    Score,
+    as_scores_or_ranker,
+    axes_of,
+    is_ranker,
+    model_score,
+)
 
 __all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
 
@@ -61,7 +67,7 @@ class RankingReport:
 
 
 def ranking_report(
-    scores: FactorModel | Ranker | NDArray[Any] | Callable[[Positions], Any],
+    scores: HasScores | Scores | Ranker | NDArray[Any] | Callable[[Positions], Any],
     train: Any,
     held_out: Any,
     n: int = 10,
@@ -73,7 +79,7 @@ def ranking_report(
 
     Parameters
     ----------
-    scores : FactorModel, Ranker, array of shape (n_rows, n_columns) or callable
+    scores : fitted model, Scores, Ranker, array of shape (n_rows, n_columns) or callable
         A fitted model or ranker, which ranks as its ``recommend`` does; or the scores of another system, more is
         better: all of them, or a function that gives those of the rows at an array of positions.
     train : Observations, sparse matrix or array
@@ -100,12 +106,10 @@ def ranking_report(
     (0.5, 1.0, 1.0)
     """
     n = check_count("n", n)
-    like_at = getattr(scores, "like_at", None)
-    seen, hidden = as_observations(train, like_at), as_observations(held_out, like_at)
-    if isinstance(scores, FactorModel) or is_ranker(scores):
-        check_ready(scores)
-        axes = Axes.of_model(scores)
-        score = model_score(scores, ranker, avoid_dislikes)
+    seen, hidden = read_entries(scores, train), read_entries(scores, held_out)
+    if isinstance(scores, Scores) or hasattr(scores, "scores_") or is_ranker(scores):
+        found = as_scores_or_ranker(scores)
+        axes, score = axes_of(found), model_score(found, ranker, avoid_dislikes)
     else:
         axes = seen.axes
         score = _given_score(scores, seen.shape, ranker)
@@ -121,15 +125,15 @@ def ranking_report(
     return _report(labels, n_likes)
 
 
-def like_dislike_auc(model: FactorModel, held_out: Any) -> float | None:
+def like_dislike_auc(model: HasScores | Scores, held_out: Any) -> float | None:
     """Return the probability that the model ranks a held-out like above a held-out dislike, of any row.
 
     Over pairs of entries, not within rows: the ``auc`` of :func:`tribit.evaluate`, None where only one of the two
     was held out.
     """
-    rows, columns, labels = model._observed(held_out)
-    x = model._decision(model._factors().at(rows, columns))
-    return auc(model._curve(), x, labels)
+    scores = as_scores(model)
+    rows, columns, labels = scores.observed(read_entries(model, held_out))
+    return auc(scores.curve, scores.x(rows, columns), labels)
 
 
 def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:

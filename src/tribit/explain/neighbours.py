@@ -32,7 +32,7 @@ from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list
 from tribit.errors import InvalidInputError
 from tribit.model.scores import HasScores, Scores, as_scores, read_entries
-from tribit.recommend.lists import best_columns
+from tribit.ranking.lists import best_columns
 
 __all__ = ["Neighbours", "similar"]
 

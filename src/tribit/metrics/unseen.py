@@ -21,7 +21,7 @@ from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
+    from tribit.model.scores import PlacedEntries, Scores
     from tribit.model.factors import Factors
 
 __all__ = ["UnseenReport", "against_unseen", "unseen_report"]
@@ -59,16 +59,16 @@ class UnseenReport:
     average_precision: float
 
 
-def unseen_report(model: FactorModel, train: Any, held_out: Any) -> UnseenReport:
+def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries) -> UnseenReport:
     """Measure how a model ranks held-out likes (or dislikes) among all cells that it has not seen.
 
     Parameters
     ----------
-    model : FactorModel
-        A fitted model.
-    train : Observations, sparse matrix or array
-        What it was fitted on; matched by id where the model has ids.
-    held_out : Observations, sparse matrix or array
+    scores : Scores
+        Those of a fitted model.
+    train : PlacedEntries
+        The entries that it was fitted on, at its positions (:meth:`tribit.model.scores.Scores.observed`).
+    held_out : PlacedEntries
         Entries of one label, none of them in ``train``.
 
     Returns
@@ -78,31 +78,29 @@ def unseen_report(model: FactorModel, train: Any, held_out: Any) -> UnseenReport
     Examples
     --------
     >>> import numpy as np
-    >>> from tribit import BinaryMatrixCompletion
+    >>> from tribit import BinaryMatrixCompletion, Observations
     >>> A = np.kron(np.eye(2, dtype=int), np.ones((6, 5), dtype=int))
-    >>> held_out = np.zeros_like(A)
-    >>> held_out[0, 0] = 1
-    >>> model = BinaryMatrixCompletion(rank=2, l2=1.0, random_state=0).fit(A - held_out)
-    >>> unseen_report(model, A - held_out, held_out).auc
+    >>> train, held_out = Observations.from_matrix(A).hold_out(np.arange(60) == 0)
+    >>> scores = BinaryMatrixCompletion(rank=2, l2=1.0, random_state=0).fit(train).scores_
+    >>> unseen_report(scores, scores.observed(train), scores.observed(held_out)).auc
     1.0
     """
-    rows, columns, labels = model._observed(held_out)
+    rows, columns, labels = held_out
     if not labels.size or labels.min() != labels.max():
         raise InvalidInputError(
             "held_out must have entries of one label alone, likes or dislikes; use tribit.evaluate for both."
         )
-    seen_rows, seen_columns, _ = model._observed(train)
-    seen = _ones(seen_rows, seen_columns, model.shape_)
+    seen = _ones(train.rows, train.columns, scores.shape)
     if both := int(np.count_nonzero(seen[rows, columns])):
         raise InvalidInputError(f"{both} held-out entries are in train too; split the entries.")
-    hidden = _ones(rows, columns, model.shape_)
+    hidden = _ones(rows, columns, scores.shape)
     x, found, weights = _compared(
-        model._factors(),
+        scores.factors,
         seen + hidden,
         hidden,
         int(labels[0]),
-        unit=model._link().level(0.75),
-        transform=lambda block, _: model._decision(block),
+        unit=scores.link.level(0.75),
+        transform=lambda block, _: scores.clipped(block),
     )
     like, n = found == labels[0], labels.size
     ranked = x * labels[0]

@@ -27,8 +27,8 @@ from tribit.folding import fold_in, update
 from tribit.folding.positions import all_entries
 from tribit.model.spec import AUTO
 from tribit.quoting import quoted
-from tribit.recommend import CandidateRanker
-from tribit.recommend.lists import Recommendations, recommend
+from tribit.ranking import CandidateRanker
+from tribit.ranking.lists import Recommendations, recommend
 from tribit.recommender.entries import entries_to_leave_out, n_fitted, no_entries, with_rho
 from tribit.recommender.facts import facts_of, summary_of
 from tribit.recommender.rankers import ranker_from, wants_ranker
@@ -40,7 +40,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
-    :class:`tribit.recommend.CandidateRanker`, which estimates what a row will observe (exposure); and the entries that
+    :class:`tribit.ranking.CandidateRanker`, which estimates what a row will observe (exposure); and the entries that
     both were fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
     ``avoid_dislikes`` times the expected dislikes.
 

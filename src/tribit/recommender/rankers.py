@@ -10,7 +10,7 @@ from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import is_auto
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 
 def wants_ranker(asked: Any, observations: Observations) -> bool:

@@ -29,7 +29,7 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     seen = recommender.seen_
     if seen is None:
         return []
-    axes = recommender.model_._axes
+    axes = recommender.model_.axes_
     counts = seen.counts[0]
     places = _rows(counts)
     lists = recommender.recommend(axes.rows.names(places), N)
@@ -74,7 +74,7 @@ def _rows(counts: Positions) -> Positions:
 
 def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, Any]] | None:
     """Return the entries that speak most for a column, and those against it; None where the model has no reasons."""
-    axes = recommender.model_._axes
+    axes = recommender.model_.axes_
     ids = (axis.names(np.array([at]))[0] for axis, at in zip(axes, (row, column), strict=True))
     try:
         entries = recommender.explain(*ids).entries

@@ -7,18 +7,16 @@ of the squared distances between columns. It does not depend on how factors are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import Axes, Positions
+from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
+from tribit.model.scores import Scores
 from tribit.report.names import names_at
-
-if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
 
 Array = NDArray[np.floating[Any]]
 
@@ -30,21 +28,20 @@ NEIGHBOURS = 6
 
 
 def map_facts(
-    model: BinaryMatrixCompletion, seen: Observations | None, side: str
+    scores: Scores, seen: Observations | None, side: str
 ) -> dict[str, Any] | None:
     """Return the points of a map of rows or columns; None where scores differ by effects alone.
 
     Parameters
     ----------
-    model : BinaryMatrixCompletion
-        A fitted model.
+    scores : Scores
+        Those of a fitted model.
     seen : Observations or None
         What it was fitted on, for numbers of entries and shares of likes.
     side : {"rows", "columns"}
         What the points are.
     """
-    factors = model._factors().astype("float64")
-    axes = Axes.of_model(model)
+    factors, axes = scores.factors.astype("float64"), scores.axes
     places, labels = None, None
     if seen is not None:
         places, labels = (seen.rows if side == "rows" else seen.columns), seen.labels
@@ -62,7 +59,7 @@ def map_facts(
         counts = np.bincount(places, minlength=axis.size)
         likes = np.bincount(places[labels > 0], minlength=axis.size)
     some = np.sort(np.argsort(-counts, kind="stable")[:MOST_POINTS])
-    near = similar(model, n=NEIGHBOURS, seen=seen, **{side: axis.names(some)})
+    near = similar(scores, n=NEIGHBOURS, seen=seen, **{side: axis.names(some)})
     number, names = _numbered(axis, some, near.positions)
     return {
         "side": side,

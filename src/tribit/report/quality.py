@@ -21,7 +21,7 @@ LEAST_IN_BIN = 20
 
 def evaluation_of(trial: Trial) -> Evaluation:
     """Return the measures of the held-out entries."""
-    return evaluate(trial.model, trial.held_out, trial.train, ranker=trial.ranker, level=LEVEL)
+    return evaluate(trial.scores, trial.held_out, trial.train, ranker=trial.ranker, level=LEVEL)
 
 
 def beside_facts(found: Evaluation, words: Wording) -> dict[str, Any] | None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from tribit.data.axis import Positions
 from tribit.evaluation.ranking import ranking_report
-from tribit.recommend.lists import recommend
-from tribit.recommend.scores import Ranker
+from tribit.ranking.lists import recommend
+from tribit.ranking.scores import Ranker
 from tribit.report.names import names_at
 from tribit.report.trial import Trial
 
@@ -43,17 +43,17 @@ def trade_off(trial: Trial) -> dict[str, Any] | None:
     held_out = trial.held_out.take(np.flatnonzero(np.isin(rows, users)))
     examples = _examples(trial, users)
     ranker = trial.ranker
-    if users.size * trial.model.shape_[1] <= MOST_REMEMBERED:
+    if users.size * trial.scores.shape[1] <= MOST_REMEMBERED:
         ranker = RememberedRates(ranker)
     reports, lists = [], []
     for weight in WEIGHTS:
         options: dict[str, Any] = {"avoid_dislikes": weight, "ranker": ranker}
-        reports.append(asdict(ranking_report(trial.model, trial.train, held_out, N, **options)))
+        reports.append(asdict(ranking_report(trial.scores, trial.train, held_out, N, **options)))
         lists.append(_lists(trial, examples, options))
     return {
         "weights": list(WEIGHTS),
         "n": N,
-        "rows": names_at(trial.model._axes.rows, examples),
+        "rows": names_at(trial.scores.axes.rows, examples),
         "reports": reports,
         "lists": lists,
     }
@@ -80,7 +80,7 @@ def _examples(trial: Trial, users: Positions) -> Positions:
     """Return the rows with most held-out entries, those with a like and a dislike among them first."""
     rows, _, labels = trial.places
     likes, dislikes = (
-        np.bincount(rows[labels * sign > 0], minlength=trial.model.shape_[0])[users]
+        np.bincount(rows[labels * sign > 0], minlength=trial.scores.shape[0])[users]
         for sign in (1, -1)
     )
     order = np.lexsort((users, -(likes + dislikes), -np.minimum(np.minimum(likes, dislikes), 1)))
@@ -89,16 +89,16 @@ def _examples(trial: Trial, users: Positions) -> Positions:
 
 def _lists(trial: Trial, examples: Positions, options: dict[str, Any]) -> list[list[list[Any]]]:
     """Return, for each row, the columns of its list, each with its probability and its held-out label, 0 for none."""
-    axes = trial.model._axes
+    axes = trial.scores.axes
     found = recommend(
-        trial.model, axes.rows.names(examples), N, exclude_seen=trial.train, **options
+        trial.scores, axes.rows.names(examples), N, exclude_seen=trial.train, **options
     )
     truth = trial.held_out.to_sparse()
     lists = []
     for row, positions in zip(examples, found.positions, strict=True):
         kept = positions[positions >= 0]
         places = np.full(kept.size, row), kept
-        probabilities = trial.model._probability(trial.model._factors().at(*places)).tolist()
+        probabilities = trial.scores.probability(trial.scores.x(*places)).tolist()
         each = zip(names_at(axes.columns, kept), probabilities, truth[places].tolist(), strict=True)
         lists.append([list(column) for column in each])
     return lists

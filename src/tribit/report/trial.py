@@ -6,29 +6,28 @@ search), its probabilities keep the calibrator of the bundle, and a ranker is fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import Positions
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, either
 from tribit.folding.positions import placed
-from tribit.model.spec import ModelSpec, is_auto
+from tribit.model.fitted import Fitted
+from tribit.model.scores import Scores, read_entries
 from tribit.randomness import generator
 from tribit.report.names import counted
-from tribit.selection.last_fit import fit_members
-from tribit.selection.resolve import options_of
-from tribit.selection.trials import default_solver
-from tribit.solvers import Stopping, as_solver
 
 if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
     from tribit.recommender import Recommender
+
+#: Function from entries and a seed to the chosen model, fitted to them.
+Refit: TypeAlias = Callable[[Observations, Any], Fitted]
 
 #: One entry of so many is held out: a tenth leaves the refit close to the model of the bundle.
 ONE_OF = 10
@@ -40,8 +39,8 @@ class Trial:
 
     Attributes
     ----------
-    model : BinaryMatrixCompletion
-        The bundle's, or one that was fitted again without the held-out entries.
+    scores : Scores
+        Those of the fit, or of one without the held-out entries.
     ranker : CandidateRanker or None
         Alike.
     train : Observations or None
@@ -54,7 +53,7 @@ class Trial:
         What a reader of the measures should know.
     """
 
-    model: BinaryMatrixCompletion
+    scores: Scores
     ranker: Any
     train: Observations | None
     held_out: Observations
@@ -69,16 +68,19 @@ class Trial:
     @property
     def probabilities(self) -> NDArray[np.floating[Any]]:
         """Probability of a like at each of them."""
-        return self.model._probability(self.scores)
+        return self.scores.probability(self.x)
 
     @property
-    def scores(self) -> NDArray[np.floating[Any]]:
+    def x(self) -> NDArray[np.floating[Any]]:
         """``x`` at each of them."""
-        return self.model._decision(self.model._factors().at(*self.places[:2]))
+        return self.scores.x(*self.places[:2])
 
 
-def trial_of(recommender: Recommender, test: Any, random_state: Any) -> Trial:
-    """Return the trial of a bundle: on a test, else on entries that are held out here."""
+def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refit) -> Trial:
+    """Return the trial of a recommender: on a test, else on entries that are held out here.
+
+    ``refit`` fits the chosen model again, to other entries.
+    """
     if test is not None:
         return _given(recommender, test)
     seen = recommender.seen_
@@ -108,7 +110,7 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any) -> Trial:
         notes.append(
             "The model was fitted with imputed probabilities; it was fitted again without them."
         )
-    again = refitted(model, train, random_state)
+    again = refit(train, random_state).scores
     ranker = recommender.ranker_
     if ranker is not None:
         ranker = clone(ranker).set_params(random_state=random_state).fit(train)
@@ -131,58 +133,13 @@ def _split(seen: Observations, random_state: Any) -> tuple[Observations, Observa
     return seen.hold_out(chosen)
 
 
-def refitted(model: BinaryMatrixCompletion, train: Observations, random_state: Any) -> Any:
-    """Return the model fitted to other entries of the same matrix, nothing chosen again."""
-    rho = _rho(model)
-    specs = [replace(spec, rho=rho, side_features=False, imputed=None) for spec in _specs(model)]
-    solver = None if is_auto(model.solver) else as_solver(model.solver)
-    first = default_solver(specs[0]) if solver is None else solver
-    most = first.max_iter if model.max_iter is None else model.max_iter
-    search = None if model.search_ is None else replace(model.search_, ends={})
-    with single_threaded_blas():
-        fits = fit_members(
-            specs,
-            train,
-            search,
-            solver,
-            Stopping(most, model.tol, model.max_time, None),
-            options_of(model),
-            generator(random_state),
-        )
-    again = clone(model)
-    again._set_fitted(fits.factors(model.dtype), train)
-    again._set_members(fits.specs, fits.unknowns(model.dtype))
-    again.calibration_, again.search_ = model.calibration_, model.search_
-    return again
-
-
-def _specs(model: BinaryMatrixCompletion) -> list[ModelSpec]:
-    """Return the models whose mean it is, with the columns that they had before a regression was added."""
-    specs, search = list(model.member_specs_), model.search_
-    if search is None or search.regression is None or search.best is None:
-        return specs
-    chosen = (search.best,) if search.average is None else search.average.members
-    return [
-        replace(spec, rank=each.settings.rank) for spec, each in zip(specs, chosen, strict=True)
-    ]
-
-
-def _rho(model: BinaryMatrixCompletion) -> Any:
-    """Return the probability of being missing as it was asked for, to be found again without the held-out entries."""
-    if not is_auto(model.rho):
-        return model.rho
-    if model.spec_.rho == 0.0:  # chosen where one label alone was observed
-        return 0.0
-    return "low-rank" if model.target == "all" or model.inverse_power else None
-
-
 def _given(recommender: Recommender, test: Any) -> Trial:
     model = recommender.model_
-    rows, columns, labels = model._observed(test)
+    given = read_entries(model, test)
+    rows, columns, labels = model.scores_.observed(given)
     if not labels.size:
         raise InvalidInputError(f"{either('test', 'The test')} has no entries; give some.")
-    given = as_observations(test, like_at=model.like_at)
-    held_out = placed(given, rows, columns, *model._axes)
+    held_out = placed(given, rows, columns, *model.axes_)
     seen = recommender.seen_
     if seen is not None:
         n = int(np.count_nonzero(seen.to_sparse()[held_out.rows, held_out.columns]))
@@ -194,4 +151,4 @@ def _given(recommender: Recommender, test: Any) -> Trial:
     notes = [f"Measured on the {counted(len(held_out), 'entry')} of the test that was given."]
     if seen is None:
         notes.append("The model keeps no entries, so that there are no baselines and no lists.")
-    return Trial(model, recommender.ranker_, seen, held_out, False, tuple(notes))
+    return Trial(model.scores_, recommender.ranker_, seen, held_out, False, tuple(notes))

@@ -24,11 +24,11 @@ LEAST = 3
 
 def unusual_facts(trial: Trial, seen: Observations | None) -> dict[str, Any]:
     """Return, for rows and columns, those with the worst log-loss and the most one-sided ones."""
-    axes = trial.model._axes
+    axes = trial.scores.axes
     _, _, labels = trial.places
     found: dict[str, Any] = {"worst": {}, "one_sided": {}}
     both = labels.min() != labels.max()
-    loss = losses(trial.model._curve(), trial.scores, labels)
+    loss = losses(trial.scores.curve, trial.x, labels)
     for number, side in enumerate(("rows", "columns")):
         axis = axes[number]
         if both and axis.size > 1:

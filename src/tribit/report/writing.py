@@ -24,7 +24,6 @@ from tribit.report.trade_off import trade_off
 from tribit.report.trial import trial_of
 from tribit.report.unusual import unusual_facts
 from tribit.report.wording import Wording
-from tribit.selection.record import LIKE
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -71,7 +70,7 @@ def make_report(
             "Recommender.load of a model file."
         )
     check_is_fitted(recommender)
-    trial = trial_of(recommender, test, random_state)
+    trial = trial_of(recommender, test, random_state, recommender.model_.refit)
     words = Wording.of(recommender.reading_)
     model, seen = recommender.model_, recommender.seen_
     found = evaluation_of(trial)
@@ -81,15 +80,15 @@ def make_report(
         "calibration": reliability_facts(trial),
         "trade_off": trade_off(trial),
         "search": search_facts(model.search_),
-        "columns": map_facts(model, seen, "columns"),
-        "rows": map_facts(model, seen, "rows"),
+        "columns": map_facts(model.scores_, seen, "columns"),
+        "rows": map_facts(model.scores_, seen, "rows"),
         "unusual": unusual_facts(trial, seen),
         "examples": example_facts(recommender),
     }
     about = sentences.of_data(facts["data"], model.shape_, words)
     lists = sentences.of_lists(found, words)
     chosen = sentences.of_search(facts["search"], model.spec_)
-    meaning = LIKE if model.search_ is None else model.search_.meaning
+    meaning = model.fitted_.meaning
     opening = [about, *sentences.of_quality(found, words), *([lists] if lists else []), chosen]
     limits = sentences.limits(
         facts["data"], found, model, meaning, words, ranked=trial.ranker is not None

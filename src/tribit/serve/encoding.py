@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tribit.data.axis import Axis
-from tribit.recommend.lists import Recommendations
+from tribit.ranking.lists import Recommendations
 
 #: No space after commas and colons.
 SEPARATORS = (",", ":")

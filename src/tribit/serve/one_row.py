@@ -15,9 +15,9 @@ from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
 from tribit.folding import fold_in
-from tribit.recommend.candidate_ranker import CandidateRanker
-from tribit.recommend.lists import Recommendations, lists_at
-from tribit.recommend.scores import weighed_score
+from tribit.ranking.candidate_ranker import CandidateRanker
+from tribit.ranking.lists import Recommendations, lists_at
+from tribit.ranking.scores import weighed_score
 from tribit.recommender import Recommender
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tribit.data.axis import Positions
 from tribit.model.column_regression import row_blocks
-from tribit.recommend.scores import Rated, RateParts, WeighedScore, rate_parts, weighed_score, worth
+from tribit.ranking.scores import Rated, RateParts, WeighedScore, rate_parts, weighed_score, worth
 from tribit.recommender import Recommender
 
 #: Most cells whose rates are kept, 24 bytes each: 60 MB. MovieLens-100k has 1.6 million, which take about a second.
@@ -21,7 +21,7 @@ class RatesTable:
     Parameters
     ----------
     parts : callable
-        From positions of rows to their parts (:func:`tribit.recommend.scores.rate_parts`), whose numbers these are to
+        From positions of rows to their parts (:func:`tribit.ranking.scores.rate_parts`), whose numbers these are to
         the last bit.
     shape : (int, int)
         Numbers of rows and columns.

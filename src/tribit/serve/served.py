@@ -14,8 +14,8 @@ from tribit.errors import InvalidInputError, TribitWarning
 from tribit.folding.unknown import with_unknown
 from tribit.model.column_regression import TABLE_COLUMNS
 from tribit.quoting import quoted
-from tribit.recommend.lists import lists_at
-from tribit.recommend.scores import WeighedScore, weighed_score
+from tribit.ranking.lists import lists_at
+from tribit.ranking.scores import WeighedScore, weighed_score
 from tribit.recommender import Recommender
 from tribit.serve.encoding import encoded, finite_or_none, items_of, names_of
 from tribit.serve.kept_lists import KeptLists

@@ -23,8 +23,8 @@ from tribit.checks import check_count
 from tribit.model.calibrator_fits import platt
 from tribit.model.calibrators import Platt
 from tribit.model.links import draw_labels
+from tribit.model.scores import PlacedEntries
 from tribit.randomness import RandomState, generator
-from tribit.uncertainty.held_out import Placed
 
 if TYPE_CHECKING:
     from tribit.model.links import Link
@@ -65,7 +65,7 @@ class Adjustment:
 
 def adjust(
     posterior: Posterior,
-    held_out: Placed,
+    held_out: PlacedEntries,
     weights: Array,
     *,
     everywhere: bool,
@@ -79,7 +79,7 @@ def adjust(
     """
     n_refits = check_count("n_refits", n_refits)
     draws = generator(random_state)
-    link = posterior.model._link()
+    link = posterior.fitted.spec.link
     line = _line(posterior, held_out, held_out.labels, weights, link)
     seen = posterior.observations
     pivots = []
@@ -99,13 +99,13 @@ def adjust(
     return Adjustment(line.slope, line.offset, np.sort(np.concatenate(pivots)))
 
 
-def _line(posterior: Posterior, entries: Placed, labels: Any, weights: Array, link: Link) -> Platt:
-    x = posterior.model._factors().at(entries.rows, entries.columns)
+def _line(posterior: Posterior, entries: PlacedEntries, labels: Any, weights: Array, link: Link) -> Platt:
+    x = posterior.fitted.scores.x(entries.rows, entries.columns)
     return platt(x, labels, weights, link=link)
 
 
 def _cells(
-    held_out: Placed, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
+    held_out: PlacedEntries, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all cells alike, or of the held-out ones, some of them where there are many."""
     if everywhere:

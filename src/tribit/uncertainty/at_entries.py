@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,55 +14,52 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.folding.positions import rows_of
 from tribit.model.factors import Factors
+from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness, Risk
-from tribit.uncertainty.fitted import check_prior, first_fit, fitted_risk
-from tribit.uncertainty.laplace import variances
+from tribit.model.spec import ModelSpec
+from tribit.uncertainty.laplace import check_prior, first_member, variances
 from tribit.uncertainty.side import Side, normal_side
-
-if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
 
-def deviations(
-    model: BinaryMatrixCompletion, seen: Observations, i: Positions, j: Positions
-) -> Array:
+def deviations(fitted: Fitted, seen: Observations, i: Positions, j: Positions) -> Array:
     """Return the standard deviation of ``x`` at positions, as :func:`tribit.uncertainty.laplace` has it.
 
     Parameters
     ----------
-    model : BinaryMatrixCompletion
-        A fitted model with one probability of being missing for all entries.
+    fitted : Fitted
+        A fit with one probability of being missing for all entries.
     seen : Observations
         The entries it was fitted on, in its rows and columns.
     i, j : array of int
         Positions of the entries.
     """
-    model = first_fit(model)
-    radius = check_prior(model.spec_)
-    risk = fitted_risk(model, model.spec_)
-    if not model.spec_.mixed and not model.spec_.inverse_power:
+    fitted = first_member(fitted)
+    spec = fitted.spec
+    radius = check_prior(spec)
+    risk = fitted.risk()
+    if not spec.mixed and not spec.inverse_power:
         risk = replace(risk, rho=1.0 - seen.density)  # PN alone does not read it
     if isinstance(risk.rho, Missingness) or risk.imputed is not None:
         raise InvalidInputError(
             "Deviations at some entries need a model with one rho for all of them and nothing imputed: use "
             "tribit.uncertainty.laplace."
         )
-    factors = model._fitted_factors().astype("float64")
+    factors = fitted.factors.astype("float64")
     rows, i = np.unique(i, return_inverse=True)
     columns, j = np.unique(j, return_inverse=True)
     with single_threaded_blas():
         sides = (
-            _side(model, seen, factors, rows, risk, radius),
-            _side(model, seen.transpose(), factors.transposed, columns, risk, radius),
+            _side(spec, seen, factors, rows, risk, radius),
+            _side(spec, seen.transpose(), factors.transposed, columns, risk, radius),
         )
     return np.sqrt(variances(*sides, factors.rank, i, j))
 
 
 def _side(
-    model: BinaryMatrixCompletion,
+    spec: ModelSpec,
     seen: Observations,
     factors: Factors,
     rows: Positions,
@@ -71,7 +68,7 @@ def _side(
 ) -> Side:
     """Return some rows with their covariances, everything else fixed: those of a matrix of these rows alone."""
     some = rows_of(seen, rows)
-    objective = Objective.of(model.spec_, some, risk, n_jobs=1)
+    objective = Objective.of(spec, some, risk, n_jobs=1)
     own = Factors(
         factors.row_factors[rows],
         factors.column_factors,

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tribit.model.calibrator_fits import CALIBRATORS, calibration_losses, check_method
 from tribit.model.calibrators import Calibrator
+from tribit.model.scores import HasScores, Scores, as_scores, read_entries
 from tribit.randomness import RandomState
-from tribit.uncertainty.held_out import Placed, Target, weigh
+from tribit.uncertainty.held_out import Target, weigh
 
 if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
     from tribit.model.risks import Missingness
 
 
 def calibrate(
-    model: FactorModel,
+    model: HasScores | Scores,
     held_out: Any,
     *,
     method: str = "auto",
@@ -30,7 +30,7 @@ def calibrate(
 
     Parameters
     ----------
-    model : FactorModel
+    model : fitted model or Scores
         A fitted model.
     held_out : Observations, sparse matrix or array
         Entries it was not fitted on, and not chosen by either. Matched by id where both have ids.
@@ -55,9 +55,10 @@ def calibrate(
     """
     if method != "auto":
         check_method(method)
-    entries = Placed.of(model, held_out)
-    _, weights = weigh(model, entries, target, propensity)
-    x, link = model._factors().at(entries.rows, entries.columns), model._link()
+    scores = as_scores(model)
+    entries = scores.observed(read_entries(model, held_out))
+    _, weights = weigh(scores.shape, entries, target, propensity)
+    x, link = scores.x(entries.rows, entries.columns), scores.link
     if method == "auto":
         losses = calibration_losses(
             x, entries.labels, weights, link=link, folds=folds, random_state=random_state

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
 from tribit.model.calibrators import Calibrator, Identity
-from tribit.uncertainty.held_out import Placed, Target, check_level, target_weights, weigh
+from tribit.model.scores import HasScores, Scores, as_scores, read_entries
+from tribit.uncertainty.held_out import Target, check_level, target_weights, weigh
 
 if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
     from tribit.model.risks import Missingness
 
 Array = NDArray[np.floating[Any]]
@@ -64,14 +64,14 @@ class LabelSets:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scores:
+class _Strangeness:
     """Scores of held-out entries in rising order, and the running sums of their weights."""
 
     scores: Array
     sums: Array
 
     @classmethod
-    def of(cls, scores: Array, weights: Array) -> _Scores:
+    def of(cls, scores: Array, weights: Array) -> _Strangeness:
         order = np.argsort(scores, kind="stable")
         return cls(scores[order], np.cumsum(weights[order]))
 
@@ -88,13 +88,13 @@ class _Scores:
 class Conformal:
     """Split-conformal sets of labels around a fitted model; made by :func:`conformal`."""
 
-    model: FactorModel = field(repr=False)
+    scores: Scores = field(repr=False)
     probability: Calibrator = field(repr=False)
     target: Target
     propensity: Missingness | None = field(repr=False)
     by_label: bool
-    likes: _Scores = field(repr=False)
-    dislikes: _Scores = field(repr=False)
+    likes: _Strangeness = field(repr=False)
+    dislikes: _Strangeness = field(repr=False)
 
     def sets(self, rows: Any, columns: Any, *, level: float = 0.9) -> LabelSets:
         """Return a set of labels for pairs of rows and columns.
@@ -107,8 +107,8 @@ class Conformal:
             The probability with which a set holds the label.
         """
         share = check_level(level)
-        i, j = self.model._axes.pairs(rows, columns)
-        P = self.probability(self.model._factors().at(i, j))
+        i, j = self.scores.axes.pairs(rows, columns)
+        P = self.probability(self.scores.x(i, j))
         weights = target_weights(self.target, self.propensity, i, j)
         return LabelSets(
             self.likes.thresholds(share, weights) >= 1 - P,
@@ -118,7 +118,7 @@ class Conformal:
 
 
 def conformal(
-    model: FactorModel,
+    model: HasScores | Scores,
     held_out: Any,
     *,
     propensity: Missingness | None = None,
@@ -130,7 +130,7 @@ def conformal(
 
     Parameters
     ----------
-    model : FactorModel
+    model : fitted model or Scores
         A fitted model.
     held_out : Observations, sparse matrix or array
         Entries, drawn at random from those that were observed, that the model was neither fitted on nor chosen by.
@@ -155,18 +155,19 @@ def conformal(
     >>> conformal(model, held_out).sets([0, 1], [0, 0], level=0.9).lists()
     [(1,), (-1,)]
     """
-    entries = Placed.of(model, held_out)
-    aim, weights = weigh(model, entries, target, propensity)
-    probability = Identity(model._link()) if calibrator is None else calibrator
-    P = probability(model._factors().at(entries.rows, entries.columns))
+    scores = as_scores(model)
+    entries = scores.observed(read_entries(model, held_out))
+    aim, weights = weigh(scores.shape, entries, target, propensity)
+    probability = Identity(scores.link) if calibrator is None else calibrator
+    P = probability(scores.x(entries.rows, entries.columns))
     like = entries.labels > 0
-    scores = np.where(like, 1 - P, P)
-    if not np.all(np.isfinite(scores)):
+    strangeness = np.where(like, 1 - P, P)
+    if not np.all(np.isfinite(strangeness)):
         raise InvalidInputError(
             "The calibrator gave a probability that is not a number: fit it again."
         )
     if by_label:
-        likes, dislikes = (_Scores.of(scores[mine], weights[mine]) for mine in (like, ~like))
+        likes, dislikes = (_Strangeness.of(strangeness[mine], weights[mine]) for mine in (like, ~like))
     else:
-        likes = dislikes = _Scores.of(scores, weights)
-    return Conformal(model, probability, aim, propensity, by_label, likes, dislikes)
+        likes = dislikes = _Strangeness.of(strangeness, weights)
+    return Conformal(scores, probability, aim, propensity, by_label, likes, dislikes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from tribit.checks import check_between, check_choice
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.risks import Missingness
+from tribit.model.scores import PlacedEntries
 from tribit.propensity.model import MaskModel, observed_probability
-
-if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
 
 Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.int64]
@@ -21,19 +19,6 @@ Target = Literal["observed", "all", "unobserved"]
 
 #: Kinds of cells that an answer may be for.
 TARGETS = ("observed", "all", "unobserved")
-
-
-class Placed(NamedTuple):
-    """Observed entries at a model's own positions."""
-
-    rows: Places
-    columns: Places
-    labels: NDArray[np.int8]
-
-    @classmethod
-    def of(cls, model: FactorModel, X: Any) -> Placed:
-        """Return the observed entries of ``X``, matched by id where the model has ids."""
-        return cls(*model._observed(X))
 
 
 def resolve_target(target: Any, propensity: Missingness | None) -> Target:
@@ -70,12 +55,12 @@ def target_weights(
 
 
 def weigh(
-    model: FactorModel, entries: Placed, target: Any, propensity: Missingness | None
+    shape: tuple[int, int], entries: PlacedEntries, target: Any, propensity: Missingness | None
 ) -> tuple[Target, Floats]:
     """Return the target and the weights of held-out entries for it, or say what does not go together."""
     aim = resolve_target(target, propensity)
-    if isinstance(propensity, MaskModel) and propensity.shape != model.shape_:
-        mask, own = propensity.shape, model.shape_
+    if isinstance(propensity, MaskModel) and propensity.shape != shape:
+        mask, own = propensity.shape, shape
         raise InvalidInputError(
             f"The model of the mask is {mask[0]} x {mask[1]} and the fitted model {own[0]} x {own[1]}: fit both on "
             "observations of the same shape."

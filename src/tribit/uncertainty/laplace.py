@@ -12,29 +12,35 @@ where the penalty has switched a factor off: there ``u`` and ``v`` are 0, and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice
-from tribit.data.observations import Observations
+from tribit.data.observations import Observations, as_observations
+from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
+from tribit.model.fitted import Fitted, HasFitted, as_fitted
+from tribit.model.scores import read_entries
+from tribit.model.spec import ModelSpec
 from tribit.uncertainty.adjustment import Adjustment, adjust
-from tribit.uncertainty.fitted import first_fit, fitted_objective, unfitted
-from tribit.uncertainty.held_out import Placed, check_level, weigh
+from tribit.uncertainty.held_out import check_level, weigh
 from tribit.uncertainty.moderation import moderated
 from tribit.uncertainty.side import BLOCK, Side, normal_side
 
 if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
     from tribit.model.risks import Missingness
     from tribit.randomness import RandomState
     from tribit.uncertainty.held_out import Target
 
 Array = NDArray[np.floating[Any]]
+#: Function from observations and a seed to the result of a fit with the same parameters.
+Refit: TypeAlias = Callable[[Observations, int], Fitted]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +75,34 @@ class Posterior:
 
     Parameters
     ----------
-    model : FactorModel
-        The fitted model.
+    fitted : Fitted
+        The result of the fit.
     observations : Observations
         What it was fitted on, by the model's positions.
     rows, columns : Side
         Its rows and columns with their covariances.
     adjustment : Adjustment
         A change of centre and width (:meth:`adjusted`); by default none.
+    refit : callable or None
+        Function from observations and a seed to the result of a new fit, for :meth:`adjusted`.
+    like_at : float or None
+        The smallest rating that is a like, for held-out entries that are a matrix of ratings.
+    n_jobs : int or None
+        Threads.
     """
 
-    model: FactorModel = field(repr=False)
+    fitted: Fitted = field(repr=False)
     observations: Observations
     rows: Side = field(repr=False)
     columns: Side = field(repr=False)
     adjustment: Adjustment = field(default=Adjustment())
+    refit: Refit | None = field(default=None, repr=False)
+    like_at: float | None = None
+    n_jobs: int | None = 1
 
     def deviation(self, rows: Any, columns: Any) -> Array:
         """Return the standard deviation of ``x`` for pairs of rows and columns, given as to ``predict``."""
-        return self.centre_and_deviation(*self.model._axes.pairs(rows, columns))[1]
+        return self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))[1]
 
     def interval(
         self,
@@ -110,10 +125,10 @@ class Posterior:
         """
         check_choice("what", what, ("probability", "decision"))
         z = self.adjustment.multiplier(check_level(level))
-        x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
+        x, deviation = self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))
         ends = x - z * deviation, x + z * deviation
         if what == "probability":
-            link = self.model._link()
+            link = self.fitted.spec.link
             ends = link.probability(ends[0]), link.probability(ends[1])
         return Intervals(*ends, float(level))
 
@@ -122,10 +137,10 @@ class Posterior:
 
         After :meth:`adjusted` it is ``f(slope x + offset)``, which held-out labels have moderated already.
         """
-        x, deviation = self.centre_and_deviation(*self.model._axes.pairs(rows, columns))
+        x, deviation = self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))
         if self.adjustment.pivots is not None:
-            return self.model._link().probability(x)
-        return moderated(self.model._link(), x, deviation)
+            return self.fitted.spec.link.probability(x)
+        return moderated(self.fitted.spec.link, x, deviation)
 
     def adjusted(
         self,
@@ -151,8 +166,8 @@ class Posterior:
         random_state : int, Generator, RandomState or None
             Draws the simulated labels.
         """
-        entries = Placed.of(self.model, held_out)
-        aim, weights = weigh(self.model, entries, target, propensity)
+        entries = self.fitted.scores.observed(as_observations(held_out, self.like_at))
+        aim, weights = weigh(self.fitted.shape, entries, target, propensity)
         adjustment = adjust(
             self,
             entries,
@@ -165,7 +180,7 @@ class Posterior:
 
     def draw(self, draws: np.random.Generator) -> Factors:
         """Return factors drawn from the posterior, rows and columns independently."""
-        factors = self.model._fitted_factors().astype("float64")
+        factors = self.fitted.factors.astype("float64")
         k, free = factors.rank, self.rows.vectors.shape[1]
         sides = []
         for side, own, intercepts in (
@@ -181,14 +196,25 @@ class Posterior:
         """Return the posterior of the same model, fitted to other labels of the same observed entries."""
         seen = self.observations
         relabelled = Observations.from_pairs(seen.rows, seen.columns, labels, shape=seen.shape)
-        return laplace(unfitted(self.model, random_state).fit(relabelled), relabelled)
+        if self.refit is None:
+            raise InvalidInputError(
+                "The posterior is that of a fit without its estimator, which alone can fit again: pass "
+                "laplace a fitted BinaryMatrixCompletion."
+            )
+        if self.fitted.spec.side_features:
+            raise InvalidInputError(
+                "The model has side features, which a fit does not keep, and cannot be fitted again without them: fit "
+                "it with side_features=False."
+            )
+        again = _posterior(self.refit(relabelled, random_state), relabelled, self.n_jobs)
+        return replace(again, refit=self.refit)
 
     def centre_and_deviation(
         self, i: NDArray[np.int64], j: NDArray[np.int64]
     ) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of ``x`` at positions."""
-        variance = variances(self.rows, self.columns, self.model.row_factors_.shape[1], i, j)
-        return self.adjustment.apply(self.model._factors().at(i, j), np.sqrt(variance))
+        variance = variances(self.rows, self.columns, self.fitted.factors.rank, i, j)
+        return self.adjustment.apply(self.fitted.scores.x(i, j), np.sqrt(variance))
 
 
 def variances(
@@ -207,12 +233,12 @@ def variances(
     return found
 
 
-def laplace(model: FactorModel, X: Any) -> Posterior:
+def laplace(model: HasFitted | Fitted, X: Any) -> Posterior:
     """Return a normal approximation of every entry around a fitted model.
 
     Parameters
     ----------
-    model : BinaryMatrixCompletion
+    model : BinaryMatrixCompletion or Fitted
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
         nothing was observed. Of an average of several fits (``n_fits``) it is the posterior around the first of them,
         whose centre is that fit and not the average. The one intercept ``b``, and the sums that implicit features add
@@ -235,12 +261,29 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
     >>> bool(np.all(found.lower < model.predict_proba([0, 3], [2, 3])))
     True
     """
-    entries = Placed.of(model, X)
-    observations = Observations.from_pairs(*entries, shape=model.shape_)
-    model = first_fit(model)
-    objective, radius = fitted_objective(model, observations)
-    factors = model._fitted_factors().astype("float64")
-    plus, minus = objective.risk.observed_weights(
+    fitted = as_fitted(model, "laplace")
+    entries = fitted.scores.observed(read_entries(model, X))
+    observations = Observations.from_pairs(*entries, shape=fitted.shape)
+    found = _posterior(fitted, observations, getattr(model, "n_jobs", 1))
+    if isinstance(model, Fitted):
+        return found
+    again: Any = model
+
+    def refit(relabelled: Observations, random_state: int) -> Fitted:
+        # The mask is the same, and so is its model.
+        kept = {"rho": fitted.rho, "imputed": fitted.spec.imputed}
+        return again.refit(relabelled, random_state, **kept)  # type: ignore[no-any-return]
+
+    return replace(found, refit=refit, like_at=getattr(model, "like_at", None))
+
+
+def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -> Posterior:
+    fitted = first_member(fitted)
+    spec, risk = fitted.spec, fitted.risk()
+    radius = check_prior(spec)
+    objective = Objective.of(spec, observations, risk, n_jobs=n_jobs)
+    factors = fitted.factors.astype("float64")
+    plus, minus = risk.observed_weights(
         observations.labels, observations.rows, observations.columns
     )
     seen = observations.rows, observations.columns
@@ -253,4 +296,26 @@ def laplace(model: FactorModel, X: Any) -> Posterior:
             (*seen[::-1], plus, minus),
             radius,
         )
-    return Posterior(model, observations, rows, columns)
+    return Posterior(fitted, observations, rows, columns, n_jobs=n_jobs)
+
+
+def first_member(fitted: Fitted) -> Fitted:
+    """Return the fit, or of an average the first of its members as a fit of its own.
+
+    Only a member is at the minimum of an objective, whose curvature gives the covariance.
+    """
+    return fitted if len(fitted.members) == 1 else fitted.member(0)
+
+
+def check_prior(spec: ModelSpec) -> float | None:
+    """Return the radius of the ball of each row, if there is one; something must keep unobserved rows finite."""
+    radius = spec.row_radius if np.isfinite(spec.row_radius) else None
+    least = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
+    if (not spec.l2 and radius is None) or (
+        spec.intercept and not least and not np.isfinite(spec.intercept_bound)
+    ):
+        raise InvalidInputError(
+            "A model without a ridge has no prior, and the variance of what was not observed is infinite: fit with "
+            "l2 > 0."
+        )
+    return radius

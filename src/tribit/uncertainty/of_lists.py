@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,13 +11,10 @@ from tribit.checks import check_between
 from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.recommend.lists import Recommendations
+from tribit.model.fitted import Fitted
+from tribit.ranking.lists import Recommendations
 from tribit.uncertainty.at_entries import deviations
-from tribit.uncertainty.fitted import check_prior
-from tribit.uncertainty.laplace import Intervals
-
-if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
+from tribit.uncertainty.laplace import Intervals, check_prior
 
 #: Rows whose intervals are computed at once: their covariances fill some 30 MB with 40 columns of factors.
 ROWS_AT_ONCE = 4096
@@ -26,7 +22,7 @@ ROWS_AT_ONCE = 4096
 
 def with_intervals(
     lists: Recommendations,
-    model: BinaryMatrixCompletion,
+    fitted: Fitted,
     seen: Observations | None,
     rows: Positions,
     level: float,
@@ -37,26 +33,26 @@ def with_intervals(
     a ball (:func:`tribit.uncertainty.at_entries.deviations`).
     """
     level = check_between("level", level, 0, 1, ends="()")
-    if seen is None or not _has_deviations(model):
+    if seen is None or not _has_deviations(fitted):
         return lists
     i, place = np.nonzero(lists.shown)
     j = lists.positions[i, place]
-    x = model._factors().at(rows[i], j)
+    x = fitted.scores.x(rows[i], j)
     deviation = np.empty(i.size)
     for start in range(0, rows.size, ROWS_AT_ONCE):
         here = np.flatnonzero((i >= start) & (i < start + ROWS_AT_ONCE))
         if here.size:
-            deviation[here] = deviations(model, seen, rows[i[here]], j[here])
+            deviation[here] = deviations(fitted, seen, rows[i[here]], j[here])
     z = ndtri(0.5 + level / 2)
-    lower, upper = (model._probability(x + side * z * deviation) for side in (-1, 1))
+    lower, upper = (fitted.scores.probability(x + side * z * deviation) for side in (-1, 1))
     return replace(lists, intervals=Intervals(lower, upper, level))
 
 
-def _has_deviations(model: BinaryMatrixCompletion) -> bool:
-    spec = model.spec_
+def _has_deviations(fitted: Fitted) -> bool:
+    spec = fitted.spec
     try:
         check_prior(spec)
     except InvalidInputError:
         return False
-    one_rho = not spec.mixed or isinstance(model.rho_, float)
-    return bool(one_rho and model.imputed is None and not spec.inverse_power)
+    one_rho = not spec.mixed or isinstance(fitted.rho, float)
+    return bool(one_rho and spec.imputed is None and not spec.inverse_power)

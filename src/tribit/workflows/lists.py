@@ -11,8 +11,8 @@ import numpy as np
 from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, parameter
-from tribit.recommend import CandidateRanker
-from tribit.recommend.lists import Recommendations
+from tribit.ranking import CandidateRanker
+from tribit.ranking.lists import Recommendations
 from tribit.workflows.answer_tables import check_headings, check_out, id_headings
 from tribit.workflows.bundles import (
     PathLike,

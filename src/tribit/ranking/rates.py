@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
 from tribit.model.column_regression import row_blocks
-from tribit.recommend.cell_features import CellFeatures
+from tribit.ranking.cell_features import CellFeatures
 
 __all__ = ["fit_rates", "log_linear"]
 

@@ -1,38 +1,37 @@
 """Lists: the columns to show to each row, best first.
 
-:mod:`tribit.recommend.scores` says in which order. Without a ranker it is that of P(like) alone, which
+:mod:`tribit.ranking.scores` says in which order. Without a ranker it is that of P(like) alone, which
 estimates preference and leaves out exposure: whether the row will observe the column.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.backends.cuda.device import lists_on_device, memory_named
-from tribit.checks import check_count
+from tribit.checks import check_count, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
-from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
+from tribit.model.factors import Factors
+from tribit.model.scores import Scores, read_entries
 from tribit.model.zero_one import Ones
-from tribit.recommend.scores import (
+from tribit.ranking.scores import (
     Ranker,
     Rated,
     Score,
-    check_ready,
-    is_ranker,
-    log_likely,
-    model_score,
+    WeighedScore,
+    as_scores_or_ranker,
+    axes_of,
+    weighed_score,
 )
 
-if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
-
-__all__ = ["Recommendations", "recommend"]
+__all__ = ["Recommendations", "TopN", "recommend"]
 
 #: Scores in memory at once: few enough for a core's cache.
 BLOCK = 2**16
@@ -60,7 +59,7 @@ class Recommendations:
     probabilities : array of shape (n_rows, n) or None
         The model's probability of a like of each; NaN where filled up. None for a ranker alone.
     likes, dislikes : array of shape (n_rows, n) or None
-        With a :class:`~tribit.recommend.CandidateRanker`, the likes and dislikes to be expected of each: rates, in a
+        With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each: rates, in a
         time in which as many would come as have been observed; NaN where filled up.
     intervals : Intervals or None
         Of the probabilities, where a :class:`tribit.Recommender` was asked for them; one for each place that is shown.
@@ -118,8 +117,75 @@ class Recommendations:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class TopN:
+    """Top-N lists of one model, any number of them: factors are copied and ids matched once.
+
+    Attributes
+    ----------
+    model : Scores or Ranker
+        Scores of a model of the signs, or a ranker alone.
+    ranker : Ranker or None
+        A ranker beside the scores.
+    device : str
+        Where large lists by ``x`` alone are made.
+    prepared : callable or None
+        Scores for any weight that were computed before (:mod:`tribit.serve.rates_table`); None to compute them.
+    """
+
+    model: Scores | Ranker
+    ranker: Ranker | None = None
+    device: str = "cpu"
+    prepared: WeighedScore | None = None
+
+    @cached_property
+    def weighed(self) -> WeighedScore:
+        """Scores of every column for some rows and any weight of dislikes."""
+        return self.prepared or weighed_score(self.model, self.ranker)
+
+    @property
+    def axes(self) -> Axes:
+        """Rows and columns."""
+        return axes_of(self.model)
+
+    def lists(
+        self,
+        places: Positions,
+        n: int,
+        *,
+        avoid_dislikes: float = 1.0,
+        left_out: sp.csr_array | None = None,
+    ) -> Recommendations:
+        """Return the lists of rows at some positions; ``left_out`` has the cells that no list shows."""
+        axes, model = self.axes, self.model
+        n = min(check_count("n", n), axes.shape[1])
+        weight = check_not_negative("avoid_dislikes", avoid_dislikes)
+        by_x = self.ranker is None and isinstance(model, Scores)
+        if by_x and lists_on_device(self, places.size * axes.shape[1]):
+            positions, scores = _best_on_device(model.factors, places, n, left_out)
+            rates = None
+        else:
+            positions, scores, rates = _best_of(
+                lambda rows: self.weighed(rows, weight), places, axes.shape[1], n, left_out
+            )
+        shown = positions >= 0
+        if by_x:
+            # Ordered by x, which still tells apart what the link rounds or clips to one probability.
+            scores[shown] = model.log_probability(scores[shown])
+        likes, dislikes = (None, None) if rates is None else rates
+        return Recommendations(
+            axes.rows.names(places),
+            axes.columns.names(positions),
+            scores,
+            positions,
+            _probabilities(model, places, positions) if isinstance(model, Scores) else None,
+            likes,
+            dislikes,
+        )
+
+
 def recommend(
-    model: FactorModel | Ranker,
+    model: Any,
     rows: Any,
     n: int = 10,
     *,
@@ -128,61 +194,22 @@ def recommend(
     ranker: Ranker | None = None,
 ) -> Recommendations:
     """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
-    check_ready(model)
-    axes = Axes.of_model(model)
-    n = min(check_count("n", n), axes.shape[1])
-    places = axes.rows.find(as_list(rows))
-    seen = None
+    lists = TopN(as_scores_or_ranker(model), ranker, getattr(model, "device", "cpu"))
+    axes = lists.axes
+    left_out = None
     if exclude_seen is not None:
-        observations = as_observations(exclude_seen, like_at=getattr(model, "like_at", None))
-        seen = axes.mask(observations, "exclude_seen has")
-    score = model_score(model, ranker, avoid_dislikes)
-    return lists_at(model, places, n, score, seen, ordered_by_x=ranker is None)
-
-
-def lists_at(
-    model: FactorModel | Ranker,
-    places: Positions,
-    n: int,
-    score: Score,
-    seen: sp.csr_array | None = None,
-    *,
-    ordered_by_x: bool,
-) -> Recommendations:
-    """Return the lists of rows at some positions, everything checked; ``seen`` has the cells to leave out.
-
-    ``ordered_by_x`` says whether a model is without a ranker, so that its scores are ``x``.
-    """
-    axes = Axes.of_model(model)
-    plain = ordered_by_x and not is_ranker(model)
-    if plain and lists_on_device(model, places.size * axes.shape[1]):
-        positions, scores = _best_on_device(model, places, n, seen)
-        rates = None
-    else:
-        positions, scores, rates = _best_of(score, places, axes.shape[1], n, seen)
-    shown = positions >= 0
-    if plain:
-        # Ordered by x, which still tells apart what the link rounds or clips to one probability.
-        scores[shown] = log_likely(model, scores[shown])
-    likes, dislikes = (None, None) if rates is None else rates
-    return Recommendations(
-        axes.rows.names(places),
-        axes.columns.names(positions),
-        scores,
-        positions,
-        None if is_ranker(model) else _probabilities(model, places, positions),
-        likes,
-        dislikes,
-    )
+        left_out = axes.mask(read_entries(model, exclude_seen), "exclude_seen has")
+    places = axes.rows.find(as_list(rows))
+    return lists.lists(places, n, avoid_dislikes=avoid_dislikes, left_out=left_out)
 
 
 def _best_on_device(
-    model: Any, places: Positions, n: int, seen: sp.csr_array | None
+    factors: Factors, places: Positions, n: int, seen: sp.csr_array | None
 ) -> tuple[Positions, NDArray[np.float64]]:
     """Return the best columns of the rows by ``x``, and ``x``, from a GPU."""
     from tribit.backends.cuda.lists import best_columns as on_device  # noqa: PLC0415 - PyTorch
 
-    P, Q = model._factors().augmented()
+    P, Q = factors.augmented()
     whole = places.size == P.shape[0] and bool(np.all(places == np.arange(places.size)))
     with memory_named():
         if whole:
@@ -190,12 +217,11 @@ def _best_on_device(
         return on_device(P[places], Q, n, None if seen is None else seen[places])
 
 
-def _probabilities(model: Any, rows: Positions, positions: Positions) -> NDArray[np.float64]:
+def _probabilities(model: Scores, rows: Positions, positions: Positions) -> NDArray[np.float64]:
     """Return the probability of a like at each place of the lists, NaN where they are filled up."""
     i, place = np.nonzero(positions >= 0)
     found = np.full(positions.shape, np.nan)
-    x = model._factors().at(rows[i], positions[i, place])
-    found[i, place] = model._probability(x)
+    found[i, place] = model.probability(model.factors.at(rows[i], positions[i, place]))
     return found
 
 

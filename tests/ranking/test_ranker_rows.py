@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from tribit import InvalidInputError, Observations
 from tribit.model import column_regression, zero_one
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 
 
 def table(shape=(40, 15), seed=0):

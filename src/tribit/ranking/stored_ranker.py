@@ -21,7 +21,7 @@ def checked_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[st
     Parameters
     ----------
     arrays : mapping
-        What :meth:`tribit.recommend.CandidateRanker.arrays` returned.
+        What :meth:`tribit.ranking.CandidateRanker.arrays` returned.
     shape : (int, int)
         Numbers of rows and columns of the observations that came with them.
     """

@@ -6,7 +6,7 @@ entry becomes a like and a dislike; pass it to ``recommend`` beside a model, or 
 the methods of :class:`Ranker` can take its place.
 """
 
-from tribit.recommend.candidate_ranker import CandidateRanker
-from tribit.recommend.scores import Ranker
+from tribit.ranking.candidate_ranker import CandidateRanker
+from tribit.ranking.scores import Ranker
 
 __all__ = ["CandidateRanker", "Ranker"]

@@ -11,8 +11,8 @@ from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, 
 from tribit.evaluation.ranking import ranking_report
 from tribit.model import column_regression
 from tribit.model.column_regression import choose_l2, regress_columns
-from tribit.recommend import CandidateRanker, Ranker, candidate_ranker
-from tribit.recommend.rates import log_linear
+from tribit.ranking import CandidateRanker, Ranker, candidate_ranker
+from tribit.ranking.rates import log_linear
 from tribit.uncertainty import Platt
 
 
@@ -239,7 +239,7 @@ def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
     # The mask comes from the seed that the ranker has: its draws must be others.
     A = table((600, 30)) * (mask((600, 30), 0.3) > 0)
     whole = CandidateRanker(random_state=0).fit(A)
-    monkeypatch.setattr("tribit.recommend.rates.AT_RISK", 10)
+    monkeypatch.setattr("tribit.ranking.rates.AT_RISK", 10)
     part, again, other = (CandidateRanker(random_state=seed).fit(A) for seed in (0, 0, 1))
     assert np.array_equal(part.coefficients_, again.coefficients_)
     assert not np.array_equal(part.coefficients_, other.coefficients_)

@@ -21,12 +21,12 @@ from tribit.errors import InvalidInputError
 from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
 from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
-from tribit.recommend.cell_features import CellFeatures, indicators
-from tribit.recommend.rates import fit_rates
-from tribit.recommend.stored_ranker import checked_arrays
+from tribit.ranking.cell_features import CellFeatures, indicators
+from tribit.ranking.rates import fit_rates
+from tribit.ranking.stored_ranker import checked_arrays
 
 if TYPE_CHECKING:
-    from tribit.recommend.lists import Recommendations
+    from tribit.ranking.lists import Recommendations
 
 __all__ = ["CandidateRanker"]
 
@@ -184,7 +184,7 @@ class CandidateRanker(MatrixEstimator):
         A model of the signs tells likes from dislikes better: see
         :meth:`tribit.factor_model.FactorModel.recommend`, which takes this ranker and the same arguments.
         """
-        from tribit.recommend.lists import recommend  # noqa: PLC0415 - it takes the estimator
+        from tribit.ranking.lists import recommend  # noqa: PLC0415 - it takes the estimator
 
         return recommend(self, rows, n, exclude_seen=exclude_seen, avoid_dislikes=avoid_dislikes)
 

@@ -15,19 +15,17 @@ large.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
-
-if TYPE_CHECKING:
-    from tribit.factor_model import FactorModel
+from tribit.model.scores import Scores, as_scores
 
 __all__ = [
     "Ranker",
@@ -35,9 +33,10 @@ __all__ = [
     "Rated",
     "Score",
     "WeighedScore",
+    "as_scores_or_ranker",
+    "axes_of",
     "check_ready",
     "is_ranker",
-    "log_likely",
     "model_score",
     "rate_parts",
     "weighed_score",
@@ -104,30 +103,43 @@ def is_ranker(model: Any) -> TypeGuard[Ranker]:
     return callable(getattr(model, "log_rates", None))
 
 
+def as_scores_or_ranker(model: Any) -> Scores | Ranker:
+    """Return a ranker of rates as it is, and the scores of any other fitted model."""
+    if not is_ranker(model):
+        return as_scores(model)
+    check_ready(model)
+    return model
+
+
+def axes_of(model: Scores | Ranker) -> Axes:
+    """Return rows and columns."""
+    return model.axes if isinstance(model, Scores) else Axes.of_model(model)
+
+
 def check_ready(model: Any) -> None:
     """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
     if hasattr(model, "fit"):  # a ranker need not be an estimator
         check_is_fitted(model)
 
 
-def model_score(model: FactorModel | Ranker, ranker: Ranker | None, avoid_dislikes: float) -> Score:
+def model_score(model: Scores | Ranker, ranker: Ranker | None, avoid_dislikes: float) -> Score:
     """Return what orders the columns for each row, as above."""
     weight = check_not_negative("avoid_dislikes", avoid_dislikes)
     score = weighed_score(model, ranker)
     return lambda places: score(places, weight)
 
 
-def weighed_score(model: FactorModel | Ranker, ranker: Ranker | None) -> WeighedScore:
+def weighed_score(model: Scores | Ranker, ranker: Ranker | None) -> WeighedScore:
     """Return the same for any weight: factors are copied and ids matched once, for all the lists of a service."""
     parts = rate_parts(model, ranker)
     if parts is not None:
         return lambda places, weight: worth(parts(places), weight)
-    judge = _entries(model)  # type: ignore[arg-type]
+    judge = _entries(model)
     return lambda places, _: judge(places)
 
 
 def rate_parts(
-    model: FactorModel | Ranker, ranker: Ranker | None
+    model: Scores | Ranker, ranker: Ranker | None
 ) -> Callable[[Positions], RateParts] | None:
     """Return what the scores of a ranker, with a model or alone, are made of; None for a model alone."""
     if is_ranker(model):
@@ -138,7 +150,7 @@ def rate_parts(
         return _rates_alone(model)
     if ranker is None:
         return None
-    return _judged_rates(model, ranker, _ranker_places(model, ranker))  # type: ignore[arg-type]
+    return _judged_rates(model, ranker, _ranker_places(model, ranker))
 
 
 def _rates_alone(ranker: Ranker) -> Callable[[Positions], RateParts]:
@@ -150,9 +162,9 @@ def _rates_alone(ranker: Ranker) -> Callable[[Positions], RateParts]:
 
 
 def _judged_rates(
-    model: FactorModel, ranker: Ranker, places: tuple[Positions, Positions]
+    scores: Scores, ranker: Ranker, places: tuple[Positions, Positions]
 ) -> Callable[[Positions], RateParts]:
-    judge = _entries(model)
+    judge = _entries(scores)
     # The ranker's columns in their own order need no copy.
     rows, columns = places
     same = bool(np.array_equal(columns, np.arange(ranker.shape_[1])))
@@ -162,7 +174,7 @@ def _judged_rates(
         if not same:
             log_likes, log_dislikes = log_likes[:, columns], log_dislikes[:, columns]
         x = judge(positions)
-        odds = log_odds(model, x)
+        odds = scores.log_odds(x)
         known = log_dislikes > -np.inf  # where it knows of no dislike the ranker has no opinion
         np.add(odds, log_likes - log_dislikes, out=odds, where=known)
         odds[known] /= 2
@@ -184,19 +196,19 @@ def worth(parts: RateParts, weight: float) -> Rated:
     return Rated(np.where(value > 0, rate * value, value), rate * like, rate * dislike)
 
 
-def _ranker_places(model: Any, ranker: Any) -> tuple[Positions, Positions]:
+def _ranker_places(scores: Scores, ranker: Any) -> tuple[Positions, Positions]:
     """Return where the ranker has each row and column of the model."""
     if not is_ranker(ranker):
         raise InvalidTypeError(
             f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker, or None."
         )
     check_ready(ranker)
-    return Axes.of_model(model).within(Axes.of_model(ranker), "ranker")
+    return scores.axes.within(Axes.of_model(ranker), "ranker")
 
 
-def _entries(model: FactorModel) -> Callable[[Positions], Array]:
+def _entries(scores: Scores) -> Callable[[Positions], Array]:
     """Return the function that gives ``x`` of some rows for every column, in float64."""
-    P, Q = (side.astype(np.float64) for side in model._factors().augmented())
+    P, Q = (side.astype(np.float64) for side in scores.factors.augmented())
     by_factor = np.ascontiguousarray(Q.T)
 
     def x(rows: Positions) -> Array:
@@ -207,19 +219,3 @@ def _entries(model: FactorModel) -> Callable[[Positions], Array]:
         return found
 
     return x
-
-
-def log_likely(model: Any, x: Array) -> Array:
-    """Return ``log P(like)`` at the entries of a model, as ``predict_proba`` has it."""
-    if getattr(model, "calibration_", None) is None:
-        # Exact far out, where the probability rounds to 0.
-        return np.asarray(-model._link().loss(x, 1))
-    with np.errstate(divide="ignore"):  # a calibrator may be sure
-        return np.asarray(np.log(model._probability(x)))
-
-
-def log_odds(model: Any, x: Array) -> Array:
-    """Return ``log P(like) - log P(dislike)`` there."""
-    if getattr(model, "calibration_", None) is None:
-        return np.asarray(model._link().log_odds(x))
-    return np.asarray(logit(model._probability(x)))

@@ -14,9 +14,9 @@ from tribit import (
     Observations,
 )
 from tribit.paper.systems import SYSTEMS
-from tribit.recommend import CandidateRanker
-from tribit.recommend import lists as lists_module
-from tribit.recommend.lists import Recommendations, best_columns
+from tribit.ranking import CandidateRanker
+from tribit.ranking import lists as lists_module
+from tribit.ranking.lists import Recommendations, best_columns
 
 SHAPE = (12, 9)
 
