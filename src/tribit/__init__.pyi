@@ -3,6 +3,7 @@
 from .backends.objective import Objective as Objective
 from .completion.estimator import BinaryMatrixCompletion as BinaryMatrixCompletion
 from .completion.files import load as load
+from .completion.files import save as save
 from .data.observations import Observations as Observations
 from .errors import InvalidInputError as InvalidInputError
 from .errors import InvalidTypeError as InvalidTypeError
@@ -43,6 +44,5 @@ from .solvers import Iteration as Iteration
 from .solvers import Newton as Newton
 from .solvers import ProjectedGradient as ProjectedGradient
 from .solvers import SolverResult as SolverResult
-from .storage import save as save
 
 __version__: str

@@ -156,7 +156,9 @@ class PartitionedObservations(RemoteObservations):
         found = self.cluster.results(pieces)
         rows, columns, labels = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.argsort(rows, kind="stable")  # each partition has its entries in row-major order
-        return Observations.from_checked(Checked(rows[order], columns[order], labels[order], self.axes))
+        return Observations.from_checked(
+            Checked(rows[order], columns[order], labels[order], self.axes)
+        )
 
     def as_likes(self) -> Self:
         """Return the same entries, each a like."""

@@ -19,7 +19,7 @@ from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness
 from tribit.model.scores import Scores
 from tribit.model.spec import AUTO, ModelSpec
-from tribit.selection.record import FitRecord, Search
+from tribit.selection.record import Search
 from tribit.solvers import Callback, Iteration
 
 if TYPE_CHECKING:
@@ -329,7 +329,8 @@ class BinaryMatrixCompletion(FactorModel):
         self
         """
         # Here, not above: whoever loads a model or predicts needs no search.
-        from tribit.completion.fitting import check_options, fit  # noqa: PLC0415
+        from tribit.completion.fitting import fit  # noqa: PLC0415
+        from tribit.completion.parameters import check_options  # noqa: PLC0415
 
         check_not_row_folds()
         observations = self.read(X, client)

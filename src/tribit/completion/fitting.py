@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.backends import SUMS
 from tribit.backends.cuda.device import check_device, memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import count_jobs, single_threaded_blas
-from tribit.checks import check_choice, check_count
 from tribit.data import side_features
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.errors import Message, parameter, warn
-from tribit.metrics.entries import SCORINGS
-from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.fitted import LIKE, Fitted
 from tribit.model.links import as_link
-from tribit.model.spec import AUTO, ModelSpec, is_auto
+from tribit.model.spec import ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.selection.averages import member_specs
@@ -41,30 +37,6 @@ from tribit.solvers.loop import (
 
 if TYPE_CHECKING:
     from tribit.completion.estimator import BinaryMatrixCompletion
-
-#: The entries that predictions may be for.
-TARGETS = ("observed", "all")
-
-
-def check_options(estimator: BinaryMatrixCompletion) -> None:
-    """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
-    calibrations = (*CALIBRATORS, AUTO)
-    words = (
-        ("target", TARGETS),
-        ("scoring", tuple(SCORINGS)),
-        ("calibration", calibrations),
-        ("backend", SUMS),
-    )
-    for name, known in words:
-        value = getattr(estimator, name)
-        if name != "calibration" or value is not None:
-            check_choice(name, value, known)
-    if estimator.n_candidates is not None:
-        check_count("n_candidates", estimator.n_candidates)
-    if not is_auto(estimator.n_fits):
-        check_count("n_fits", estimator.n_fits)
-    most = 1 if estimator.max_iter is None else estimator.max_iter
-    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
 
 
 def fit(

@@ -90,7 +90,9 @@ def as_measurements(X: Any) -> Measurements:
         if not _is_signs(X):
             return Measurements.from_matrix(X)
         X = Observations.from_matrix(X)
-    return Measurements.from_checked(Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes))
+    return Measurements.from_checked(
+        Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes)
+    )
 
 
 def _is_signs(X: Any) -> bool:

@@ -115,7 +115,9 @@ class Observations(Entries):
             first or last, or the more frequent one (a tie goes to the label given last).
         """
         given = rows, columns, labels, shape, row_ids, column_ids
-        return cls.from_checked(ingest.entries_from_pairs(*given, ingest.labels_by(None), duplicates))
+        return cls.from_checked(
+            ingest.entries_from_pairs(*given, ingest.labels_by(None), duplicates)
+        )
 
     @classmethod
     def from_ratings(

@@ -74,7 +74,12 @@ class Neighbours:
 
 
 def similar(
-    model: HasScores | Scores, *, columns: Any = None, rows: Any = None, n: int = 10, seen: Any = None
+    model: HasScores | Scores,
+    *,
+    columns: Any = None,
+    rows: Any = None,
+    n: int = 10,
+    seen: Any = None,
 ) -> Neighbours:
     """Return the columns (or rows) whose scores agree most with those of the given ones.
 

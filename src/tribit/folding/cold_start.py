@@ -316,9 +316,7 @@ def _of_one_side(
     return found, Slopes(features.astype(dtype), own.astype(dtype))
 
 
-def _with_map(
-    member: Member, Z: Array, entries: Observations, groups: tuple[Group, ...]
-) -> Member:
+def _with_map(member: Member, Z: Array, entries: Observations, groups: tuple[Group, ...]) -> Member:
     """Return a member with its map, and rows without entries where the map puts them."""
     member = replace(member, maps=(replace(member.maps[0], cold=Z), member.maps[1]))
     U, a = member.factors.row_factors, member.factors.row_intercepts

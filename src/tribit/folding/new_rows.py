@@ -188,7 +188,10 @@ class _Update:
         # Before anything moves: side features themselves are not kept, but what they add to the rows of the fit is.
         for side, seen in enumerate((earlier, earlier.transpose())):
             turned = member.transposed if side else member
-            by_side = turned.fitted_side_parts(seen), turned.side_parts(self.new[side], tables[side])
+            by_side = (
+                turned.fitted_side_parts(seen),
+                turned.side_parts(self.new[side], tables[side]),
+            )
             added.append([np.concatenate(pair) for pair in zip(*by_side, strict=True)])
         for side in (0, 1):
             turned = member.transposed if side else member

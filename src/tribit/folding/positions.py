@@ -27,7 +27,9 @@ def placed(
     """Return entries at other positions, in another matrix."""
     order = np.lexsort((columns, rows))
     axes = Axes(of_rows, of_columns)
-    return Observations.from_checked(Checked(rows[order], columns[order], entries.labels[order], axes))
+    return Observations.from_checked(
+        Checked(rows[order], columns[order], entries.labels[order], axes)
+    )
 
 
 def merged(

@@ -21,8 +21,8 @@ from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from tribit.model.scores import PlacedEntries, Scores
     from tribit.model.factors import Factors
+    from tribit.model.scores import PlacedEntries, Scores
 
 __all__ = ["UnseenReport", "against_unseen", "unseen_report"]
 

@@ -155,7 +155,9 @@ class Member:
             row_factors=_inserted(self.unknowns.row_factors, n, found[0] - shared[0]),
             row_intercepts=_inserted(self.unknowns.row_intercepts, n, found[1] - shared[1]),
         )
-        if self.maps[1].activity is not None:  # the columns have a part for each row, 0 for new ones
+        if (
+            self.maps[1].activity is not None
+        ):  # the columns have a part for each row, 0 for new ones
             own = replace(
                 own,
                 column_factors=_inserted(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),

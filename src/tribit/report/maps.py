@@ -27,9 +27,7 @@ MOST_POINTS = 1200
 NEIGHBOURS = 6
 
 
-def map_facts(
-    scores: Scores, seen: Observations | None, side: str
-) -> dict[str, Any] | None:
+def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str, Any] | None:
     """Return the points of a map of rows or columns; None where scores differ by effects alone.
 
     Parameters

@@ -1,8 +1,9 @@
-"""Models and bundles on disk: one safetensors file, parameters as JSON in its header, nothing that is executed.
+"""Saved models and recommenders: one safetensors file, a JSON header and named tensors, nothing that is executed.
 
-:func:`tribit.load` and :meth:`tribit.Recommender.load` read what :func:`save` wrote.
+:func:`write` and :func:`read` know :class:`Contents`, not estimators: :func:`tribit.load` and
+:meth:`tribit.Recommender.load` make those. The content is checked before memory is taken for it.
 """
 
-from tribit.storage.writing import save
+from tribit.storage.contents import Contents, read, write
 
-__all__ = ["save"]
+__all__ = ["Contents", "read", "write"]

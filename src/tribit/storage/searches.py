@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.archive.fields import COUNT, NUMBER, SWITCH, TEXT, Field, Tensor, check_fields
-from tribit.archive.tensor_file import parsed_json
-from tribit.errors import Message, marked
+from tribit.errors import InvalidInputError, Message, marked
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Average, Candidate, Search
+from tribit.storage.fields import (
+    COUNT,
+    DAMAGE,
+    NUMBER,
+    SWITCH,
+    TEXT,
+    Field,
+    Tensor,
+    check_fields,
+    reason_of,
+)
+from tribit.storage.tensor_file import parsed_json
 
 #: Name of the tensor: the bytes of a JSON object.
 SEARCH = "search"
@@ -82,9 +92,26 @@ def packed_search(search: Search) -> NDArray[np.uint8]:
     return np.frombuffer(json.dumps(record).encode(), dtype=np.uint8)
 
 
-def unpacked_search(packed: NDArray[np.uint8]) -> Search:
+@dataclass(frozen=True)
+class PackedSearch:
+    """The bytes of a record, which are parsed when it is first asked for."""
+
+    packed: bytes
+    name: str
+
+    def __call__(self) -> Search:
+        """Return the record; one sentence where the bytes hold none."""
+        try:
+            return unpacked_search(self.packed)
+        except DAMAGE as error:
+            raise InvalidInputError(
+                f"{self.name} is a damaged tribit model ({reason_of(error)}); fit it again."
+            ) from None
+
+
+def unpacked_search(packed: bytes) -> Search:
     """Return the record; a ValueError where the bytes hold none. Its times are None."""
-    record = parsed_json(packed.tobytes())
+    record = parsed_json(packed)
     if not isinstance(record, dict):
         raise ValueError("search must be an object")
     check_fields(record, {**RECORD, **AVERAGE})

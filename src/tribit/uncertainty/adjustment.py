@@ -99,7 +99,9 @@ def adjust(
     return Adjustment(line.slope, line.offset, np.sort(np.concatenate(pivots)))
 
 
-def _line(posterior: Posterior, entries: PlacedEntries, labels: Any, weights: Array, link: Link) -> Platt:
+def _line(
+    posterior: Posterior, entries: PlacedEntries, labels: Any, weights: Array, link: Link
+) -> Platt:
     x = posterior.fitted.scores.x(entries.rows, entries.columns)
     return platt(x, labels, weights, link=link)
 

@@ -167,7 +167,9 @@ def conformal(
             "The calibrator gave a probability that is not a number: fit it again."
         )
     if by_label:
-        likes, dislikes = (_Strangeness.of(strangeness[mine], weights[mine]) for mine in (like, ~like))
+        likes, dislikes = (
+            _Strangeness.of(strangeness[mine], weights[mine]) for mine in (like, ~like)
+        )
     else:
         likes = dislikes = _Strangeness.of(strangeness, weights)
     return Conformal(scores, probability, aim, propensity, by_label, likes, dislikes)

@@ -1,21 +1,26 @@
-"""Parameters of an estimator in a file: names and numbers, nothing that is executed."""
+"""Parameters of the estimator: checks of those that are no part of the model, and their form in a file."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tribit import propensity
-from tribit.archive.fields import DAMAGE, reason_of
+from tribit.backends import SUMS
 from tribit.backends.objective import check_dtype
+from tribit.checks import check_choice, check_count
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError
+from tribit.metrics.entries import SCORINGS
+from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.links import LINKS
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
-from tribit.solvers import SOLVERS, as_solver
+from tribit.solvers import SOLVERS, Stopping, as_solver
+from tribit.storage.fields import DAMAGE, reason_of
 
 if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
@@ -33,14 +38,54 @@ NOT_KEPT = (
 #: Parameters that are whole numbers; all other numbers are floats.
 COUNTS = ("rank", "max_iter", "n_candidates", "n_fits")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
+#: The entries that predictions may be for.
+TARGETS = ("observed", "all")
 
 
-def kept(model: BinaryMatrixCompletion) -> tuple[str, ...]:
-    """Return the names of the parameters that a file keeps."""
+#: The entries that predictions may be for.
+TARGETS = ("observed", "all")
+
+
+def check_options(estimator: BinaryMatrixCompletion) -> None:
+    """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
+    calibrations = (*CALIBRATORS, AUTO)
+    words = (
+        ("target", TARGETS),
+        ("scoring", tuple(SCORINGS)),
+        ("calibration", calibrations),
+        ("backend", SUMS),
+    )
+    for name, known in words:
+        value = getattr(estimator, name)
+        if name != "calibration" or value is not None:
+            check_choice(name, value, known)
+    if estimator.n_candidates is not None:
+        check_count("n_candidates", estimator.n_candidates)
+    if not is_auto(estimator.n_fits):
+        check_count("n_fits", estimator.n_fits)
+    most = 1 if estimator.max_iter is None else estimator.max_iter
+    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
+
+
+def encoded(model: BinaryMatrixCompletion) -> dict[str, Any]:
+    """Return the parameters that a file keeps, as JSON can hold them."""
+    return {name: _encoded(name, getattr(model, name)) for name in _kept(model)}
+
+
+def decoded(values: dict[str, Any], model: BinaryMatrixCompletion) -> dict[str, Any]:
+    """Return parameters from what JSON holds of them; ``model`` knows their names."""
+    known = _kept(model)
+    for name in values:
+        if name not in known:
+            raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
+    return {name: _decoded(name, value) for name, value in values.items()}
+
+
+def _kept(model: BinaryMatrixCompletion) -> tuple[str, ...]:
     return tuple(name for name in model.get_params() if name not in NOT_KEPT)
 
 
-def encoded(name: str, value: Any) -> Any:
+def _encoded(name: str, value: Any) -> Any:
     """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
     for registered, kind in REGISTRIES.get(name, {}).items():
         if type(value) is kind:
@@ -61,7 +106,7 @@ def encoded(name: str, value: Any) -> Any:
     return written
 
 
-def decoded(name: str, value: Any) -> Any:
+def _decoded(name: str, value: Any) -> Any:
     """Return a parameter from what JSON holds of it."""
     if isinstance(value, dict):
         options = dict(value)
@@ -81,7 +126,7 @@ def as_python(value: Any) -> Any:
 
 def check_parameters(model: BinaryMatrixCompletion) -> None:
     """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
-    model._check_options()
+    check_options(model)
     if not is_auto(model.solver):
         as_solver(model.solver)
     if model.like_at is not None:

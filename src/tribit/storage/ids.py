@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.archive.fields import Tensor
-from tribit.archive.tensor_file import parsed_json
 from tribit.data.axis import Axes, distinct_ids
 from tribit.errors import InvalidInputError
+from tribit.storage.fields import Tensor
+from tribit.storage.tensor_file import parsed_json
 
 #: Tensors of the ids of rows and of columns, where there are any.
 IDS = {

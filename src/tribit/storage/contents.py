@@ -1,0 +1,285 @@
+"""The content of a file, written and read as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_bytes
+
+from tribit import __version__
+from tribit.data.axis import Axes
+from tribit.data.files import atomic_path, checked_path
+from tribit.data.ingest import Checked
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, either
+from tribit.model.fitted import Fitted
+from tribit.quoting import quoted
+from tribit.selection.record import FitRecord
+from tribit.solvers import Iteration
+from tribit.storage.fields import (
+    COUNT,
+    DAMAGE,
+    FLOATS,
+    NUMBER,
+    OBJECT,
+    SWITCH,
+    TEXT,
+    Field,
+    Tensor,
+    check_fields,
+    check_places,
+    reason_of,
+)
+from tribit.storage.fitted import (
+    check_fitted_header,
+    check_scores,
+    fitted_from,
+    fitted_header,
+    fitted_schema,
+    fitted_tensors,
+)
+from tribit.storage.ids import IDS, id_tensors, read_axes
+from tribit.storage.searches import SEARCH, SEARCH_TENSOR, PackedSearch, packed_search
+from tribit.storage.tensor_file import DTYPES, parsed_json, read_description, read_tensors
+
+Tensors = dict[str, NDArray[Any]]
+Made = TypeVar("Made")
+
+#: The format that is written and read.
+FORMAT = 9
+#: Columns of the history: the iteration, its objective and the decrease.
+HISTORY_COLUMNS = 3
+#: Prefix of the names of a ranker's arrays.
+RANKER = "ranker:"
+#: Entries row by row: how many each row has, their columns and their labels.
+ENTRIES = {
+    "entries:counts": Tensor(("I32",), ("rows",)),
+    "entries:columns": Tensor(("I32",), ("entries",)),
+    "entries:labels": Tensor(("I8",), ("entries",)),
+}
+RECORD = {"n_iter": COUNT, "converged": SWITCH, "stop_reason": TEXT, "objective": NUMBER}
+HEADER = {
+    "format": Field(f"{FORMAT}", lambda value: type(value) is int and value == FORMAT),
+    "version": TEXT,
+    "parameters": OBJECT,
+    "fitted": OBJECT,
+    "record": OBJECT,
+    "entries": SWITCH,
+    "ranker": SWITCH,
+    "reading": OBJECT.or_none(),
+    "summary": OBJECT.or_none(),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """The content of a file; None for what was left out.
+
+    Attributes
+    ----------
+    parameters : dict
+        Parameters of the estimator, as JSON has them.
+    fitted : Fitted
+        The result of the fit. A file keeps no ``rho`` by entry and nothing that was imputed.
+    record : FitRecord
+        How it was found, without times: equal fits give equal files.
+    entries : Observations or None
+        The entries of the fit, in its rows and columns.
+    ranker : dict of arrays or None
+        Those of :meth:`tribit.ranking.CandidateRanker.arrays`.
+    reading : dict or None
+        The rules by which the table was read, as JSON has them.
+    summary : dict or None
+        Facts about the data and the fit, as JSON has them.
+    """
+
+    parameters: dict[str, Any]
+    fitted: Fitted
+    record: FitRecord
+    entries: Observations | None = None
+    ranker: Mapping[str, NDArray[Any]] | None = None
+    reading: dict[str, Any] | None = None
+    summary: dict[str, Any] | None = field(default=None)
+
+
+def write(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Write one file, all of it or nothing."""
+    record = contents.record
+    try:
+        header = {
+            "format": FORMAT,
+            "version": __version__,
+            "parameters": contents.parameters,
+            "fitted": fitted_header(contents.fitted),
+            "record": {name: getattr(record, name) for name in RECORD},
+            "entries": contents.entries is not None,
+            "ranker": contents.ranker is not None,
+            "reading": contents.reading,
+            "summary": contents.summary,
+        }
+        tensors = _tensors(contents)
+        _check(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
+        _check_numbers(contents.fitted, tensors["history"])
+    except DAMAGE as error:
+        raise InvalidInputError(
+            f"The model cannot be saved, as no file may hold it ({reason_of(error)}); fit it again."
+        ) from None
+    with atomic_path(path) as temporary:
+        # Not save_file, which puts a file of its own, readable by its owner only, in the place of this one.
+        temporary.write_bytes(to_bytes(tensors, metadata={"tribit": json.dumps(header)}))
+
+
+def read(path: str | os.PathLike[str], make: Callable[[Contents], Made]) -> Made:
+    """Read a file and return what ``make`` makes of its content; each of its errors is one of a damaged file."""
+    source = checked_path(path)
+    name = quoted(os.fspath(path))
+    if not source.is_file():
+        raise InvalidInputError(
+            f"There is no model file {name}; write one with "
+            f"{either('model.save(path)', 'tribit fit')}."
+        )
+    try:
+        with source.open("rb") as file:
+            return _read(file, name, make)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{name} cannot be read ({error.strerror or error}); check its permissions and its disk."
+        ) from None
+    except MemoryError:
+        raise InvalidInputError(
+            f"{name} needs more memory than there is ({source.stat().st_size} bytes in the file); free some, or load "
+            "it on a larger machine."
+        ) from None
+
+
+def _read(file: BinaryIO, name: str, make: Callable[[Contents], Made]) -> Made:
+    try:
+        metadata, places = read_description(file)
+        header = parsed_json(str(metadata.get("tribit", "null")).encode())
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name} is not a readable tribit model ({reason_of(error)}); it may be cut short or another kind "
+            "of file."
+        ) from None
+    _check_format(header, name)
+    try:
+        _check(header, {key: (place.dtype, place.shape) for key, place in places.items()})
+        return make(_contents(header, read_tensors(file, places), name))
+    except DAMAGE as error:
+        raise InvalidInputError(
+            f"{name} is a damaged tribit model ({reason_of(error)}); fit it again."
+        ) from None
+
+
+def _check_format(header: Any, name: str) -> None:
+    if header is None:
+        raise InvalidInputError(f"{name} is a safetensors file, but not a tribit model.")
+    if not isinstance(header, dict):
+        raise InvalidInputError(
+            f"{name} is a damaged tribit model (its header is no object); fit it again."
+        )
+    number, version = header.get("format"), header.get("version")
+    if type(number) is not int or number != FORMAT:
+        by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
+        raise InvalidInputError(
+            f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads format {FORMAT} alone; it "
+            f"was written by tribit {by}: use that version or fit again."
+        )
+
+
+def _check(header: dict[str, Any], described: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Refuse a header with a wrong field, and tensors that are not what it says."""
+    check_fields(header, HEADER)
+    check_fields(header["record"], RECORD)
+    check_fitted_header(header["fitted"])
+    needed, optional, check_sizes = fitted_schema(header["fitted"])
+    needed["history"] = Tensor(("F64",), ("n_iter", HISTORY_COLUMNS))
+    if header["ranker"] and not header["entries"]:
+        raise ValueError("a ranker needs the entries that it was fitted on")
+    if header["entries"]:
+        needed |= ENTRIES
+    if header["ranker"]:  # which checks the shapes of its own
+        for name, (_, shape) in described.items():
+            if name.startswith(RANKER):
+                words = tuple(f"{name}, dimension {n}" for n in range(len(shape)))
+                needed[name] = Tensor(FLOATS, words)
+    sizes = {"n_iter": header["record"]["n_iter"]}
+    check_places(described, needed, {**optional, **IDS, **SEARCH_TENSOR}, sizes)
+    check_sizes(sizes)
+
+
+def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
+    fitted = fitted_from(header["fitted"], tensors, lambda shape: read_axes(tensors, shape))
+    _check_numbers(fitted, tensors["history"])
+    history = tuple(
+        Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]
+    )
+    found = PackedSearch(tensors[SEARCH].tobytes(), name) if SEARCH in tensors else None
+    ranker = {
+        key.removeprefix(RANKER): array for key, array in tensors.items() if key.startswith(RANKER)
+    }
+    return Contents(
+        header["parameters"],
+        fitted,
+        FitRecord(**header["record"], history=history, found=found),
+        _entries([tensors[key] for key in ENTRIES], fitted.axes) if header["entries"] else None,
+        ranker if header["ranker"] else None,
+        header["reading"],
+        header["summary"],
+    )
+
+
+def _tensors(contents: Contents) -> Tensors:
+    """Return every array as the file holds it."""
+    tensors = fitted_tensors(contents.fitted) | id_tensors(contents.fitted.axes)
+    # Without the seconds, which would make equal fits different files.
+    rows = [(each.iteration, each.objective, each.decrease) for each in contents.record.history]
+    tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS)
+    search = contents.record.search
+    if search is not None:
+        tensors[SEARCH] = packed_search(search)
+    if contents.entries is not None:
+        seen = contents.entries
+        arrays = seen.counts[0].astype("<i4"), seen.columns.astype("<i4"), seen.labels
+        tensors |= dict(zip(ENTRIES, arrays, strict=True))
+    for name, array in (contents.ranker or {}).items():
+        tensors[RANKER + name] = np.array(array, dtype=np.float64, order="C")
+    return tensors
+
+
+def _entries(arrays: list[NDArray[Any]], axes: Axes) -> Observations:
+    counts, columns, labels = arrays
+    if counts.min(initial=0) < 0 or int(counts.sum(dtype=np.int64)) != columns.size:
+        raise ValueError("entries:counts does not count the entries")
+    rows = np.repeat(np.arange(counts.size), counts)
+    columns = columns.astype(np.int64)
+    if columns.size and not 0 <= columns.min() <= columns.max() < axes.columns.size:
+        raise ValueError("entries:columns holds a column that the model does not have")
+    if (np.diff(rows * axes.columns.size + columns) <= 0).any():
+        raise ValueError("entries:columns must rise within each row")
+    if not np.isin(labels, (1, -1)).all():
+        raise ValueError("entries:labels holds other labels than 1 and -1")
+    if not labels.size:
+        raise ValueError("entries:labels is empty")
+    return Observations.from_checked(Checked(rows, columns, labels.astype(np.int8), axes))
+
+
+def _check_numbers(fitted: Fitted, history: NDArray[Any]) -> None:
+    """Refuse numbers that are not finite, and factors so large that no probability comes of them."""
+    if not np.isfinite(history).all():
+        raise ValueError("history holds NaN or infinity")
+    if not np.array_equal(history[:, 0], np.arange(1, len(history) + 1)):
+        raise ValueError("history must count its iterations from 1")
+    check_scores(fitted)
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    """Return a dtype in the words of a file."""
+    return next((name for name, known in DTYPES.items() if known == dtype), str(dtype))

@@ -1,0 +1,364 @@
+"""The result of a fit in a file: models and features in the header, arrays as tensors."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.data.axis import Axes
+from tribit.data.side_features import KINDS, FeatureEncoder, GroupEncoder
+from tribit.errors import Message, marked
+from tribit.model.calibrators import calibrator_from
+from tribit.model.factors import Factors
+from tribit.model.features import Activity, FeatureMap
+from tribit.model.fitted import Fitted, Member
+from tribit.model.risks import check_rho
+from tribit.model.slopes import BothSlopes, Slopes
+from tribit.model.spec import ModelSpec
+from tribit.storage.fields import (
+    COUNT,
+    FLOATS,
+    NUMBER,
+    OBJECT,
+    POSITIVE,
+    TEXT,
+    Field,
+    Tensor,
+    check_fields,
+)
+
+Tensors = dict[str, NDArray[Any]]
+Schema = dict[str, Tensor]
+SIDES = ("row", "column")
+#: Arrays of factors, in the order of :attr:`tribit.model.factors.Factors.arrays`.
+ARRAYS = ("row_factors", "column_factors", "row_intercepts", "column_intercepts")
+#: Prefix of the names of a calibrator's arrays.
+CALIBRATOR = "calibrator:"
+CALIBRATORS: dict[str | None, Schema] = {
+    None: {},
+    "identity": {},
+    "platt": {f"{CALIBRATOR}line": Tensor(("F64",), (2,))},
+    "isotonic": {
+        f"{CALIBRATOR}places": Tensor(("F64",), ("points",)),
+        f"{CALIBRATOR}probabilities": Tensor(("F64",), ("points",)),
+    },
+}
+
+
+def _are_groups(value: Any) -> bool:
+    return type(value) is list and all(type(group) is dict for group in value)
+
+
+TYPICAL = Field(
+    "two positive numbers, or null",
+    lambda value: (
+        value is None
+        or (type(value) is list and len(value) == 2 and all(map(POSITIVE.holds, value)))
+    ),
+)
+ENCODERS = Field(
+    "two lists of objects, each of which may be null",
+    lambda value: (
+        type(value) is list
+        and len(value) == 2
+        and all(side is None or _are_groups(side) for side in value)
+    ),
+)
+#: A knot, a category or a tag.
+LEVEL = Field(
+    "text, a number or a truth value", lambda value: type(value) in (str, bool, int, float)
+)
+GROUP = {
+    "name": TEXT,
+    "kind": Field(f"one of {', '.join(KINDS)}", lambda value: value in KINDS),
+    "levels": Field(
+        "a list of levels", lambda value: type(value) is list and all(map(LEVEL.holds, value))
+    ),
+    "means": Field(
+        "a list of finite numbers",
+        lambda value: type(value) is list and all(map(NUMBER.holds, value)),
+    ),
+    "scale": POSITIVE,
+}
+FITTED = {
+    "members": Field(
+        "a list of objects, at least one",
+        lambda value: type(value) is list and bool(value) and _are_groups(value),
+    ),
+    "calibrator": Field(
+        f"one of {', '.join(name for name in CALIBRATORS if name)}, or null",
+        lambda value: type(value) in (str, type(None)) and value in CALIBRATORS,
+    ),
+    "meaning": TEXT,
+    "typical": TYPICAL,
+    "encoders": ENCODERS,
+}
+MEMBER = {"spec": OBJECT, "intercept": NUMBER, "own_rank": COUNT, "weight": POSITIVE}
+
+
+def fitted_header(fitted: Fitted) -> dict[str, Any]:
+    """Return the part of the header that describes a fit."""
+    maps = fitted.members[0].maps
+    activities = next(
+        (each.maps for each in fitted.members if each.maps[0].activity is not None), None
+    )
+    return {
+        "members": [
+            {
+                "spec": json.loads(_kept(each.spec).to_json()),
+                "intercept": float(each.unknowns.intercept),
+                "own_rank": each.own_rank,
+                "weight": each.weight,
+            }
+            for each in fitted.members
+        ],
+        "calibrator": None if fitted.calibrator is None else fitted.calibrator.name,
+        "meaning": marked(fitted.meaning),
+        "typical": None
+        if activities is None
+        else [float(each.activity.typical) for each in activities if each.activity is not None],
+        "encoders": [
+            None if each.encoder is None else [_described(group) for group in each.encoder.groups]
+            for each in maps
+        ],
+    }
+
+
+def check_fitted_header(header: Any) -> None:
+    """Refuse a description with a field that is wrong, missing or unknown."""
+    check_fields(header, FITTED)
+    for member in header["members"]:
+        check_fields(member, MEMBER)
+    for side in header["encoders"]:
+        for group in side or ():
+            check_fields(group, GROUP)
+            if len(group["means"]) != len(group["levels"]):
+                raise ValueError(
+                    f"means must be {len(group['levels'])} numbers, one for each level"
+                )
+
+
+def fitted_schema(
+    header: Mapping[str, Any],
+) -> tuple[Schema, Schema, Callable[[Mapping[str, int]], None]]:
+    """Return the tensors that a file must and may hold, and a check of the sizes that they turn out to have."""
+    specs = [_spec(each["spec"]) for each in header["members"]]
+    widths = [sum(len(group["levels"]) for group in side or ()) for side in header["encoders"]]
+    needed: Schema = dict(CALIBRATORS[header["calibrator"]])
+    optional: Schema = {}
+    if header["typical"] is not None:
+        needed["row popularity"] = Tensor(("F64",), ("columns",))
+        needed["column popularity"] = Tensor(("F64",), ("rows",))
+    for number, spec in enumerate(specs):
+        if spec.implicit_features and header["typical"] is None:
+            raise ValueError("implicit features need typical, the activity of a row and a column")
+        needed |= _factor_schema(number, "unknowns", shared=spec.shares_unknowns)
+        if spec.shares_unknowns:
+            needed |= _factor_schema(number, "factors", shared=False)
+        for side, width in zip(SIDES, widths, strict=True):
+            if width:
+                shape = 1 + width, f"factors and intercept of member {number}"
+                optional[f"member {number}:cold {side}s"] = Tensor(("F64",), shape)
+    for side, other, width in zip(SIDES, SIDES[::-1], widths, strict=True):
+        if width:
+            optional[f"{side} slopes:features"] = Tensor(FLOATS, (f"{side}s", 1 + width))
+            optional[f"{side} slopes:own"] = Tensor(FLOATS, (f"{other}s", 1 + width))
+
+    def check_sizes(sizes: Mapping[str, int]) -> None:
+        shape = sizes["rows"], sizes["columns"]
+        if not all(shape):
+            raise ValueError("row_factors must have a row, and column_factors too")
+        for number, (spec, described) in enumerate(zip(specs, header["members"], strict=True)):
+            _check_parts(sizes, number, spec, widths)
+            rank = sizes[f"rank of member {number}"]
+            # A solver that lets the rank grow may have found fewer columns to be enough.
+            if rank > spec.rank or described["own_rank"] > rank:
+                raise ValueError(f"rank of member {number} must be at least {rank}, its columns")
+            spec.check_shape(shape)
+
+    return needed, optional, check_sizes
+
+
+def fitted_tensors(fitted: Fitted) -> Tensors:
+    """Return the arrays of a fit as a file holds them."""
+    found: Tensors = {}
+    for number, member in enumerate(fitted.members):
+        kinds = {"unknowns": member.unknowns}
+        if member.spec.shares_unknowns:
+            kinds["factors"] = member.factors
+        for kind, factors in kinds.items():
+            for name, array in zip(ARRAYS, factors.arrays, strict=True):
+                found[f"member {number}:{kind} {name}"] = np.ascontiguousarray(array)
+        for side, each in zip(SIDES, member.maps, strict=True):
+            if each.activity is not None:
+                found[f"{side} popularity"] = np.ascontiguousarray(each.activity.popularity)
+            if each.cold is not None:
+                found[f"member {number}:cold {side}s"] = np.ascontiguousarray(each.cold)
+    for side, slopes in zip(SIDES, fitted.slopes, strict=True):
+        if slopes is not None:
+            found[f"{side} slopes:features"] = np.ascontiguousarray(slopes.features)
+            found[f"{side} slopes:own"] = np.ascontiguousarray(slopes.own)
+    if fitted.calibrator is not None:
+        found |= {CALIBRATOR + name: each for name, each in fitted.calibrator.arrays().items()}
+    return found
+
+
+def fitted_from(
+    header: Mapping[str, Any], tensors: Tensors, axes_of: Callable[[tuple[int, int]], Axes]
+) -> Fitted:
+    """Return the result of a fit; a ValueError where the arrays do not fit one another."""
+    members = tuple(_member(n, header, tensors) for n in range(len(header["members"])))
+    calibrator = None
+    if header["calibrator"] is not None:
+        arrays = {name.removeprefix(CALIBRATOR): tensor for name, tensor in tensors.items()}
+        calibrator = calibrator_from(header["calibrator"], arrays, members[0].spec.link)
+    return Fitted(
+        axes_of(members[0].shape),
+        members,
+        _slopes(tensors),
+        calibrator,
+        Message(header["meaning"]),
+    )
+
+
+def check_scores(fitted: Fitted) -> None:
+    """Refuse factors that are not finite, and factors so large that no probability comes of them."""
+    arrays = [
+        array
+        for member in fitted.members
+        for factors in (member.unknowns, member.factors)
+        for array in (*factors.arrays, np.array([factors.intercept]))
+    ]
+    arrays += [
+        array for each in fitted.slopes if each is not None for array in (each.features, each.own)
+    ]
+    if len({array.dtype for array in arrays if array.ndim == 2}) > 1:
+        raise ValueError("the dtypes of the factors do not agree")
+    if not all(math.isfinite(_largest(array)) for array in arrays):
+        raise ValueError("the factors hold NaN or infinity")
+    factors = fitted.scores.factors
+    U, V, a, c = (_largest(array) for array in factors.arrays)
+    reach = U * V * factors.rank + abs(factors.intercept) + a + c
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            ends = fitted.scores.probability(np.array([-reach, reach]))
+    except FloatingPointError:
+        ends = np.array([np.nan])
+    if not (math.isfinite(reach) and np.isfinite(ends).all()):
+        raise ValueError("its factors are too large to predict with")
+
+
+def _kept(spec: ModelSpec) -> ModelSpec:
+    """Return a model as a file keeps it: without what was imputed, and without a rho by entry."""
+    rho = spec.rho if isinstance(spec.rho, float) else None
+    return replace(spec, rho=rho, imputed=None)
+
+
+def _spec(values: dict[str, Any]) -> ModelSpec:
+    """Return a model that was written; its rho is a number or None."""
+    spec = ModelSpec.from_json(json.dumps(values))
+    if spec.rho is not None:
+        check_rho(spec.rho)
+    return spec
+
+
+def _described(group: GroupEncoder) -> dict[str, Any]:
+    values = {name: getattr(group, name) for name in GROUP}
+    return {**values, "levels": list(group.levels), "means": list(group.means)}
+
+
+def _factor_schema(number: int, kind: str, *, shared: bool) -> Schema:
+    """Return the arrays of the factors or the unknowns of a member; ``shared`` with a part for each feature."""
+    rows, columns = (
+        (f"parts of rows of member {number}", f"parts of columns of member {number}")
+        if shared
+        else ("rows", "columns")
+    )
+    rank = f"rank of member {number}"
+    shapes: Sequence[tuple[str, ...]] = ((rows, rank), (columns, rank), (rows,), (columns,))
+    return {
+        f"member {number}:{kind} {name}": Tensor(FLOATS, shape)
+        for name, shape in zip(ARRAYS, shapes, strict=True)
+    }
+
+
+def _check_parts(
+    sizes: Mapping[str, int], number: int, spec: ModelSpec, widths: Sequence[int]
+) -> None:
+    """Refuse unknowns that are not one for each row, each implicit and each side feature."""
+    shape = sizes["rows"], sizes["columns"]
+    for side, size, other, width in zip(SIDES, shape, shape[::-1], widths, strict=True):
+        wanted = size + other * spec.implicit_features + width * spec.side_features
+        if sizes.get(f"parts of {side}s of member {number}", wanted) != wanted:
+            raise ValueError(
+                f"the unknowns of member {number} must have {wanted} parts of {side}s: one for each {side}, each "
+                "implicit and each side feature"
+            )
+
+
+def _member(number: int, header: Mapping[str, Any], tensors: Tensors) -> Member:
+    described = header["members"][number]
+    spec = _spec(described["spec"])
+    intercept = float(described["intercept"])
+
+    def factors(kind: str) -> Factors:
+        U, V, a, c = (tensors[f"member {number}:{kind} {name}"] for name in ARRAYS)
+        # The one intercept is that of the matrix: features add to rows and columns alone.
+        return Factors(U, V, intercept, a, c)
+
+    unknowns = factors("unknowns")
+    rows, columns = (_map(number, side, header, tensors, spec) for side in (0, 1))
+    return Member(
+        spec,
+        unknowns,
+        factors("factors") if spec.shares_unknowns else unknowns,
+        (rows, columns),
+        described["own_rank"],
+        float(described["weight"]),
+    )
+
+
+def _map(
+    number: int, side: int, header: Mapping[str, Any], tensors: Tensors, spec: ModelSpec
+) -> FeatureMap:
+    """Return how the features of one side of a member are made."""
+    activity, encoder, groups = None, None, header["encoders"][side]
+    if spec.implicit_features:
+        typical = float(header["typical"][side])
+        floor = spec.activity_floor[side] * typical
+        activity = Activity(tensors[f"{SIDES[side]} popularity"], typical, floor)
+    if groups is not None:
+        encoder = FeatureEncoder(
+            tuple(
+                GroupEncoder(
+                    **{**each, "levels": tuple(each["levels"]), "means": tuple(each["means"])}
+                )
+                for each in groups
+            )
+        )
+    cold = tensors.get(f"member {number}:cold {SIDES[side]}s")
+    return FeatureMap(activity, encoder, spec.side_features, cold)
+
+
+def _slopes(tensors: Mapping[str, NDArray[Any]]) -> BothSlopes:
+    rows, columns = (
+        Slopes(tensors[f"{side} slopes:features"], tensors[f"{side} slopes:own"])
+        if any(name.startswith(f"{side} slopes:") for name in tensors)
+        else None
+        for side in SIDES
+    )
+    return rows, columns
+
+
+def _largest(array: NDArray[Any]) -> float:
+    """Return the largest absolute value, without an array of them; NaN if there is one."""
+    if not array.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return max(float(array.max()), -float(array.min()))
