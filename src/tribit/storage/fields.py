@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tribit.checks import check_not_negative, check_positive
+from tribit.checks import check_positive
 from tribit.errors import TribitError
 
 #: Errors of a damaged file, each of which becomes one sentence.
@@ -69,9 +69,6 @@ NUMBER = Field(
     lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
 )
 POSITIVE = Field("a positive finite number", passes(lambda value: check_positive("", value)))
-NOT_NEGATIVE = Field(
-    "a finite number, at least 0", passes(lambda value: check_not_negative("", value))
-)
 FLOATS = ("F32", "F64")
 
 

@@ -135,7 +135,9 @@ def known_entries(bundle: Recommender, records: Records, unknown: str) -> tuple[
 
 
 def are_of_the_fit(bundle: Recommender, entries: Observations) -> bool:
-    """Return whether entries may be those of the fit, by their numbers; of a model alone nothing is known of them."""
+    """Return whether entries may be those of the fit of a file that keeps none, by their numbers; True for others."""
+    if bundle.seen_ is not None:
+        return True
     counts = {"likes": entries.n_likes, "dislikes": entries.n_dislikes}
     if all(bundle.summary_.get(name, count) == count for name, count in counts.items()):
         return True

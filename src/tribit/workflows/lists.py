@@ -120,7 +120,7 @@ def recommend_file(
         records = reading_of(bundle, **rules).records(seen, max_size=max_size)
         exclude, n_skipped = known_entries(bundle, records, unknown)
         if ranker and bundle.ranker_ is None and are_of_the_fit(bundle, exclude):
-            # A file without entries has none, and here are the entries to fit one to.
+            # A file without entries has no ranker, and here are the entries to fit one to.
             bundle.ranker_ = CandidateRanker(random_state=0).fit(exclude)
     bundle, is_cold = with_rows(bundle, only)
     lists = bundle.recommend(
