@@ -126,6 +126,10 @@ class InvalidInputError(TribitError, ValueError):
     """A value that tribit cannot use (also a ``ValueError``)."""
 
 
+class UnknownIdError(InvalidInputError):
+    """An id that a model does not know, where it has to."""
+
+
 class InvalidTypeError(TribitError, TypeError):
     """An object of a kind that tribit cannot use (also a ``TypeError``)."""
 

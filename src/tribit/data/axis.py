@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -95,7 +96,7 @@ def named(ids: AnyArray | None, position: int | np.int64) -> str:
     return str(position) if ids is None else quoted(ids[position : position + 1].tolist()[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Axis:
     """The rows or the columns of a matrix: how many there are, and the user's distinct ids of them if there are any."""
 
@@ -166,8 +167,9 @@ class Axis:
             names[positions < 0] = None
         return names
 
+    @cached_property
     def by_text(self) -> dict[str, int]:
-        """Return the position of each id as a file has it, in text."""
+        """Position of each id as a file has it, in text."""
         known = range(self.size) if self.ids is None else self.ids.tolist()
         return {str(key): place for place, key in enumerate(known)}
 

@@ -1,0 +1,110 @@
+"""Answers: results that can be printed, turned into a frame or plain values, and written to a file."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from tribit.data.axis import AnyArray
+from tribit.data.tables import write_table
+from tribit.errors import InvalidInputError
+from tribit.quoting import printable
+
+__all__ = ["Answer", "plain", "text_table"]
+
+#: Most characters of a cell that is printed; files and JSON have all of them.
+WIDEST_CELL = 60
+#: Most records that are printed.
+MOST_PRINTED = 60
+
+
+class Answer(ABC):
+    """Base class of results."""
+
+    @abstractmethod
+    def table(self) -> dict[str, AnyArray]:
+        """Return the result as columns of equal length, by name."""
+
+    def facts(self) -> dict[str, str]:
+        """Return a summary, which the command line prints where the table goes to a file."""
+        return {}
+
+    def to_dict(self) -> Any:
+        """Return the result as plain values, ready for JSON: here one mapping for each record."""
+        table = {name: values.tolist() for name, values in self.table().items()}
+        return [dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)]
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame."""
+        try:
+            import pandas as pd  # noqa: PLC0415 - not a requirement
+        except ImportError:
+            raise InvalidInputError(
+                "to_frame needs pandas, which is not installed; install it, or use table() or to_dict()."
+            ) from None
+        return pd.DataFrame(self.table())
+
+    def write(self, path: str | os.PathLike[str], *, escape_formulas: bool | None = None) -> None:
+        """Write the table to a file, in the format of its name (:func:`tribit.data.tables.write_table`)."""
+        write_table(path, self.table(), escape_formulas=escape_formulas)
+
+    def __str__(self) -> str:
+        return text_table(self.table(), MOST_PRINTED)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        table = self.table()
+        head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in table)
+        rows = zip(*(values.tolist()[:MOST_PRINTED] for values in table.values()), strict=True)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(_cell(value))}</td>' for value in row)}</tr>"
+            for row in rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:
+    """Return columns of equal length under their names, numbers to four digits."""
+    size = max((len(values) for values in table.values()), default=0)
+    columns = [
+        [printable(name), *(_cell(value) for value in values[:most].tolist())]
+        for name, values in table.items()
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    right = [values.dtype.kind in "iuf" for values in table.values()]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in zip(*columns, strict=True)
+    ]
+    if most is not None and size > most:
+        lines.append(f"... {size} records")
+    return "\n".join(lines)
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: NumPy's numbers as Python's, none that is infinite or NaN."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    text = printable(str(value))
+    return text if len(text) <= WIDEST_CELL else f"{text[: WIDEST_CELL - 3]}..."

@@ -1,0 +1,221 @@
+"""Questions and changes: one class for each, from which the method, the command and the endpoint follow.
+
+A field of a question is an option: its default, help text and rules are read by the checks here, by the command line
+(:mod:`tribit.cli.questions`) and by the service (:mod:`tribit.serve.schemas`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from inspect import Parameter, Signature, cleandoc
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
+
+from sklearn.utils.validation import check_is_fitted
+
+from tribit.checks import check_between, check_choice, check_count, check_not_negative, check_switch
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+__all__ = ["OMIT", "Change", "Field", "Question", "asks", "changes", "option", "with_signature"]
+
+A = TypeVar("A")
+P = ParamSpec("P")
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+#: Default of a face that is that of Python.
+SAME: Any = object()
+#: "Default" of a face that does not offer an option.
+OMIT: Any = object()
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field tells of itself beside its name, type and default."""
+
+    help: str
+    flag: str = ""
+    argument: bool = False
+    command: Any = SAME
+    serve: Any = SAME
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002 - as in typer
+    *,
+    flag: str = "",
+    argument: bool = False,
+    command: Any = SAME,
+    serve: Any = SAME,
+    **rules: Any,
+) -> Any:
+    """Return a field of a question.
+
+    Parameters
+    ----------
+    default : object
+        In Python; ``dataclasses.MISSING`` for none.
+    help : str
+        One sentence.
+    flag : str
+        Name on the command line, where that is not the name of the field.
+    argument : bool
+        Whether it is a positional argument of the command.
+    command, serve : object
+        The default on the command line and over HTTP, where it differs; :data:`OMIT` where the option is not offered.
+    **rules
+        ``ge``, ``gt``, ``lt`` (numbers) or ``choices``.
+    """
+    about = Option(help, flag, argument, command, serve, rules)
+    return field(default=default, metadata={"option": about})
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a question with its resolved type."""
+
+    name: str
+    hint: Any
+    default: Any
+    about: Option
+
+    def default_of(self, face: str) -> Any:
+        """Return the default of a face ("command" or "serve"); :data:`OMIT` where it is not offered there."""
+        told = getattr(self.about, face)
+        return self.default if told is SAME else told
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The type, or the members of a union."""
+        return get_args(self.hint) if type(None) in get_args(self.hint) else (self.hint,)
+
+    def check(self, value: Any) -> Any:
+        """Return a value that keeps the rules, as the type that the arithmetic needs."""
+        rules, types = self.about.rules, self.types
+        if value is None and type(None) in types:
+            return None
+        if "choices" in rules:
+            return check_choice(self.name, value, rules["choices"])
+        if types[0] is bool:
+            return check_switch(self.name, value)
+        if types[0] is int:
+            return check_count(self.name, value, rules.get("ge", 1))
+        if types[0] is float and rules.keys() >= {"gt", "lt"}:
+            return check_between(self.name, value, rules["gt"], rules["lt"], ends="()")
+        if types[0] is float:
+            return check_not_negative(self.name, value)
+        return value
+
+
+@cache
+def fields_of(question: type) -> tuple[Field, ...]:
+    """Return the fields of a question or a change, in the order of its signature."""
+    hints = get_type_hints(question, include_extras=True)
+    return tuple(
+        Field(each.name, hints[each.name], each.default, each.metadata["option"])
+        for each in fields(question)
+    )
+
+
+class _Checked:
+    """Fields are checked by their rules when the object is made."""
+
+    def __post_init__(self) -> None:
+        for each in fields_of(type(self)):
+            object.__setattr__(self, each.name, each.check(getattr(self, each.name)))
+
+
+class Question(_Checked, ABC, Generic[A]):
+    """A question to a fitted recommender."""
+
+    @abstractmethod
+    def answer(self, recommender: Recommender) -> A:
+        """Return the answer."""
+
+
+class Change(_Checked, ABC):
+    """A change of a fitted recommender, which stays as it is."""
+
+    @abstractmethod
+    def apply(self, recommender: Recommender) -> Recommender:
+        """Return the changed copy."""
+
+
+def asks(question: Callable[P, Question[A]]) -> Callable[Concatenate[Recommender, P], A]:
+    """Return the method of a recommender that asks a question."""
+
+    def method(self: Recommender, *args: P.args, **kwargs: P.kwargs) -> A:
+        check_is_fitted(self)
+        return question(*args, **kwargs).answer(self)
+
+    return _as_method(method, question)
+
+
+def changes(
+    change: Callable[P, Change],
+) -> Callable[Concatenate[Recommender, P], Recommender]:
+    """Return the method of a recommender that makes a change."""
+
+    def method(self: Recommender, *args: P.args, **kwargs: P.kwargs) -> Recommender:
+        check_is_fitted(self)
+        return change(*args, **kwargs).apply(self)
+
+    return _as_method(method, change)
+
+
+def with_signature(
+    function: Made, parameters: Sequence[Parameter], *, name: str, doc: str | None = None
+) -> Made:
+    """Give a function the parameters that ``inspect`` and typer see, its name and its docstring.
+
+    The one place that forges a signature: methods and commands are made from the fields of questions.
+    """
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _as_method(method: Made, question: Any) -> Made:
+    """Return a method with the signature of a question's constructor and a docstring of its fields."""
+    positional = set(question.__match_args__)
+    parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+    lines = [cleandoc(question.__doc__ or ""), "", "Parameters", "----------"]
+    for each in fields_of(question):
+        kind = (
+            Parameter.POSITIONAL_OR_KEYWORD if each.name in positional else Parameter.KEYWORD_ONLY
+        )
+        default = Parameter.empty if each.default is MISSING else each.default
+        parameters.append(Parameter(each.name, kind, default=default))
+        shown = "" if each.default is MISSING else f", default={each.default!r}"
+        lines += [f"{each.name} : {_words(each)}{shown}", f"    {each.about.help}"]
+    return with_signature(
+        method, parameters, name=question.__name__.lower(), doc="\n".join(lines) + "\n"
+    )
+
+
+def _words(of: Field) -> str:
+    """Return the type of a field in words."""
+    if choices := of.about.rules.get("choices"):
+        return f"{{{', '.join(map(repr, choices))}}}"
+    names = ["None" if each is type(None) else _type_name(each) for each in of.types]
+    return " or ".join(names)
+
+
+def _type_name(hint: Any) -> str:
+    words = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "words")]
+    return str(words[0].words) if words else str(getattr(hint, "__name__", hint))

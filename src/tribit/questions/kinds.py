@@ -1,0 +1,197 @@
+"""Kinds of values that each face reads in its own way: ids, pairs of ids, entries and tables of features.
+
+Python passes arrays, frames and observations. A command line passes text and paths: a table is read by the rules of the
+recommender's own. HTTP passes JSON. Texts and records come with ids as text, so that 7 and "7" are the same id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy as np
+
+from tribit.data.axis import AnyArray, Axis, Positions, as_list, named
+from tribit.data.ingest import Checked, merge_duplicates
+from tribit.data.observations import Observations, as_observations
+from tribit.data.reading import Reading, Records
+from tribit.data.tables import read_table
+from tribit.errors import InvalidInputError, InvalidTypeError, UnknownIdError, parameter
+from tribit.folding.positions import placed
+from tribit.quoting import quoted
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value, in words."""
+
+    name: str
+    words: str
+
+
+IDS = Kind("ids", "array-like or a single value")
+ENTRIES = Kind("entries", "Observations, sparse matrix or array")
+PAIRS = Kind("pairs", "pair of arrays (rows, columns)")
+TABLE = Kind("table", "data frame, sparse matrix or array")
+Ids: TypeAlias = Annotated[Any, IDS]
+Entries: TypeAlias = Annotated[Any, ENTRIES]
+Pairs: TypeAlias = Annotated[Any, PAIRS]
+Table: TypeAlias = Annotated[Any, TABLE]
+
+
+def kind_of(hint: Any) -> Kind | None:
+    """Return the kind of a field by its type; None for a plain value."""
+    found = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Kind)]
+    for part in getattr(hint, "__args__", ()):
+        found += [kind for kind in [kind_of(part)] if kind is not None]
+    return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Ids as text."""
+
+    values: tuple[str, ...]
+
+
+def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
+    """Return positions of ids; -1 for an unknown one, where that is no error."""
+    if isinstance(ids, Texts):
+        known = axis.by_text
+        places = np.array([known.get(text, -1) for text in ids.values], dtype=np.int64)
+        if unknown_is_error and (places < 0).any():
+            raise unknown_id(axis, ids.values[int(np.argmax(places < 0))])
+        return places
+    if unknown_is_error or axis.ids is None:
+        return axis.find(as_list(ids))
+    wanted = as_list(ids)
+    return axis.match(Axis(axis.name, len(wanted), _as_ids(wanted)), "the list has", "give ids")
+
+
+def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
+    """Return the error of an id that the model does not know."""
+    return UnknownIdError(
+        f"The {axis.name} id {quoted(text)} is not one the model was fitted on; pass one such as "
+        f"{named(axis.ids, 0)}."
+    )
+
+
+def typed(axis: Axis, texts: AnyArray) -> AnyArray:
+    """Return ids of a file in the type of the known ones: a model may have been fitted on numbers."""
+    places = find(axis, Texts(tuple(texts.tolist())), unknown_is_error=False)
+    ids = texts.astype(object)
+    ids[places >= 0] = axis.names(places[places >= 0])
+    if axis.ids is not None and axis.ids.dtype.kind in "iu":
+        for at in np.flatnonzero(places < 0).tolist():
+            if not texts[at].isdecimal() or str(int(texts[at])) != texts[at]:
+                raise InvalidInputError(
+                    f"The {axis.name} id {quoted(texts[at])} is no number, as the model's ids are; give it one."
+                )
+            ids[at] = int(texts[at])
+        return ids.astype(axis.ids.dtype)
+    return ids
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Records at the positions of a model.
+
+    Attributes
+    ----------
+    rows, columns : array of int
+        Positions of the records that were kept, -1 for an unknown id.
+    kept : array of bool
+        Which records were kept.
+    """
+
+    rows: Positions
+    columns: Positions
+    kept: AnyArray
+
+
+def place(recommender: Recommender, records: Records, unknown: str) -> Placed:
+    """Return records at positions; an ``unknown`` id is an "error", a reason to "skip", or kept ("answer")."""
+    axes = recommender.axes_
+    sides = []
+    for name, axis, ids in zip(records.names, axes, (records.rows, records.columns), strict=False):
+        places = find(axis, Texts(tuple(ids.tolist())), unknown_is_error=False)
+        lost = np.flatnonzero(places < 0)
+        if lost.size and unknown == "error":
+            first = int(lost[0])
+            raise InvalidInputError(
+                f"{records.where(first)}: the id {quoted(ids[first])} in column {quoted(name)} is not one the model "
+                f"was fitted on; remove such records, or leave them out with {parameter('unknown', 'skip')}."
+            )
+        sides.append(places)
+    known = np.array([places >= 0 for places in sides])
+    if not known.any() or (unknown == "skip" and not known.all(axis=0).any()):
+        which = "and" if unknown == "skip" else "or"
+        raise InvalidInputError(
+            f"No entry of {records.name} has a row id {which} a column id that the model knows; "
+            f"check {parameter('row')} and {parameter('column')}."
+        )
+    kept = np.all(known, axis=0) if unknown == "skip" else np.ones(known.shape[1], dtype=bool)
+    return Placed(sides[0][kept], sides[1][kept], kept)
+
+
+def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[Observations, int]:
+    """Return entries in the rows and columns of a model, and how many records were left out."""
+    axes = recommender.axes_
+    if not isinstance(given, Records):
+        entries = as_observations(given, like_at=recommender.model_.like_at)
+        rows, columns = axes.places(entries, "the entries have")
+        here = np.flatnonzero((rows >= 0) & (columns >= 0))
+        kept = placed(entries.take(here), rows[here], columns[here], *axes)
+        return kept, len(entries) - here.size
+    found = place(recommender, given, unknown)
+    labels = np.ones(given.rows.size, np.int8) if given.labels is None else given.labels
+    at = np.flatnonzero(found.kept)
+    checked = Checked(found.rows, found.columns, labels[found.kept].astype(np.int8), axes)
+    merged = merge_duplicates(
+        checked, given.reading.duplicates, lambda n: given.where(int(at[n]))
+    )
+    return Observations.from_checked(merged), int(np.sum(~found.kept))
+
+
+def new_entries(recommender: Recommender, given: Any) -> Observations:
+    """Return entries that may have new rows and columns; ids of records in the type of the model's."""
+    if not isinstance(given, Records):
+        return as_observations(given, like_at=recommender.model_.like_at)
+    axes = recommender.axes_
+    named_alike = replace(
+        given, rows=typed(axes.rows, given.rows), columns=typed(axes.columns, given.columns)
+    )
+    return named_alike.observations()
+
+
+def reading_of(recommender: Recommender, **rules: Any) -> Reading:
+    """Return the rules by which the recommender's own table was read, but for those that are given."""
+    kept = recommender.reading_ or Reading(like_at=recommender.model_.like_at)
+    told = {name: value for name, value in rules.items() if value is not None}
+    if kept.layout == "wide" and told.keys() & {"column", "value"}:
+        # Only a table with an entry in each record has such columns.
+        told = {"layout": "long", **told}
+    if told.get("layout") == "wide":
+        told = {"column": None, "value": None, **told}
+    # Words for likes take the place of a bar, and a bar that of words.
+    if told.keys() & {"like", "dislike"}:
+        told = {"like_at": None, **told}
+    elif "like_at" in told:
+        told |= {"like": None, "dislike": None}
+    return replace(kept, notes=(), **told)
+
+
+def features_from(path: str | os.PathLike[str] | None, max_size: int | None = None) -> Any:
+    """Return a table of features by the names of its columns, ids in the first; None for none."""
+    return None if path is None else dict(read_table(path, max_size=max_size).columns)
+
+
+def _as_ids(wanted: Sequence[Any]) -> AnyArray:
+    if isinstance(wanted, str | bytes):
+        raise InvalidTypeError("Ids are a list; pass a list of ids.")
+    return wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, dtype=object)
