@@ -1,10 +1,5 @@
 """``python -m tests.pins check [--exact] [case ...]`` and ``python -m tests.pins record [case ...]``."""
 
-import os
-
-# Before NumPy: products of several BLAS threads have other bits, and two runs would wait for each other.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
 import argparse
 import json
 import sys
@@ -13,18 +8,23 @@ import warnings
 from pathlib import Path
 
 from tests.pins.cases import CASES
-from tests.pins.imports import TribitWarning
 from tests.pins.pinned import Pins, differences
 from tests.pins.timings import TIMINGS
 
 VALUES = Path(__file__).with_name("values.json")
 
 
+def say(text: str) -> None:
+    """Write a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def measured(name: str) -> tuple[Pins, float]:
     """Return the quantities of a case and its seconds."""
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TribitWarning)
+        warnings.simplefilter("ignore")
         pins = CASES[name]()
     return pins, time.perf_counter() - start
 
@@ -33,7 +33,9 @@ def written(recorded: dict) -> str:
     """Return JSON with one quantity in each line, so that a changed one is one line of a diff."""
     lines = []
     for case, found in sorted(recorded["cases"].items()):
-        quantities = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in found["quantities"].items()]
+        quantities = [
+            f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in found["quantities"].items()
+        ]
         body = ",\n".join(quantities)
         lines.append(
             f" {json.dumps(case)}: {{\n  "
@@ -54,7 +56,7 @@ def show_timings(before: dict) -> dict:
     found = {}
     for name, (unit, measure) in TIMINGS.items():
         found[name] = round(measure(), 4)
-        print(f"{name}: {before.get(name, 'nothing')} before, {found[name]} {unit} now", flush=True)
+        say(f"{name}: {before.get(name, 'nothing')} before, {found[name]} {unit} now")
     return found
 
 
@@ -63,7 +65,7 @@ def record(names: list[str]) -> int:
     recorded = read()
     for name in names or CASES:
         pins, seconds = measured(name)
-        print(f"{name}: {len(pins.quantities)} quantities, {seconds:.1f} s", flush=True)
+        say(f"{name}: {len(pins.quantities)} quantities, {seconds:.1f} s")
         recorded["cases"][name] = {"seconds": round(seconds, 2), "quantities": pins.quantities}
     if not names:
         recorded["cases"] = {name: recorded["cases"][name] for name in CASES}
@@ -79,7 +81,7 @@ def check(names: list[str], *, exact: bool) -> int:
         before = recorded["cases"].get(name, {"seconds": "?", "quantities": {}})
         if name not in CASES:
             failed.append(name)
-            print(f"FAILED {name}: is recorded and is no case", flush=True)
+            say(f"FAILED {name}: is recorded and is no case")
             continue
         pins, seconds = measured(name)
         # As a file holds them: a tuple is a list there.
@@ -87,12 +89,12 @@ def check(names: list[str], *, exact: bool) -> int:
         wrong = differences(name, before["quantities"], found, exact=exact)
         failed += [name] if wrong else []
         state = f"{len(wrong)} of {len(found)} differ" if wrong else f"{len(found)} as recorded"
-        print(f"{name}: {state}; {before['seconds']} s before, {seconds:.2f} s now", flush=True)
+        say(f"{name}: {state}; {before['seconds']} s before, {seconds:.2f} s now")
         for each in wrong:
-            print(f"  {each}", flush=True)
+            say(f"  {each}")
     if not names:
         show_timings(recorded["timings"])
-    print(f"{len(failed)} cases differ: {', '.join(failed)}" if failed else "All as recorded.")
+    say(f"{len(failed)} cases differ: {', '.join(failed)}" if failed else "All as recorded.")
     return 1 if failed else 0
 
 

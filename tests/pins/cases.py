@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-from tests.pins.faces import answers_agree
+from sklearn.base import clone
+from tests.pins.faces import answers_agree, commands_agree
 from tests.pins.files import file_kinds
 from tests.pins.imports import (
     BinaryMatrixCompletion,
@@ -21,8 +21,15 @@ from tests.pins.imports import (
     laplace,
     load,
 )
-from tests.pins.pinned import Pins, cells, digest
-from tests.pins.tables import exposed_table, featured_table, named, of_array, uniform_table
+from tests.pins.pinned import Pins, cells
+from tests.pins.tables import (
+    exposed_table,
+    featured_table,
+    named,
+    of_array,
+    paired_likes,
+    uniform_table,
+)
 
 CASES: dict[str, Callable[[], Pins]] = {}
 
@@ -106,13 +113,18 @@ def default_search(pins: Pins) -> None:
 
 def three_risks(pins: Pins, dtype: str, compiled: str) -> None:
     """Fit all three risks in a max-norm ball, with compiled kernels or without."""
+    seen = uniform_table((250, 180), rho=0.8)
     with environment("TRIBIT_COMPILED", compiled):
         for rho in ("constant", "row-column"):
             model = completion(**{**MIXED, "rho": rho}, radius=1.5, dtype=dtype)
-            pins.model(f"rho {rho}", model.fit(uniform_table()))
+            pins.model(f"rho {rho}", model.fit(seen))
+        threads = clone(model).set_params(n_jobs=4).fit(seen)
+        pins.add("same bits on one thread and on four", same_bits(model, threads))
         # With rho=0 and a ridge there is no ball, and the rows are free.
         model = completion(**{**MIXED, "rho": 0.0}, radius=None, dtype=dtype)
-        pins.model("no ball", model.fit(uniform_table()))
+        pins.model("no ball", model.fit(seen))
+        options = {**PLAIN, "implicit_features": True, "l2_implicit": 2.0}
+        pins.model("implicit features", completion(**options, dtype=dtype).fit(seen))
 
 
 def other_solvers(pins: Pins) -> None:
@@ -244,6 +256,17 @@ def likes_only(pins: Pins) -> None:
     pins.explanation("folded row", folded.explain("new", "i9", given))
     with saved(model, pins, "file") as path:
         pins.explanation("loaded", load(path).explain("u5", "i9", seen))
+    pairs = paired_likes()
+    searched = completion(implicit_features=False, l2=6.0, l2_intercept=1.0).fit(pairs)
+    pins.model("regression", searched)
+    pins.search("regression search", searched.search_)
+    pins.explanation("regression explained", searched.explain("u7", "i9", pairs))
+    new = searched.fold_in(given)
+    pins.add(
+        "regression, folded", new.decision_function(["new"] * 200, list(pairs.column_ids)[:200])
+    )
+    with saved(searched, pins, "regression file") as path:
+        pins.model("regression, loaded", load(path), fit=False)
     lists = Recommender(completion(), random_state=0).fit(seen).recommend(["u1", "u2"], 5)
     pins.lists("lists", lists)
 
@@ -257,6 +280,8 @@ def all_pairs(pins: Pins) -> None:
     mixed = {**MIXED, "rho": "low-rank", "radius": 1.5, "target": "all"}
     weighted = completion(**mixed, inverse_power=0.5).fit(seen)
     pins.model("three risks", weighted)
+    imputed = completion(**MIXED, radius=1.5, imputed=weighted).fit(seen)
+    pins.model("doubly robust", imputed)
     pins.explanation("three risks explained", weighted.explain("u3", "i8", seen))
     given = Observations.from_pairs(
         [0] * 4, range(4), [1, -1, 1, 1], row_ids=["new"], column_ids=["i3", "i11", "i20", "i31"]
@@ -323,7 +348,7 @@ def row_subsample(pins: Pins) -> None:
     """Search on a subsample of the rows; the table is as large as that takes, so that no constant is patched."""
     seen = exposed_table((6000, 300), count=640_000, seed=4)
     options = {"gammas": (1, 0, 0), "rank": 2, "l2_intercept": 1.0, "implicit_features": False}
-    model = completion(**options, n_candidates=4, n_fits=1, max_iter=15).fit(seen)
+    model = completion(**options, n_fits=1, max_iter=15).fit(seen)
     pins.model("fit", model)
     pins.search("search", model.search_)
 
@@ -335,15 +360,24 @@ def ranked_lists(pins: Pins) -> None:
     recommender = Recommender(completion(**options), random_state=0).fit(seen)
     pins.model("fit", recommender.model_)
     rows = ["u3", "u17", "u42"]
-    asked = {"n": 12, "avoid_dislikes": 0.6, "level": 0.9}
-    pins.lists("lists", recommender.recommend(rows, **asked))
-    pins.lists("ties", recommender.recommend(["u3"], 60, avoid_dislikes=0.6))
+    asked = {"n": 60, "avoid_dislikes": 0.6, "level": 0.9}
+    found = recommender.recommend(rows, **asked)
+    pins.lists("lists", found)
+    # The last eight columns have no entries, and so equal scores: they come in the order of the columns.
+    empty = [found.positions[place][found.positions[place] >= 52] for place in range(3)]
+    pins.add("equal scores", [each.tolist() for each in empty])
+    equal = [
+        np.unique(found.scores[place][found.positions[place] >= 52]).size for place in range(3)
+    ]
+    pins.add("distinct scores of empty columns", equal)
     pins.lists("without ranker", recommender.recommend(rows, 5, ranker=False))
     pins.lists("with seen", recommender.recommend(rows, 5, exclude_seen=False))
     ranker = CandidateRanker(random_state=0).fit(seen)
     found = recommender.model_.recommend(rows, 5, exclude_seen=seen, ranker=ranker)
     pins.lists("ranker beside a model", found)
     pins.lists("ranker alone", ranker.recommend(rows, 5))
+    pins.neighbours("similar items", recommender.similar(columns=["i3", "i9"], n=5))
+    pins.neighbours("similar users", recommender.similar(rows=["u3", "u9"], n=5))
     with saved(recommender, pins, "file") as path:
         answers_agree(pins, path, rows, asked)
 
@@ -351,9 +385,11 @@ def ranked_lists(pins: Pins) -> None:
 def kinds_of_files(pins: Pins) -> None:
     """Read twelve kinds of files into the same observations."""
     file_kinds(pins)
-    model = completion(**PLAIN).fit(exposed_table(ids=True))
-    with saved(model, pins, "model") as path:
-        pins.add("model.file is not empty", len(digest(path.read_bytes())) > 0)
+
+
+def command_line(pins: Pins) -> None:
+    """Fit, predict, evaluate, explain and update on the command line, with the numbers of Python."""
+    commands_agree(pins)
 
 
 case(default_search)
@@ -367,5 +403,5 @@ for _dtype in ("float32", "float64"):
 case(other_solvers, precision="double")
 for _case in (implicit_features, side_features, likes_only, all_pairs, mean_of_fits):
     case(_case)
-for _case in (sampled_sums, row_subsample, ranked_lists, kinds_of_files):
+for _case in (sampled_sums, row_subsample, ranked_lists, kinds_of_files, command_line):
     case(_case)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-
 from tests.pins.imports import InvalidInputError, observations_from_file
 from tests.pins.pinned import digest
 
@@ -48,7 +47,10 @@ def many_records():
     keys = rng.permutation(n_rows * n_columns)[:N_MANY]
     rows, columns = np.divmod(keys, n_columns)
     ratings = rng.integers(1, 6, N_MANY)
-    lines = [f"u{i},i{j},{k}" for i, j, k in zip(rows.tolist(), columns.tolist(), ratings.tolist())]
+    lines = [
+        f"u{i},i{j},{k}"
+        for i, j, k in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True)
+    ]
     return ("user,item,vote\n" + "\n".join(lines) + "\n").encode()
 
 
@@ -112,7 +114,13 @@ def file_kinds(pins):
 def identical(one, other):
     """Return whether two observations have the same entries and ids."""
     arrays = [
-        [each.rows, each.columns, each.labels, np.asarray(each.row_ids), np.asarray(each.column_ids)]
+        [
+            each.rows,
+            each.columns,
+            each.labels,
+            np.asarray(each.row_ids),
+            np.asarray(each.column_ids),
+        ]
         for each in (one, other)
     ]
     same = (digest("\n".join(map(str, each.tolist())).encode()) for each in arrays[0])

@@ -6,7 +6,6 @@ from tribit import (
     Logistic,
     Observations,
     Recommender,
-    TribitWarning,
     load,
 )
 from tribit.data.reading import Reading
@@ -25,7 +24,6 @@ __all__ = [
     "Observations",
     "Reading",
     "Recommender",
-    "TribitWarning",
     "calibrate",
     "conformal",
     "laplace",

@@ -62,12 +62,18 @@ class Pins:
         """Keep the parts of a score and what each entry adds."""
         plain = found.to_dict()
         self.add(f"{name}.cell", [str(plain["row"]), str(plain["column"])])
-        for key in ("probability", "x", "residual"):
-            self.add(f"{name}.{key}", plain[key])
+        self.add(f"{name}.probability", plain["probability"])
+        # Together: a residual is a small difference of numbers as large as x, and is compared on their scale.
+        self.add(f"{name}.x and residual", [plain["x"], plain["residual"]])
         self.add(f"{name}.parts", list(plain["parts"].values()))
         self.add(f"{name}.entries", [str(each["column"]) for each in plain["entries"]])
         for key in ("label", "contribution", "probability_change"):
             self.add(f"{name}.{key}", [each[key] for each in plain["entries"]])
+
+    def neighbours(self, name: str, found: Any) -> None:
+        """Keep the nearest rows or columns with their similarities."""
+        self.add(f"{name}.nearest", [str(each) for each in np.ravel(found.nearest)])
+        self.add(f"{name}.similarities", found.similarities)
 
     def observations(self, name: str, seen: Any) -> None:
         """Keep shape, first ids, and hashes of positions, labels and ids."""
@@ -99,9 +105,9 @@ def digest(values: Any) -> str:
 
 def plain_column(values: list[Any]) -> list[Any]:
     """Return numbers with NaN for None where all are numbers, else texts."""
-    if all(value is None or isinstance(value, int | float | np.number) for value in values):
-        if any(isinstance(value, float | np.floating) for value in values):
-            return [math.nan if value is None else float(value) for value in values]
+    numbers = all(value is None or isinstance(value, int | float | np.number) for value in values)
+    if numbers and any(isinstance(value, float | np.floating) for value in values):
+        return [math.nan if value is None else float(value) for value in values]
     return [str(value) for value in values]
 
 
@@ -129,8 +135,8 @@ class Difference:
 
 def differences(case: str, recorded: Any, found: Any, *, exact: bool) -> list[Difference]:
     """Return the quantities that differ, or that only one of the two has."""
-    messages = {name: "is recorded and was not computed" for name in recorded.keys() - found.keys()}
-    messages |= {name: "was computed and is not recorded" for name in found.keys() - recorded.keys()}
+    messages = dict.fromkeys(recorded.keys() - found.keys(), "is recorded and was not computed")
+    messages |= dict.fromkeys(found.keys() - recorded.keys(), "was computed and is not recorded")
     for name in recorded.keys() & found.keys():
         if message := compared(recorded[name], found[name], exact=exact):
             messages[name] = message

@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.special import expit
-
 from tests.pins.imports import Logistic, Observations, low_rank_target, observe, quantise
 
 
@@ -54,3 +53,20 @@ def of_array(A, ids=None):
     return Observations.from_pairs(
         rows, columns, A[rows, columns], shape=A.shape, row_ids=names[0], column_ids=names[1]
     )
+
+
+def paired_likes(shape=(60, 240), *, seed=11):
+    """Return likes of rows in pairs that nearly always go together, which a regression of rows predicts."""
+    rng = np.random.default_rng(seed)
+    liked = np.repeat(rng.random((shape[0] // 2, shape[1])) < 0.15, 2, axis=0)
+    return of_array((liked & (rng.random(shape) < 0.9)).astype(int), named(shape))
+
+
+def sparse_table(shape, *, count, rank=3, seed=0):
+    """Return entries drawn uniformly and labels of a low-rank matrix, without the matrix."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.divmod(np.unique(rng.integers(shape[0] * shape[1], size=count)), shape[1])
+    U, V = rng.standard_normal((shape[0], rank)), rng.standard_normal((shape[1], rank))
+    x = np.einsum("tk,tk->t", U[rows], V[columns])
+    labels = np.where(rng.random(x.size) < expit(x), 1, -1)
+    return Observations.from_pairs(rows, columns, labels, shape=shape)

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-
 from tests.pins.imports import BinaryMatrixCompletion, Observations, Recommender
 from tests.pins.tables import exposed_table, named
 
@@ -21,8 +20,8 @@ FIXED |= {"implicit_features": True, "l2_implicit": 10.0, "random_state": 0}
 MID_SIZE_FIT = """
 import resource
 from tests.pins.imports import BinaryMatrixCompletion
-from tests.pins.tables import exposed_table
-seen = exposed_table((4000, 1500), count=200_000)
+from tests.pins.tables import sparse_table
+seen = sparse_table((8000, 3000), count=300_000)
 options = {"gammas": (0.6, 0.2, 0.2), "rank": 10, "radius": 2.0, "l2": 1.0, "l2_intercept": 1.0}
 BinaryMatrixCompletion(**options, rho="constant", implicit_features=False, n_fits=1, max_iter=5,
                        n_jobs=1, random_state=0).fit(seen)
