@@ -77,7 +77,7 @@ def record(names: list[str]) -> int:
 def check(names: list[str], *, exact: bool) -> int:
     """Compute cases and compare them with what was recorded; 1 if any differs."""
     recorded, failed = read(), []
-    for name in names or {**recorded["cases"], **CASES}:
+    for name in names or {**CASES, **recorded["cases"]}:
         before = recorded["cases"].get(name, {"seconds": "?", "quantities": {}})
         if name not in CASES:
             failed.append(name)

@@ -123,6 +123,12 @@ def three_risks(pins: Pins, dtype: str, compiled: str) -> None:
         # With rho=0 and a ridge there is no ball, and the rows are free.
         model = completion(**{**MIXED, "rho": 0.0}, radius=None, dtype=dtype)
         pins.model("no ball", model.fit(seen))
+        # Observed signs alone: these are the sums that compiled kernels do.
+        for radius in (None, 1.5):
+            model = completion(**PLAIN, radius=radius, dtype=dtype)
+            pins.model(f"observed signs, radius {radius}", model.fit(seen))
+            threads = clone(model).set_params(n_jobs=4).fit(seen)
+            pins.add(f"same bits, radius {radius}", same_bits(model, threads))
         options = {**PLAIN, "implicit_features": True, "l2_implicit": 2.0}
         pins.model("implicit features", completion(**options, dtype=dtype).fit(seen))
 
