@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("what", choices=("check", "record"))
     parser.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}")
     parser.add_argument("--exact", action="store_true", help="demand equal bits")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     if unknown := set(asked.cases) - set(CASES):
         parser.error(f"no case {min(unknown)}; there are {', '.join(CASES)}")
     if asked.what == "record":

@@ -177,6 +177,6 @@ def _floats_compared(before: Any, now: Any, precision: str, *, exact: bool) -> s
     if not exact and away[place] <= TOLERANCES[precision]:
         return ""
     return (
-        f"worst relative difference {away[place]:.3g} at {place}: {before[place]!r} -> {now[place]!r} "
+        f"worst relative difference {away[place]:.3g} at {place}: {float(before[place])!r} -> {float(now[place])!r} "
         f"({np.count_nonzero(~same)} of {before.size} differ)"
     )
