@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -22,6 +22,12 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytes
 
 test: .venv/.installed-test  ## the tests (no network, no GPU, no data to download)
 	$(PYTEST)
+
+pins: .venv/.installed-test  ## fixed cases against their recorded numbers (ARGS="--exact", or names of cases)
+	$(BIN)/python -m tests.pins check $(ARGS)
+
+pins-record: .venv/.installed-test  ## the numbers of the fixed cases, recorded anew (ARGS=names of cases)
+	$(BIN)/python -m tests.pins record $(ARGS)
 
 test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20,000, killed runs, two workers of a service
 	$(BIN)/python -m pytest -m slow
