@@ -14,7 +14,7 @@ from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable
 
-__all__ = ["Answer", "plain", "text_table"]
+__all__ = ["Answer", "plain", "skipped", "text_table"]
 
 #: Most characters of a cell that is printed; files and JSON have all of them.
 WIDEST_CELL = 60
@@ -36,7 +36,9 @@ class Answer(ABC):
     def to_dict(self) -> Any:
         """Return the result as plain values, ready for JSON: here one mapping for each record."""
         table = {name: values.tolist() for name, values in self.table().items()}
-        return [dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)]
+        return [
+            dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)
+        ]
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame."""
@@ -55,7 +57,8 @@ class Answer(ABC):
     def __str__(self) -> str:
         return text_table(self.table(), MOST_PRINTED)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
@@ -88,6 +91,11 @@ def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:
     if most is not None and size > most:
         lines.append(f"... {size} records")
     return "\n".join(lines)
+
+
+def skipped(count: int) -> str:
+    """Return a remark on records that were left out."""
+    return f" ({count} with unknown ids left out)" if count else ""
 
 
 def plain(value: Any) -> Any:

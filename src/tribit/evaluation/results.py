@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
+from tribit.answers import Answer
+from tribit.data.axis import AnyArray
 from tribit.evaluation.ranking import RankingReport
 from tribit.metrics.entries import METRICS
 from tribit.metrics.unseen import UnseenReport
@@ -35,8 +39,8 @@ class Baseline:
     differences: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Answer):
     """Measures over the observed entries of a test set.
 
     Attributes
@@ -114,6 +118,17 @@ class Evaluation:
             "lists_ndcg": f"NDCG@{n} of lists{order}",
             "lists_dislikes_per_like": f"dislikes per like in lists of {n}",
             **UNSEEN,
+        }
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return the measures as columns of a table, with the ends of their confidence intervals."""
+        known = {name: value for name, value in self.measures().items() if value is not None}
+        ends = [self.intervals.get(name, (np.nan, np.nan)) for name in known]
+        return {
+            "measure": np.array(list(known), dtype=object),
+            "value": np.array(list(known.values())),
+            "lower": np.array([low for low, _ in ends]),
+            "upper": np.array([high for _, high in ends]),
         }
 
     def facts(self) -> dict[str, str]:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tribit.answers import Answer
+from tribit.data.axis import AnyArray
+from tribit.model.fitted import LIKE
 from tribit.quoting import printable
 
 __all__ = ["EntryEffect", "Explanation"]
@@ -39,8 +44,8 @@ class EntryEffect(NamedTuple):
     probability_change: float
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Answer):
     """A score in parts that sum to it, and what each seen entry of the row adds.
 
     Attributes
@@ -60,6 +65,8 @@ class Explanation:
         ``x`` less what the row's own minimum gives: how far from it the fit has stopped. Contributions are those at the
         minimum. It is larger where the fit's problem is not the row's alone: a smooth bound in the place of a ball,
         inverse propensity weights, or other entries than those the model was fitted on.
+    meaning : str
+        The event that the probability is of: "a like", or what else is identified.
     """
 
     row: Any
@@ -69,6 +76,7 @@ class Explanation:
     parts: Mapping[str, float] = field(hash=False)
     entries: tuple[EntryEffect, ...]
     residual: float
+    meaning: str = LIKE
 
     @property
     def rest(self) -> float:
@@ -80,6 +88,17 @@ class Explanation:
         given = self.parts["overall level"] + self.parts["column effect"]
         return self.x - given - sum(entry.contribution for entry in self.entries)
 
+    def table(self) -> dict[str, AnyArray]:
+        """Return the entries of the row as columns of a table; ``parts`` are another."""
+        names = EntryEffect._fields
+        columns = list(zip(*self.entries, strict=True)) or [() for _ in names]
+        return {
+            name: np.fromiter(values, dtype=object)
+            if name == "column"
+            else np.array(values, dtype=np.int8 if name == "label" else np.float64)
+            for name, values in zip(names, columns, strict=True)
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON where the ids are."""
         return {
@@ -90,6 +109,7 @@ class Explanation:
             "parts": dict(self.parts),
             "entries": [entry._asdict() for entry in self.entries],
             "residual": self.residual,
+            "meaning": str(self.meaning),
         }
 
     def __str__(self) -> str:
@@ -102,14 +122,16 @@ class Explanation:
         if not self.entries:
             lines.append("The row has no entries.")
         else:
-            lines += self._table()
+            lines += self._lines()
         if abs(self.residual) > WORTH_SAYING:
             lines.append(
                 f"At the row's own minimum, where entries are judged, x is {self.x - self.residual:+.3f}."
             )
+        if self.meaning != LIKE:
+            lines.append(f"Probabilities are of {self.meaning}.")
         return "\n".join(lines)
 
-    def _table(self) -> list[str]:
+    def _lines(self) -> list[str]:
         """Return the entries that matter most, a line each."""
         shown, n = self.entries[:SHOWN], len(self.entries)
         some = f", the {SHOWN} largest of {n}" if n > SHOWN else ""

@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.answers import Answer
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list
 from tribit.errors import InvalidInputError
@@ -47,8 +48,8 @@ NO_VARIANCE = 1e-12
 EVIDENCE = 5.0
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours:
+@dataclass(frozen=True, eq=False, repr=False)
+class Neighbours(Answer):
     """The nearest rows (or columns) of some rows (or columns), the most similar first.
 
     Attributes
@@ -62,15 +63,28 @@ class Neighbours:
         the two has the same score everywhere but for effects.
     positions : array of shape (m, n)
         The neighbours as positions.
+    name : str
+        Heading of the neighbours in a table.
     """
 
     of: AnyArray
     nearest: AnyArray
     similarities: NDArray[np.float64]
     positions: Positions
+    name: str = "column"
 
     def __len__(self) -> int:
         return int(self.of.size)
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return the neighbours one after the other: of which, the neighbour and the similarity."""
+        n = self.nearest.shape[1]
+        found = {"of": np.repeat(self.of, n)} if len(self) > 1 else {}
+        return {
+            **found,
+            self.name: self.nearest.ravel(),
+            "similarity": self.similarities.ravel(),
+        }
 
 
 def similar(
@@ -133,7 +147,7 @@ def similar(
     positions, similarities = best_columns(
         lambda some: _correlations(directions, some), places, axis.size, n, itself
     )
-    return Neighbours(axis.names(places), axis.names(positions), similarities, positions)
+    return Neighbours(axis.names(places), axis.names(positions), similarities, positions, axis.name)
 
 
 def in_geometry(U: Array, V: Array) -> Array:

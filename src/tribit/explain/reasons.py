@@ -20,7 +20,6 @@ from tribit.folding.row_solver import RowSolver
 from tribit.model.features import mask_of
 from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness, Risk
-from tribit.model.scores import Scores
 
 __all__ = ["explain"]
 
@@ -91,16 +90,17 @@ def explain(
     slopes = float((fitted.scores.factors.at(*place) - fitted.factors.at(*place))[0])
     if slopes:
         parts["slopes on features"] = slopes
-    return _explanation(fitted.scores, cell, parts, effects, minimum + slopes)
+    return _explanation(fitted, cell, parts, effects, minimum + slopes)
 
 
 def _explanation(
-    scores: Scores,
+    fitted: Fitted,
     cell: Cell,
     parts: dict[str, float],
     effects: Array,
     minimum: float,
 ) -> Explanation:
+    scores = fitted.scores
     x = float(scores.x(np.array([cell.row]), np.array([cell.column]))[0])
     probabilities = scores.probability(np.append(x - effects, x))
     axes = scores.axes
@@ -121,6 +121,7 @@ def _explanation(
         parts=parts,
         entries=tuple(EntryEffect(*each) for each in entries),
         residual=x - minimum,
+        meaning=fitted.meaning,
     )
 
 

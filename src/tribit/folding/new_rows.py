@@ -24,9 +24,12 @@ from tribit.folding.positions import (
     without_entries,
 )
 from tribit.folding.row_solver import RowSolver, bare_rows
+from tribit.model.factors import Factors
 from tribit.model.features import mask_of, side_design
 from tribit.model.fitted import Fitted, Member, Pair, updated_slopes
 from tribit.model.risks import Risk
+from tribit.model.scores import Scores
+from tribit.model.slopes import with_slopes
 
 AXES = ("rows", "columns")
 #: Factors of the ridge on factors and on biases. The columns have adapted to the entries of the rows of a fit, and
@@ -240,3 +243,32 @@ def _warn_of_unknown_rows(entries: Observations, features: Any, other: str) -> N
             f"and no features. Their predictions are the effects of the {other}s alone, the same for each of them."
         ),
     )
+
+
+def scores_of_new_rows(
+    fitted: Fitted, entries: Observations, *, prior: str = "new", n_jobs: int | None = None
+) -> Scores:
+    """Return the scores of new rows alone, at the cost of these rows: those that :func:`fold_in` gives them.
+
+    The columns of ``entries`` are those of the fit, in their order.
+    """
+    risk, jobs = fitted.row_risk(), count_jobs(n_jobs)
+    found = []
+    for member in fitted.members:
+        shared = member.implicit_parts(mask_of(entries))
+        U, a = RowSolver(member, risk, jobs).minimisers(entries, shared, PRIORS[prior])
+        dtype = member.factors.row_factors.dtype
+        found.append(
+            replace(member.factors, row_factors=U.astype(dtype), row_intercepts=a.astype(dtype))
+        )
+    mean = Factors.mean_of(found, [each.weight for each in fitted.members])
+    rows, columns = fitted.slopes
+    n = entries.shape[0]
+    nothing = [
+        None if each is None else np.zeros((n, each.own.shape[1])) for each in (rows, columns)
+    ]
+    slopes = (
+        None if rows is None else replace(rows, features=nothing[0]),
+        None if columns is None else replace(columns, own=nothing[1]),
+    )
+    return Scores(entries.axes, with_slopes(mean, slopes), fitted.spec.link, fitted.calibrator)

@@ -282,8 +282,9 @@ class Fitted:
         """Return the fit with other axes; ``fitted_shape`` remembers those of the fit."""
         return replace(self, axes=axes, fitted_shape=self.fitted_shape or self.shape)
 
-    def with_unknown(self) -> Factors:
-        """Return the factors of the scores with one more row and one more column of which nothing is known."""
+    @cached_property
+    def factors_with_unknown(self) -> Factors:
+        """The factors of the scores with one more row and one more column of which nothing is known."""
         mean = _mean([each.with_unknown().factors for each in self.members], self.members)
         rows, columns = (
             None

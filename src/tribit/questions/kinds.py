@@ -152,9 +152,7 @@ def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[O
     labels = np.ones(given.rows.size, np.int8) if given.labels is None else given.labels
     at = np.flatnonzero(found.kept)
     checked = Checked(found.rows, found.columns, labels[found.kept].astype(np.int8), axes)
-    merged = merge_duplicates(
-        checked, given.reading.duplicates, lambda n: given.where(int(at[n]))
-    )
+    merged = merge_duplicates(checked, given.reading.duplicates, lambda n: given.where(int(at[n])))
     return Observations.from_checked(merged), int(np.sum(~found.kept))
 
 

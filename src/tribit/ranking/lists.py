@@ -6,7 +6,7 @@ estimates preference and leaves out exposure: whether the row will observe the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.answers import Answer, skipped
 from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
@@ -39,8 +40,12 @@ BLOCK = 2**16
 LEAST_ROWS = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Recommendations:
+#: Bases of a list: the entries of the row, or of a row of which nothing is known the popularity of columns.
+BY_MODEL, BY_POPULARITY = "model", "popularity"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendations(Answer):
     """The best columns for each row, best first; of equal scores the column that comes first is the better.
 
     ``n`` is the length asked for, or the number of columns where there are fewer. A row with fewer than ``n`` columns
@@ -63,6 +68,12 @@ class Recommendations:
         time in which as many would come as have been observed; NaN where filled up.
     intervals : Intervals or None
         Of the probabilities, where a :class:`tribit.Recommender` was asked for them; one for each place that is shown.
+    basis : array of shape (n_rows,) or None
+        "model" or, of a row of which nothing is known, "popularity".
+    n_skipped : int
+        How many records of a table of entries were left out because the model does not know their ids.
+    names : (str, str)
+        Headings of the columns of row and column ids.
     """
 
     rows: AnyArray
@@ -73,6 +84,9 @@ class Recommendations:
     likes: NDArray[np.float64] | None = None
     dislikes: NDArray[np.float64] | None = None
     intervals: Any = None
+    basis: AnyArray | None = None
+    n_skipped: int = 0
+    names: tuple[str, str] = ("row", "column")
 
     def __len__(self) -> int:
         return int(self.rows.size)
@@ -97,15 +111,15 @@ class Recommendations:
         none = np.full(likes.size, np.nan)
         return np.asarray(np.divide(dislikes, likes, out=none, where=likes > 0))
 
-    def table(self, row: str = "row", column: str = "column") -> dict[str, AnyArray]:
+    def table(self) -> dict[str, AnyArray]:
         """Return all lists one after the other, as columns of a table by name.
 
         They are the row, the column, its place from 1 and its score, and where they are known the probability of a
-        like, the ends of its interval, and the likes and dislikes to be expected.
+        like, the ends of its interval, the likes and dislikes to be expected, and the basis of the list.
         """
         shown = self.shown
         rows, columns, scores = self.pairs()
-        found: dict[str, AnyArray] = {row: rows, column: columns}
+        found: dict[str, AnyArray] = dict(zip(self.names, (rows, columns), strict=True))
         found |= {"place": np.nonzero(shown)[1] + 1, "score": scores}
         if self.probabilities is not None:
             found["probability"] = self.probabilities[shown]
@@ -114,7 +128,23 @@ class Recommendations:
         if self.likes is not None and self.dislikes is not None:
             found["expected_likes"] = self.likes[shown]
             found["expected_dislikes"] = self.dislikes[shown]
+        if self.basis is not None:
+            found["basis"] = np.repeat(self.basis, np.count_nonzero(shown, axis=1))
         return found
+
+    def facts(self) -> dict[str, str]:
+        """Return the numbers of rows and listed columns, and what the lists are to bring."""
+        facts = {
+            "rows": str(len(self)),
+            "columns listed": f"{int(np.count_nonzero(self.shown))}{skipped(self.n_skipped)}",
+        }
+        unknown = 0 if self.basis is None else int(np.count_nonzero(self.basis == BY_POPULARITY))
+        if unknown:
+            facts["nothing known of"] = f"{unknown} rows, whose lists are the most popular"
+        if self.likes is not None and self.dislikes is not None and np.nansum(self.likes) > 0:
+            ratio = float(np.nansum(self.dislikes)) / float(np.nansum(self.likes))
+            facts["expected dislikes per like"] = f"{ratio:.3f}"
+        return facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +159,8 @@ class TopN:
         A ranker beside the scores.
     device : str
         Where large lists by ``x`` alone are made.
+    seen : sparse array or None
+        The cells of the entries, which lists leave out by default; None where they are not kept.
     prepared : callable or None
         Scores for any weight that were computed before (:mod:`tribit.serve.rates_table`); None to compute them.
     """
@@ -136,7 +168,13 @@ class TopN:
     model: Scores | Ranker
     ranker: Ranker | None = None
     device: str = "cpu"
+    seen: sp.csr_array | None = None
     prepared: WeighedScore | None = None
+
+    @cached_property
+    def without_ranker(self) -> TopN:
+        """The same lists by the probability of a like alone."""
+        return self if self.ranker is None else replace(self, ranker=None, prepared=None)
 
     @cached_property
     def weighed(self) -> WeighedScore:

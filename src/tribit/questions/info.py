@@ -1,17 +1,20 @@
-"""Facts about a bundle: its data, what was chosen and why, how good it was on held-out entries."""
+"""Facts about a recommender: its data, what was chosen and why, how good it was on held-out entries."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tribit.answers import Answer
+from tribit.data.axis import AnyArray
 from tribit.data.reading import Reading
 from tribit.metrics.entries import METRICS
-from tribit.selection.record import LIKE
+from tribit.model.fitted import LIKE
+from tribit.questions.base import Question
 
 if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
@@ -20,6 +23,50 @@ if TYPE_CHECKING:
 
 #: Packages whose versions a bundle names.
 PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Facts(Answer):
+    """Facts about a recommender, in the order in which they are read.
+
+    Attributes
+    ----------
+    about : dict of str to str
+        Names and facts.
+    summary : dict
+        Numbers about the data and the fit.
+    """
+
+    about: dict[str, str]
+    summary: dict[str, Any]
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return names and facts."""
+        names, facts = (
+            np.array(list(each), dtype=object) for each in (self.about, self.about.values())
+        )
+        return {"name": names, "fact": facts}
+
+    def facts(self) -> dict[str, str]:
+        """Return names and facts."""
+        return self.about
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return names and facts, and the summary."""
+        return {**self.about, "summary": self.summary}
+
+    def __str__(self) -> str:
+        width = max(map(len, self.about))
+        return "\n".join(f"{name:<{width}}  {fact}" for name, fact in self.about.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Info(Question[Facts]):
+    """Return what the recommender is, what was chosen and why, on how much data, and how good it was there."""
+
+    def answer(self, recommender: Recommender) -> Facts:
+        """Return the facts."""
+        return Facts(facts_of(recommender), recommender.summary_)
 
 
 def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any]:
@@ -48,16 +95,12 @@ def _held_out(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
         return None
     x, labels, weights = search.held_out
     # Where one label was observed alone the order among unseen cells is all that says something.
-    told = METRICS if says_like(model) else {"auc": METRICS["auc"]}
+    told = METRICS if model.fitted_.means_like else {"auc": METRICS["auc"]}
     found = {
-        name: metric.measure(model._curve(), x, labels, weights) for name, metric in told.items()
+        name: metric.measure(model.scores_.curve, x, labels, weights)
+        for name, metric in told.items()
     }
     return {"entries": int(search.n_held_out), **found}
-
-
-def says_like(model: BinaryMatrixCompletion) -> bool:
-    """Return whether probabilities are those of a like, and not of a cell being seen and liked, say."""
-    return model.search_ is None or model.search_.meaning == LIKE
 
 
 def facts_of(recommender: Recommender) -> dict[str, str]:
@@ -88,7 +131,7 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
     facts["entries kept"] = _entries(recommender)
     features = [
         f"{side}s"
-        for side, maps in zip(("row", "column"), model.feature_maps_[0], strict=True)
+        for side, maps in zip(("row", "column"), model.fitted_.members[0].maps, strict=True)
         if maps.encoder is not None
     ]
     facts["features of"] = " and ".join(features) or "neither rows nor columns"

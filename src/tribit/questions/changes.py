@@ -1,0 +1,167 @@
+"""Changes of a recommender: new rows and columns, and new entries."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tribit.data.axis import Axis
+from tribit.data.observations import Observations
+from tribit.data.reading import Records
+from tribit.errors import InvalidInputError
+from tribit.folding import fold_in, update
+from tribit.folding.new_rows import AXES, PRIORS
+from tribit.questions.base import Change, option
+from tribit.questions.kinds import Entries, Table, Texts, find, new_entries, typed
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+
+@dataclass(frozen=True, eq=False)
+class FoldIn(Change):
+    """Return a copy with new rows (or columns) added, everything else fixed.
+
+    As :meth:`BinaryMatrixCompletion.fold_in`; by default the ridge is the one for new rows. New rows are ranked by the
+    regressions of the fit; new columns need new ones, and the ranker is fitted again.
+    """
+
+    entries: Entries | None = option(
+        None, "Entries of the new rows, in known columns; None where features alone are known."
+    )
+    axis: str = option("rows", "Which are new.", choices=AXES)
+    row_features: Table | None = option(None, "Features of the new rows.")
+    column_features: Table | None = option(None, "Features of the new columns.")
+    prior: str = option("new", "Ridge of the new rows.", choices=tuple(PRIORS))
+
+    def apply(self, recommender: Recommender) -> Recommender:
+        """Return the changed copy."""
+        given = None if self.entries is None else new_entries(recommender, self.entries)
+        known = recommender.with_rho()
+        fitted = fold_in(
+            known.model_.fitted_,
+            given,
+            axis=self.axis,
+            prior=self.prior,
+            row_features=self.row_features,
+            column_features=self.column_features,
+            n_jobs=known.model_.n_jobs,
+        )
+        return known.replace(fitted=fitted, entries=given, new=AXES.index(self.axis))
+
+
+@dataclass(frozen=True, eq=False)
+class Update(Change):
+    """Return a copy that knows new entries too; see :meth:`BinaryMatrixCompletion.update`.
+
+    The ranker is fitted again.
+    """
+
+    entries: Entries = option(
+        MISSING, "Entries that came after the fit; a new label takes the place of the old one."
+    )
+    row_features: Table | None = option(None, "Features of new rows.")
+    column_features: Table | None = option(None, "Features of new columns.")
+
+    def apply(self, recommender: Recommender) -> Recommender:
+        """Return the changed copy."""
+        seen = recommender.require_entries(
+            "an update solves again for rows and columns from all their entries", again=True
+        )
+        given = new_entries(recommender, self.entries)
+        known = recommender.with_rho()
+        fitted = update(
+            known.model_.fitted_,
+            given,
+            seen,
+            row_features=self.row_features,
+            column_features=self.column_features,
+            n_jobs=known.model_.n_jobs,
+        )
+        return known.replace(fitted=fitted, entries=given)
+
+
+@dataclass(frozen=True, eq=False)
+class Incorporate(Change):
+    """Return a copy that knows a table of entries, and rows and columns by tables of features.
+
+    New rows with entries in known columns are folded in, which leaves all else as it is; other entries are an update.
+    Rows and columns of the features that have no entries and are not known yet are folded in by their features;
+    features of known ones are left out, as they were part of the fit.
+    """
+
+    entries: Entries | None = option(
+        None, "Table of entries that came after the fit, such as new rows have.", flag="--new"
+    )
+    row_features: Table | None = option(
+        None, "Table of features of new rows, as that of the fit: with entries or without."
+    )
+    column_features: Table | None = option(
+        None, "Table of features of new columns, as that of the fit."
+    )
+
+    def apply(self, recommender: Recommender) -> Recommender:
+        """Return the changed copy."""
+        if self.entries is None and self.row_features is None and self.column_features is None:
+            return recommender
+        for axis in recommender.axes_:
+            if axis.ids is None:
+                raise InvalidInputError(
+                    f"The model has no {axis.name} ids, so that a table cannot say which {axis.name}s are new; fit it "
+                    "on a table, or on Observations with ids."
+                )
+        tables = [
+            _with_ids(table, axis)
+            for table, axis in zip(
+                (self.row_features, self.column_features), recommender.axes_, strict=True
+            )
+        ]
+        if self.entries is not None:
+            recommender = _with_entries(recommender, self.entries, tables)
+        for side, table in enumerate(tables):
+            others = _unknown(table, recommender.axes_[side])
+            if others is not None:
+                name = ("row_features", "column_features")[side]
+                recommender = recommender.fold_in(axis=AXES[side], **{name: others})
+        return recommender
+
+    def rows(self, recommender: Recommender) -> Texts | None:
+        """Return the rows that tables bring to a recommender; None where they bring none."""
+        found: list[str] = []
+        if isinstance(self.entries, Records):
+            found += dict.fromkeys(self.entries.rows.tolist())
+        if isinstance(self.row_features, dict):
+            axis = recommender.axes_.rows
+            ids = [str(each) for each in next(iter(self.row_features.values())).tolist()]
+            places = find(axis, Texts(tuple(ids)), unknown_is_error=False)
+            found += [text for text, at in zip(ids, places.tolist(), strict=True) if at < 0]
+        return Texts(tuple(dict.fromkeys(found))) if found else None
+
+
+def _with_entries(recommender: Recommender, entries: Any, tables: list[Any]) -> Recommender:
+    given: Observations = new_entries(recommender, entries)
+    known = [
+        ours.match(theirs, "the table has", "give ids") >= 0
+        for ours, theirs in zip(recommender.axes_, given.axes, strict=True)
+    ]
+    if not known[0].any() and known[1].all():
+        return recommender.fold_in(given, row_features=tables[0])
+    return recommender.update(given, row_features=tables[0], column_features=tables[1])
+
+
+def _with_ids(table: Any, axis: Axis) -> Any:
+    """Return a table of features of a file with ids of the model's kind."""
+    if not isinstance(table, dict):
+        return table
+    first = next(iter(table))
+    return {**table, first: typed(axis, table[first])}
+
+
+def _unknown(table: Any, axis: Axis) -> Any:
+    """Return the records of ids that the model does not know; None where there are none."""
+    if table is None:
+        return None
+    ids = next(iter(table.values()))
+    texts = Texts(tuple(str(each) for each in ids.tolist()))
+    new = find(axis, texts, unknown_is_error=False) < 0
+    return {name: values[new] for name, values in table.items()} if new.any() else None

@@ -1,0 +1,48 @@
+"""Contributions to the score of one cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tribit.errors import InvalidInputError
+from tribit.explain import Explanation, explain
+from tribit.questions.base import OMIT, Question, option
+from tribit.questions.kinds import Entries, Ids, find, new_entries
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+
+@dataclass(frozen=True, eq=False)
+class Explain(Question[Explanation]):
+    """Return which entries of a row pulled the score of a column up or down (:mod:`tribit.explain`)."""
+
+    row: Ids | None = option(None, "A row id.", argument=True)
+    column: Ids | None = option(None, "A column id.", argument=True)
+    n: int | None = option(
+        None, "How many of the row's entries to name [all].", command=OMIT, serve=10, ge=0
+    )
+    entries: Entries | None = option(
+        None, "Entries of one new row, which take the place of its id.", command=OMIT
+    )
+
+    def answer(self, recommender: Recommender) -> Explanation:
+        """Return the explanation."""
+        row = self.row
+        if (row is None) == (self.entries is None) or self.column is None:
+            raise InvalidInputError("Pass a column, and either a row or the entries of a new one.")
+        recommender.require_entries("explanations name entries", again=True)
+        if self.entries is not None:
+            recommender = recommender.fold_in(new_entries(recommender, self.entries))
+            row = recommender.axes_.rows.names(np.array([recommender.shape_[0] - 1]))
+        recommender = recommender.with_rho()
+        axes, model = recommender.axes_, recommender.model_
+        ids = (
+            axis.names(find(axis, given))
+            for axis, given in zip(axes, (row, self.column), strict=True)
+        )
+        found = explain(model.fitted_, *ids, recommender.seen_, n_jobs=model.n_jobs)
+        return found if self.n is None else replace(found, entries=found.entries[: self.n])

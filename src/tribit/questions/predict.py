@@ -1,0 +1,181 @@
+"""Probabilities of a like for pairs of rows and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.answers import Answer, skipped
+from tribit.data.axis import AnyArray, Positions, as_list
+from tribit.data.reading import Records
+from tribit.errors import InvalidInputError
+from tribit.questions.base import OMIT, Question, option
+from tribit.questions.kinds import Entries, Ids, Pairs, Texts, find, new_entries, place
+from tribit.questions.names import headings
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+#: Basis of a prediction, by whether the row and the column are known.
+BASES = np.array([["average", "column alone"], ["row alone", "model"]])
+UNKNOWN = ("error", "skip", "answer")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions(Answer):
+    """Probabilities of a like for pairs.
+
+    Attributes
+    ----------
+    rows, columns : array of shape (n_pairs,)
+        The pairs, by id or position.
+    probabilities : array of shape (n_pairs,)
+        Probability of a like, or of what ``meaning`` says.
+    labels : array of shape (n_pairs,) or None
+        The predicted sign, +1 or -1; None where probabilities are not those of a like.
+    basis : array of shape (n_pairs,)
+        "model"; "column alone" (or "row alone") where the model does not know the row (or column); or "average".
+    n_skipped : int
+        How many pairs were left out because the model does not know their ids.
+    names : (str, str)
+        Headings of the columns of row and column ids.
+    """
+
+    rows: AnyArray
+    columns: AnyArray
+    probabilities: NDArray[np.floating[Any]]
+    labels: AnyArray | None
+    basis: AnyArray
+    n_skipped: int = 0
+    names: tuple[str, str] = ("row", "column")
+
+    def __len__(self) -> int:
+        return int(self.probabilities.size)
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return the pairs with their probabilities, signs and bases."""
+        found = dict(zip(self.names, (self.rows, self.columns), strict=True))
+        found["probability"] = self.probabilities
+        if self.labels is not None:
+            found["label"] = self.labels
+        return {**found, "basis": self.basis}
+
+    def facts(self) -> dict[str, str]:
+        """Return the number of pairs."""
+        counts = f"{len(self)}{skipped(self.n_skipped)}"
+        if unknown := int(np.count_nonzero(self.basis != BASES[1, 1])):
+            counts += f" ({unknown} with an unknown id: see basis)"
+        return {"pairs": counts}
+
+
+@dataclass(frozen=True, eq=False)
+class Predict(Question[Predictions]):
+    """Return the probability of a like and the predicted sign for each pair of ids."""
+
+    pairs: Pairs | None = option(
+        None, "Pairs of row and column ids; on the command line a table of them.", argument=True
+    )
+    entries: Entries | None = option(
+        None, "Entries of new rows, for predictions in some columns.", command=OMIT
+    )
+    columns: Ids | None = option(
+        None, "Columns in which new rows are predicted [every column].", command=OMIT
+    )
+    unknown: str = option(
+        "error",
+        "Ids that the model does not know: answer by what is known, skip or error.",
+        command="answer",
+        serve="answer",
+        choices=UNKNOWN,
+    )
+
+    def answer(self, recommender: Recommender) -> Predictions:
+        """Return the predictions."""
+        if (self.pairs is None) == (self.entries is None):
+            raise InvalidInputError("Pass either pairs, or the entries of new rows.")
+        return self._of_pairs(recommender) if self.entries is None else self._of_new(recommender)
+
+    def _of_pairs(self, recommender: Recommender) -> Predictions:
+        axes, names = recommender.axes_, recommender.headings
+        if isinstance(self.pairs, Records):
+            found = place(recommender, self.pairs, self.unknown)
+            sides, kept = (found.rows, found.columns), found.kept
+            given = self.pairs.rows[kept], self.pairs.columns[kept]
+            names = headings(self.pairs.names)
+        else:
+            rows, columns = self.pairs
+            error = self.unknown == "error"
+            sides = (
+                find(axes.rows, rows, unknown_is_error=error),
+                find(axes.columns, columns, unknown_is_error=error),
+            )
+            if sides[0].size != sides[1].size:
+                raise InvalidInputError(
+                    f"rows and columns must have the same length; got {sides[0].size} and {sides[1].size}."
+                )
+            kept = np.ones(sides[0].size, dtype=bool)
+            if self.unknown == "skip":
+                kept = (sides[0] >= 0) & (sides[1] >= 0)
+                sides = sides[0][kept], sides[1][kept]
+            given = _ids(rows)[kept], _ids(columns)[kept]
+        return predictions(recommender, sides, given, int(np.sum(~kept)), names)
+
+    def _of_new(self, recommender: Recommender) -> Predictions:
+        """Return predictions for new rows from their entries, in all columns that are asked for."""
+        given = new_entries(recommender, self.entries)
+        scores, _ = recommender.new_rows(given)
+        axis = recommender.axes_.columns
+        columns = np.arange(axis.size) if self.columns is None else find(axis, self.columns)
+        n = scores.shape[0]
+        i, j = np.repeat(np.arange(n), columns.size), np.tile(columns, n)
+        likely = scores.probability(scores.x(i, j))
+        ids = given.axes.rows.names(i)
+        return _answer(
+            recommender,
+            (ids, axis.names(j)),
+            likely,
+            np.full(i.size, BASES[1, 1]),
+            0,
+            recommender.headings,
+        )
+
+
+def predictions(
+    recommender: Recommender,
+    places: tuple[Positions, Positions],
+    ids: tuple[AnyArray, AnyArray],
+    n_skipped: int,
+    names: tuple[str, str],
+) -> Predictions:
+    """Return predictions at positions, -1 for a row or column that is not known."""
+    fitted = recommender.model_.fitted_
+    known = places[0] >= 0, places[1] >= 0
+    # The row and the column of which nothing is known are the last ones: position -1.
+    everywhere = known[0].all() and known[1].all()
+    factors = fitted.scores.factors if everywhere else fitted.factors_with_unknown
+    likely = fitted.scores.probability(factors.at(*places))
+    basis = BASES[known[0].astype(int), known[1].astype(int)]
+    return _answer(recommender, ids, likely, basis, n_skipped, names)
+
+
+def _answer(
+    recommender: Recommender,
+    ids: tuple[AnyArray, AnyArray],
+    likely: NDArray[np.floating[Any]],
+    basis: AnyArray,
+    n_skipped: int,
+    names: tuple[str, str],
+) -> Predictions:
+    means_like = recommender.model_.fitted_.means_like
+    labels = np.where(likely >= 0.5, 1, -1) if means_like else None
+    return Predictions(*ids, likely, labels, basis, n_skipped, names)
+
+
+def _ids(given: Any) -> AnyArray:
+    if isinstance(given, Texts):
+        return np.fromiter(given.values, dtype=object)
+    ids = as_list(given)
+    return ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object)

@@ -1,0 +1,34 @@
+"""Rows or columns that are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tribit.errors import InvalidInputError, parameter
+from tribit.explain.neighbours import Neighbours, similar
+from tribit.questions.base import Question, option
+from tribit.questions.kinds import Ids, find
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Similar(Question[Neighbours]):
+    """Return the rows or columns whose scores agree best with those of the given ones (:func:`tribit.similar`)."""
+
+    rows: Ids | None = option(None, "Row ids.", flag="--row")
+    columns: Ids | None = option(None, "Column ids.", flag="--column")
+    n: int = option(10, "Number of neighbours.", flag="-n", ge=1)
+
+    def answer(self, recommender: Recommender) -> Neighbours:
+        """Return the neighbours."""
+        if (self.rows is None) == (self.columns is None):
+            raise InvalidInputError(f"Pass either {parameter('rows')} or {parameter('columns')}.")
+        side, given = ("columns", self.columns) if self.rows is None else ("rows", self.rows)
+        number = ("rows", "columns").index(side)
+        axis = recommender.axes_[number]
+        ids = axis.names(find(axis, given))
+        found = similar(recommender.model_, n=self.n, seen=recommender.seen_, **{side: ids})
+        return replace(found, name=recommender.headings[number])

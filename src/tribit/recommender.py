@@ -1,0 +1,378 @@
+"""The recommender: a model of the labels, a ranker, and what was seen, as one object and one file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from tribit import propensity, storage
+from tribit.checks import check_switch
+from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.files import contents_of, model_of, warn_of_rho
+from tribit.data.axis import AnyArray, Axes
+from tribit.data.observations import Observations
+from tribit.data.reading import Reading
+from tribit.data.remote import RemoteObservations
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitWarning,
+    either,
+    parameter,
+    warn,
+)
+from tribit.folding.new_rows import scores_of_new_rows
+from tribit.folding.positions import all_entries, placed, without_entries
+from tribit.model.fitted import Fitted
+from tribit.model.scores import Scores
+from tribit.model.spec import AUTO, is_auto
+from tribit.questions.base import asks, changes
+from tribit.questions.changes import FoldIn, Update
+from tribit.questions.evaluate import Evaluate
+from tribit.questions.explain import Explain
+from tribit.questions.export import Export
+from tribit.questions.info import Info, summary_of
+from tribit.questions.names import headings
+from tribit.questions.predict import Predict
+from tribit.questions.recommend import Recommend
+from tribit.questions.similar import Similar
+from tribit.ranking import CandidateRanker
+from tribit.ranking.lists import TopN
+from tribit.storage import Contents
+
+__all__ = ["Recommender"]
+
+
+class Recommender(BaseEstimator):  # type: ignore[misc]
+    """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
+
+    It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
+    :class:`tribit.ranking.CandidateRanker`, which estimates what a row will observe (exposure); and the entries that
+    both were fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
+    ``avoid_dislikes`` times the expected dislikes.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion or None, default=None
+        The model of the labels, which is cloned; None for the default.
+    ranker : bool or "auto", default="auto"
+        Whether to fit a ranker. "auto" does where likes and dislikes were seen: of one label alone the model itself
+        estimates what is seen and liked.
+    keep_seen : bool, default=True
+        Whether a file keeps the entries. What is read from one without them, for privacy, must be given what lists
+        leave out, has no ranker, which needs them, and cannot explain or update.
+    like_at : float or None, default=None
+        The smallest rating that is a like, for a matrix of ratings; None for that of the model.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the default model and of the ranker.
+
+    Attributes
+    ----------
+    model_ : BinaryMatrixCompletion
+        The fitted model.
+    ranker_ : CandidateRanker or None
+        The fitted ranker.
+    seen_ : Observations or None
+        The entries, in the rows and columns of the model.
+    reading_ : Reading or None
+        The rules by which the table was read, where there was a file.
+    summary_ : dict
+        Facts about the data and the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> recommender = Recommender(random_state=0).fit(A)
+    >>> int(recommender.recommend(2, 1).columns[0, 0])
+    1
+    """
+
+    def __init__(
+        self,
+        model: BinaryMatrixCompletion | None = None,
+        *,
+        ranker: Any = AUTO,
+        keep_seen: bool = True,
+        like_at: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.ranker = ranker
+        self.keep_seen = keep_seen
+        self.like_at = like_at
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+        client: Any = None,
+    ) -> Self:
+        """Fit the model and the ranker.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+        row_features, column_features : data frame, sparse matrix or array, optional
+            As in :meth:`BinaryMatrixCompletion.fit`.
+        client : distributed.Client, optional
+            A dask cluster for the fit of the model, as there. Then there is no ranker, and entries are not kept.
+        """
+        check_switch("keep_seen", self.keep_seen)
+        model = self._unfitted_model()
+        observations = model.read(X, client)
+        wanted = wants_ranker(self.ranker, observations)
+        model.fit(observations, row_features=row_features, column_features=column_features)
+        ranker = None
+        if wanted:
+            ranker = CandidateRanker(device=model.device, random_state=self.random_state)
+            ranker.fit(observations)
+        remote = isinstance(observations, RemoteObservations)
+        self.reading_: Reading | None = None
+        summary = summary_of(model, observations)
+        return self._set(model, ranker, None if remote else observations, summary)
+
+    recommend = asks(Recommend)
+    predictions = asks(Predict)
+    explain = asks(Explain)
+    similar = asks(Similar)
+    evaluate = asks(Evaluate)
+    vectors = asks(Export)
+    info = asks(Info)
+    fold_in = changes(FoldIn)
+    update = changes(Update)
+
+    def predict_proba(self, rows: Any, columns: Any) -> NDArray[np.floating[Any]]:
+        """Return the probability of a like for pairs, as :meth:`BinaryMatrixCompletion.predict_proba` does."""
+        check_is_fitted(self)
+        return self.model_.predict_proba(rows, columns)
+
+    def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
+        """Return +1 (like) or -1 (dislike) for pairs of rows and columns."""
+        check_is_fitted(self)
+        return self.model_.predict(rows, columns)
+
+    @property
+    def axes_(self) -> Axes:
+        """Rows and columns."""
+        return self.model_.axes_
+
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.model_.shape_
+
+    @property
+    def row_ids_(self) -> AnyArray | None:
+        """The user's ids of rows, where there are any."""
+        return self.model_.row_ids_
+
+    @property
+    def column_ids_(self) -> AnyArray | None:
+        """The user's ids of columns, where there are any."""
+        return self.model_.column_ids_
+
+    @property
+    def headings(self) -> tuple[str, str]:
+        """Names of the columns of row and column ids in answers: those of the table of the fit."""
+        reading = self.reading_
+        return headings((None, None) if reading is None else (reading.row, reading.column))
+
+    @cached_property
+    def seen_mask_(self) -> sp.csr_array:
+        """Cells of the entries."""
+        return self.axes_.mask(self.require_entries("lists leave out what was seen"), "seen has")
+
+    @cached_property
+    def top_n_(self) -> TopN:
+        """Top-N lists, made ready for any number of questions."""
+        return TopN(self.model_.scores_, self.ranker_, self.model_.device)
+
+    def new_rows(self, entries: Observations) -> tuple[Scores, TopN]:
+        """Return the scores and the lists of new rows alone, at the cost of these rows.
+
+        They are those of :meth:`fold_in`, which copies what everybody has seen as well. ``entries`` are in the columns
+        of the model, matched by id where it has ids.
+        """
+        model = self.with_rho().model_
+        columns = self.axes_.columns.match(
+            entries.axes.columns, "the entries have", "pass entries of the same columns"
+        )
+        here = np.flatnonzero(columns[entries.columns] >= 0)
+        given = placed(
+            entries.take(here) if here.size else without_entries(*entries.axes),
+            entries.rows[here],
+            columns[entries.columns[here]],
+            entries.axes.rows,
+            self.axes_.columns,
+        )
+        scores = scores_of_new_rows(model.fitted_, given, n_jobs=model.n_jobs)
+        ranker = None if self.ranker_ is None else self.ranker_.with_rows(given)
+        seen = given.axes.mask(given, "the rows have")
+        return scores, TopN(scores, ranker, model.device, seen)
+
+    def replace(
+        self, *, fitted: Fitted, entries: Observations | None = None, new: int | None = None
+    ) -> Self:
+        """Return a copy with another result of a fit and further entries: the only way to a changed recommender.
+
+        Parameters
+        ----------
+        fitted : Fitted
+            The result.
+        entries : Observations or None
+            Entries that it knows too; the new label of an entry counts.
+        new : int or None
+            The axis (0 for rows, 1 for columns) whose members without ids are all new. New rows are ranked by the
+            regressions of the fit; after any other change the ranker is fitted again.
+        """
+        again = type(self)(**self.get_params(deep=False))
+        again.reading_ = self.reading_
+        model = self.model_.with_fitted(fitted)
+        if self.seen_ is None:
+            return again._set(model, None, None, self.summary_)
+        seen = all_entries(self.seen_, entries, fitted.axes, new)
+        ranker = self.ranker_
+        if ranker is not None and new == 0:
+            ranker = ranker_from(ranker.arrays(), seen)
+        elif ranker is not None:
+            seed = self.random_state if isinstance(self.random_state, int) else 0
+            ranker = CandidateRanker(random_state=seed).fit(seen)
+        summary = {**summary_of(model, seen), "held_out": self.summary_.get("held_out")}
+        return again._set(model, ranker, seen, summary)
+
+    def with_rho(self) -> Self:
+        """Return the recommender with its model of why entries are missing, which a file does not keep: fitted again."""
+        model, seen = self.model_, self.seen_
+        if model.rho_ is not None or seen is None or not model.spec_.mixed:
+            return self
+        name = "low-rank" if is_auto(model.rho) else model.rho
+        rho = propensity.fitted(
+            name, seen, n_jobs=model.n_jobs, random_state=0, backend=model.backend
+        )
+        again = copy(self)
+        again.model_ = model.with_fitted(model.fitted_.with_rho(rho))
+        return again
+
+    def require_entries(self, reason: str, *, again: bool = False) -> Observations:
+        """Return the entries, or say why they are needed; ``again`` where only a fit that keeps them helps."""
+        if self.seen_ is not None:
+            return self.seen_
+        fit = either(
+            "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
+        )
+        given = either(
+            "pass exclude_seen=False or the entries to leave out", "name the table of what was seen"
+        )
+        raise InvalidInputError(
+            f"The file keeps no entries, and {reason}: {fit if again else f'{given}, or {fit}'}."
+        )
+
+    def are_of_the_fit(self, entries: Observations) -> bool:
+        """Return whether entries may be those of the fit, by their numbers; a warning says where they are not."""
+        counts = {"likes": entries.n_likes, "dislikes": entries.n_dislikes}
+        if all(self.summary_.get(name, count) == count for name, count in counts.items()):
+            return bool(entries.n_likes and entries.n_dislikes)
+        warn(
+            TribitWarning(
+                "The entries are not those of the fit, which a ranker needs: lists are by the probability of a like "
+                "alone."
+            )
+        )
+        return False
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one safetensors file, which :meth:`load` and the command line read.
+
+        The entries and the ranker, which needs them, only where ``keep_seen`` is true.
+        """
+        check_is_fitted(self)
+        reading = None if self.reading_ is None else self.reading_.to_json()
+        contents = dataclasses.replace(
+            contents_of(self.model_), reading=reading, summary=self.summary_
+        )
+        if self.keep_seen and self.seen_ is not None:
+            arrays = None if self.ranker_ is None else self.ranker_.arrays()
+            contents = dataclasses.replace(contents, entries=self.seen_, ranker=arrays)
+        storage.write(path, contents)
+        warn_of_rho(self.model_)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a recommender that :meth:`save` or ``tribit fit`` wrote; of a model file it has the model alone."""
+        return storage.read(path, cls._of)
+
+    @classmethod
+    def _of(cls, contents: Contents) -> Self:
+        found = cls(ranker=contents.ranker is not None, keep_seen=contents.entries is not None)
+        model, ranker = model_of(contents), None
+        if contents.ranker is not None and contents.entries is not None:
+            ranker = ranker_from(contents.ranker, contents.entries)
+        reading = contents.reading
+        found.reading_ = None if reading is None else Reading.from_json(reading)
+        return found._set(model, ranker, contents.entries, contents.summary or {})
+
+    def _unfitted_model(self) -> BinaryMatrixCompletion:
+        if self.model is None:
+            return BinaryMatrixCompletion(like_at=self.like_at, random_state=self.random_state)
+        if not isinstance(self.model, BinaryMatrixCompletion):
+            raise InvalidTypeError(
+                f"model is of type {type(self.model).__name__}; pass a BinaryMatrixCompletion, or None."
+            )
+        model: BinaryMatrixCompletion = clone(self.model)
+        if self.like_at is not None:
+            model.set_params(like_at=self.like_at)
+        return model
+
+    def _set(
+        self,
+        model: BinaryMatrixCompletion,
+        ranker: CandidateRanker | None,
+        seen: Observations | None,
+        summary: dict[str, Any],
+    ) -> Self:
+        self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
+        for name in ("seen_mask_", "top_n_"):  # of another fit
+            self.__dict__.pop(name, None)
+        return self
+
+
+def wants_ranker(asked: Any, observations: Observations) -> bool:
+    """Return whether to fit a ranker, by the parameter and what was observed."""
+    if isinstance(observations, RemoteObservations):
+        if not is_auto(asked) and check_switch("ranker", asked):
+            raise InvalidInputError(
+                f"A ranker needs all entries on one machine: leave out {parameter('ranker')}, or fit without a "
+                "cluster."
+            )
+        return False
+    if not is_auto(asked):
+        return check_switch("ranker", asked)
+    return bool(observations.n_likes and observations.n_dislikes)
+
+
+def ranker_from(arrays: Mapping[str, Any], seen: Observations) -> CandidateRanker:
+    """Return a ranker from the arrays of a file, or say in one sentence that they are damaged."""
+    try:
+        found: CandidateRanker = CandidateRanker.from_arrays(arrays, seen)
+    except (LookupError, ValueError) as error:
+        raise InvalidInputError(f"the ranker is damaged ({error})") from None
+    return found
