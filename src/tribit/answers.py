@@ -12,9 +12,9 @@ from typing import Any
 from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError
-from tribit.quoting import printable
+from tribit.quoting import printable, quoted
 
-__all__ = ["Answer", "plain", "skipped", "text_table"]
+__all__ = ["Answer", "plain", "skipped", "text_table", "with_ids"]
 
 #: Most characters of a cell that is printed; files and JSON have all of them.
 WIDEST_CELL = 60
@@ -54,8 +54,15 @@ class Answer(ABC):
         """Write the table to a file, in the format of its name (:func:`tribit.data.tables.write_table`)."""
         write_table(path, self.table(), escape_formulas=escape_formulas)
 
+    def check(self) -> None:  # noqa: B027 - most answers have something to show
+        """Refuse an answer that has nothing to show, for the command line."""
+
+    def text(self, most: int | None = None) -> str:
+        """Return the answer for a terminal, at most so many records of it."""
+        return text_table(self.table(), most)
+
     def __str__(self) -> str:
-        return text_table(self.table(), MOST_PRINTED)
+        return self.text(MOST_PRINTED)
 
     def __repr__(self) -> str:
         return str(self)
@@ -91,6 +98,17 @@ def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:
     if most is not None and size > most:
         lines.append(f"... {size} records")
     return "\n".join(lines)
+
+
+def with_ids(
+    names: tuple[str, str], ids: tuple[AnyArray, AnyArray], columns: dict[str, AnyArray]
+) -> dict[str, AnyArray]:
+    """Return the columns of a table behind two of ids, whose headings must be others."""
+    if clash := set(names) & columns.keys():
+        raise InvalidInputError(
+            f"The id column {quoted(clash.pop())} has the name of an answer ({', '.join(columns)}); rename it."
+        )
+    return {**dict(zip(names, ids, strict=True)), **columns}
 
 
 def skipped(count: int) -> str:

@@ -260,7 +260,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return again._set(model, ranker, seen, summary)
 
     def with_rho(self) -> Self:
-        """Return the recommender with its model of why entries are missing, which a file does not keep: fitted again."""
+        """Return the recommender with its model of the mask, which a file does not keep, fitted again."""
         model, seen = self.model_, self.seen_
         if model.rho_ is not None or seen is None or not model.spec_.mixed:
             return self

@@ -66,8 +66,3 @@ def print_facts(facts: dict[str, str], out: Path | None = None) -> None:
     width = max(map(len, facts))
     for name, fact in facts.items():
         typer.echo(f"{name:<{width}}  {printable(fact)}", err=str(out) == "-")
-
-
-def skipped(count: int) -> str:
-    """Say how many records were left out."""
-    return f" ({count} with unknown ids left out)" if count else ""

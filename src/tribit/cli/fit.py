@@ -180,10 +180,10 @@ def fit(
     """Fit a model on a table with one observed entry in each line, a wide one, or a matrix."""
     parameters = {name: value for name, value in locals().items() if name not in OWN} | context.obj
     parameters["layout"] = "wide" if wide else "long"
+    from tribit.cli.fitting import fit_file  # noqa: PLC0415
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.model.links import as_link, check_scale  # noqa: PLC0415
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
-    from tribit.workflows import fit_file  # noqa: PLC0415
 
     writable(out)  # an unwritable path is refused before the fit
     for given in (file, row_features, column_features):

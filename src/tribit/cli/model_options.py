@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import Field, fields
-from inspect import Parameter, Signature
+from inspect import Parameter
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from tribit.cli.values import VALUE, number_or_word, parameters_of, whole_or_auto, yes_no_or_auto
+from tribit.cli.values import VALUE, number_or_word, options_from, whole_or_auto, yes_no_or_auto
 from tribit.quoting import quoted
 
 
@@ -66,14 +66,9 @@ def model_options() -> list[Any]:
     from tribit.model.spec import ModelSpec  # noqa: PLC0415 - help should not wait
 
     hints = get_type_hints(ModelSpec)
-
-    def options() -> None:
-        """Take them all."""
-
-    options.__signature__ = Signature(  # type: ignore[attr-defined]
+    return options_from(
         [_option(each, hints[each.name]) for each in fields(ModelSpec) if "help" in each.metadata]
     )
-    return parameters_of(options)
 
 
 def _option(of: Field[Any], hint: Any) -> Parameter:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tribit.cli.common import ModelPath, UnknownRefused, app, print_facts, skipped
+from tribit.cli.common import ModelPath, UnknownRefused, app, print_facts
 from tribit.cli.table_options import TableCommand
+from tribit.cli.values import check_out
 
 
 @app.command(
@@ -31,19 +32,24 @@ def report(
     unknown: UnknownRefused = "error",
 ) -> None:
     """Write one page, for any browser, on what a model does and how good it is."""
-    from tribit.workflows import report_file  # noqa: PLC0415 - help should not wait
+    from tribit.data.files import writable  # noqa: PLC0415 - help should not wait
+    from tribit.questions.kinds import known_entries, reading_of  # noqa: PLC0415
+    from tribit.recommender import Recommender  # noqa: PLC0415
+    from tribit.report import write_report  # noqa: PLC0415
 
-    done, n_skipped = report_file(
-        model,
-        out,
-        test,
-        title=title,
-        random_state=random_state,
-        unknown=unknown,
-        **context.obj,
-    )
+    writable(out)  # before the work
+    check_out(out, model, test)
+    recommender, rules = Recommender.load(model), dict(context.obj)
+    entries, n_skipped = None, 0
+    if test is not None:
+        max_size = rules.pop("max_size", None)
+        records = reading_of(recommender, **rules).records(test, max_size=max_size)
+        entries, n_skipped = known_entries(recommender, records, unknown)
+    done = write_report(recommender, out, entries, title=title, random_state=random_state)
     found = done.evaluation
     which = "held out for the report" if done.held_out_here else "of the test"
+    from tribit.answers import skipped  # noqa: PLC0415
+
     facts = {
         "report": f"{out} ({done.size / 1000:.0f} kB)",
         "measured on": f"{found.n_entries} entries {which}{skipped(n_skipped)}",

@@ -1,14 +1,13 @@
-"""Commands that hand a model to other software: ``tribit serve`` over HTTP, ``tribit export`` as vectors."""
+"""``tribit serve``: a saved recommender over HTTP."""
 
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from tribit.cli.common import ModelPath, app, print_facts
+from tribit.cli.common import ModelPath, app
 from tribit.cli.endings import tell, until_stopped
 from tribit.cli.values import size
 from tribit.errors import InvalidInputError
@@ -71,27 +70,3 @@ def serve(
     )
     with until_stopped():
         run(settings, host, port, workers=workers, access_log=access_log, ready=ready)
-
-
-@app.command(epilog="Example: tribit export model.tribit -o factors.npz")
-def export(
-    model: ModelPath,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write (.npz or .parquet).")],
-    rows: Annotated[bool, typer.Option(help="Write the vectors of rows.")] = True,
-    columns: Annotated[bool, typer.Option(help="Write the vectors of columns.")] = True,
-    dtype: Annotated[
-        Literal["float32", "float64"], typer.Option(help="Type of the numbers.")
-    ] = "float32",
-) -> None:
-    """Write vectors of rows and columns whose inner product ranks as the model does, for indexes of neighbours."""
-    from tribit.data.files import check_different  # noqa: PLC0415 - help should not wait
-    from tribit.export import export_factors  # noqa: PLC0415
-    from tribit.recommender import Recommender  # noqa: PLC0415
-
-    check_different(model, out)
-    n_rows, n_columns, length = export_factors(
-        Recommender.load(model), out, rows=rows, columns=columns, dtype=dtype
-    )
-    print_facts(
-        {"vectors": str(out), "rows": str(n_rows), "columns": str(n_columns), "length": str(length)}
-    )

@@ -23,8 +23,13 @@ class TableCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return all options and arguments."""
         if not self._table:
-            known = {each.name for each in self.params}
-            made = [each for each in _table_options() if each.name not in known]
+            names = {each.name for each in self.params}
+            flags = {opt for each in self.params for opt in each.opts}
+            made = [
+                each
+                for each in _table_options()
+                if each.name not in names and not flags & set(each.opts)
+            ]
             self.params += made
             self._table = tuple(each.name for each in made)
         return super().get_params(ctx)

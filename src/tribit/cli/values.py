@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import Parameter
 from typing import Any
 
 import typer
@@ -59,6 +60,29 @@ def yes_no_or_auto(text: Any) -> Any:
     if text not in known:
         raise typer.BadParameter(f"{quoted(text)} is none of {', '.join(known)}.")
     return known[text]
+
+
+#: Name of standard input and output.
+STREAM = "-"
+
+
+def check_out(out: Any, *sources: Any) -> None:
+    """Refuse to write over a file that is read; a stream is none."""
+    from tribit.data.files import check_different  # noqa: PLC0415 - help should not wait
+
+    for source in sources:
+        if out is not None and source is not None and STREAM not in (str(source), str(out)):
+            check_different(source, out)
+
+
+def options_from(parameters: Sequence[Parameter]) -> list[Any]:
+    """Return the options that typer makes of parameters."""
+    from tribit.questions.base import with_signature  # noqa: PLC0415
+
+    def options() -> None:
+        """Take them all."""
+
+    return parameters_of(with_signature(options, parameters, name="options"))
 
 
 def parameters_of(function: Callable[..., None]) -> list[Any]:

@@ -163,7 +163,9 @@ class Evaluation(Answer):
         """Return everything as plain values, ready for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
+    def text(self, most: int | None = None) -> str:
+        """Return the measures by title."""
+        del most
         facts = self.facts()
         width = max(len(title) for title in facts)
         about = f" ({100 * self.level:g}% intervals over rows)" if self.intervals else ""

@@ -112,7 +112,9 @@ class Explanation(Answer):
             "meaning": str(self.meaning),
         }
 
-    def __str__(self) -> str:
+    def text(self, most: int | None = None) -> str:
+        """Return the parts, and the entries that matter most."""
+        del most
         row, column = printable(str(self.row)), printable(str(self.column))
         lines = [
             f"P(like) of {column} for {row}: {self.probability:.3f} (x = {self.x:+.3f}, the sum of)"

@@ -128,7 +128,7 @@ def as_scores(model: HasScores | Scores) -> Scores:
     found = getattr(model, "scores_", None)
     if not isinstance(found, Scores):
         raise InvalidTypeError(
-            f"model is of type {type(model).__name__}; pass a fitted BinaryMatrixCompletion or another system of tribit."
+            f"model is of type {type(model).__name__}; pass a fitted BinaryMatrixCompletion or another system."
         )
     return found
 

@@ -1,6 +1,7 @@
 """Questions to a fitted recommender: one file for each.
 
-From a question follow the method of :class:`tribit.Recommender`, the command and the endpoint (:mod:`tribit.questions.base`).
+From a question follow the method of :class:`tribit.Recommender`, the command and the endpoint
+(:mod:`tribit.questions.base`).
 """
 
 from __future__ import annotations

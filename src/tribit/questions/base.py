@@ -14,6 +14,7 @@ from inspect import Parameter, Signature, cleandoc
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Concatenate,
     Generic,
     ParamSpec,
@@ -141,6 +142,9 @@ class _Checked:
 
 class Question(_Checked, ABC, Generic[A]):
     """A question to a fitted recommender."""
+
+    #: Whether the command takes new entries and features, which are changes before the question.
+    after_changes: ClassVar[bool] = True
 
     @abstractmethod
     def answer(self, recommender: Recommender) -> A:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Explain(Question[Explanation]):
     """Return which entries of a row pulled the score of a column up or down (:mod:`tribit.explain`)."""
 
-    row: Ids | None = option(None, "A row id.", argument=True)
-    column: Ids | None = option(None, "A column id.", argument=True)
+    row: Ids | None = option(None, "A row id.", argument=True, command=MISSING)
+    column: Ids | None = option(None, "A column id.", argument=True, command=MISSING)
     n: int | None = option(
         None, "How many of the row's entries to name [all].", command=OMIT, serve=10, ge=0
     )

@@ -80,7 +80,9 @@ class Vectors(Answer):
         with atomic_path(target) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
 
-    def __str__(self) -> str:
+    def text(self, most: int | None = None) -> str:
+        """Return the numbers."""
+        del most
         return ", ".join(f"{name} {fact}" for name, fact in self.facts().items())
 
 
@@ -96,6 +98,8 @@ class Export(Question[Vectors]):
         serve=OMIT,
         choices=("float32", "float64"),
     )
+
+    after_changes = False
 
     def answer(self, recommender: Recommender) -> Vectors:
         """Return the vectors."""

@@ -55,7 +55,9 @@ class Facts(Answer):
         """Return names and facts, and the summary."""
         return {**self.about, "summary": self.summary}
 
-    def __str__(self) -> str:
+    def text(self, most: int | None = None) -> str:
+        """Return names and facts in two columns."""
+        del most
         width = max(map(len, self.about))
         return "\n".join(f"{name:<{width}}  {fact}" for name, fact in self.about.items())
 
@@ -63,6 +65,8 @@ class Facts(Answer):
 @dataclass(frozen=True, eq=False)
 class Info(Question[Facts]):
     """Return what the recommender is, what was chosen and why, on how much data, and how good it was there."""
+
+    after_changes = False
 
     def answer(self, recommender: Recommender) -> Facts:
         """Return the facts."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.answers import Answer, skipped
+from tribit.answers import Answer, skipped, with_ids
 from tribit.data.axis import AnyArray, Positions, as_list
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError
@@ -57,11 +57,11 @@ class Predictions(Answer):
 
     def table(self) -> dict[str, AnyArray]:
         """Return the pairs with their probabilities, signs and bases."""
-        found = dict(zip(self.names, (self.rows, self.columns), strict=True))
-        found["probability"] = self.probabilities
+        found = {"probability": self.probabilities}
         if self.labels is not None:
             found["label"] = self.labels
-        return {**found, "basis": self.basis}
+        found["basis"] = self.basis
+        return with_ids(self.names, (self.rows, self.columns), found)
 
     def facts(self) -> dict[str, str]:
         """Return the number of pairs."""
@@ -76,7 +76,10 @@ class Predict(Question[Predictions]):
     """Return the probability of a like and the predicted sign for each pair of ids."""
 
     pairs: Pairs | None = option(
-        None, "Pairs of row and column ids; on the command line a table of them.", argument=True
+        None,
+        "Pairs of rows and columns; on the command line a table of them, or - for stdin.",
+        argument=True,
+        command=MISSING,
     )
     entries: Entries | None = option(
         None, "Entries of new rows, for predictions in some columns.", command=OMIT

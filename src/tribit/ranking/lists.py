@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.answers import Answer, skipped
+from tribit.answers import Answer, skipped, with_ids
 from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.factors import Factors
 from tribit.model.scores import Scores, read_entries
 from tribit.model.zero_one import Ones
@@ -119,8 +119,7 @@ class Recommendations(Answer):
         """
         shown = self.shown
         rows, columns, scores = self.pairs()
-        found: dict[str, AnyArray] = dict(zip(self.names, (rows, columns), strict=True))
-        found |= {"place": np.nonzero(shown)[1] + 1, "score": scores}
+        found: dict[str, AnyArray] = {"place": np.nonzero(shown)[1] + 1, "score": scores}
         if self.probabilities is not None:
             found["probability"] = self.probabilities[shown]
         if self.intervals is not None:
@@ -130,7 +129,15 @@ class Recommendations(Answer):
             found["expected_dislikes"] = self.dislikes[shown]
         if self.basis is not None:
             found["basis"] = np.repeat(self.basis, np.count_nonzero(shown, axis=1))
-        return found
+        return with_ids(self.names, (rows, columns), found)
+
+    def check(self) -> None:
+        """Refuse lists without a column."""
+        if not self.shown.any():
+            raise InvalidInputError(
+                "The rows asked for have seen every column, so that no list is left to write; ask for others "
+                f"({parameter('rows')})."
+            )
 
     def facts(self) -> dict[str, str]:
         """Return the numbers of rows and listed columns, and what the lists are to bring."""

@@ -1,18 +1,21 @@
-"""From a user's table to a bundle, and from new entries to the next one."""
+"""A recommender from a user's table: read here, or by the workers of a cluster."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.files import check_different
 from tribit.data.ingest import Duplicates
 from tribit.data.reading import Reading
+from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
+from tribit.questions.kinds import features_from
 from tribit.recommender import Recommender
-from tribit.workflows.bundles import PathLike, opened
-from tribit.workflows.newcomers import features_of, with_new
+
+PathLike: TypeAlias = str | os.PathLike[str]
 
 #: Rules of reading that :func:`fit_file` takes by their names, besides those in its signature and the model's.
 RULES = tuple(
@@ -20,6 +23,10 @@ RULES = tuple(
     for each in fields(Reading)
     if each.name not in {"row", "column", "value", "duplicates", "like_at", "notes"}
 )
+
+
+#: Rules of reading that dask knows of a folder of parquet files.
+PARQUET_RULES = ("row", "column", "value", "like_at", "duplicates")
 
 
 def fit_file(
@@ -76,7 +83,7 @@ def fit_file(
         model, ranker=ranker, keep_seen=keep_seen, random_state=model.random_state
     )
     of_rows, of_columns = (
-        features_of(table, max_size) for table in (row_features, column_features)
+        features_from(table, max_size) for table in (row_features, column_features)
     )
     features = {"row_features": of_rows, "column_features": of_columns}
     if scheduler is None:
@@ -84,48 +91,68 @@ def fit_file(
         recommender.fit(records.observations(), **features)
         recommender.reading_ = records.reading
         return recommender
-    from tribit.workflows.on_cluster import fit_on_cluster  # noqa: PLC0415 - an extra
-
     return fit_on_cluster(recommender, path, reading, scheduler, features, max_size=max_size)
 
 
-def update_file(
-    model_path: PathLike,
-    path: PathLike,
-    out: PathLike,
+def fit_on_cluster(
+    recommender: Recommender,
+    path: str | os.PathLike[str],
+    reading: Reading,
+    scheduler: str,
+    features: dict[str, Any],
     *,
-    row_features: PathLike | None = None,
-    column_features: PathLike | None = None,
     max_size: int | None = None,
-    **rules: Any,
 ) -> Recommender:
-    """Write a bundle that knows the entries of a further table too, and return it.
+    """Return the recommender, fitted on the workers of the scheduler at an address.
 
     Parameters
     ----------
-    model_path : str or path-like
-        A bundle that keeps its entries.
+    recommender : Recommender
+        Not fitted.
     path : str or path-like
-        A table of entries that came after the fit: of new rows, new columns or known ones.
-    out : str or path-like
-        The bundle to write; it may be the one that is read.
-    row_features, column_features : str or path-like, optional
-        Tables of features of new rows and columns, with or without entries; as those of the fit.
+        A folder of parquet files (or an address such as ``s3://bucket/folder``), which the workers read; or a file,
+        which is read here and cut into partitions.
+    reading : Reading
+        The rules by which it is read.
+    scheduler : str
+        The address.
+    features : dict
+        Tables of features of rows and of columns, on this machine, or None.
     max_size : int, optional
-        The most bytes to read.
-    **rules
-        Of :class:`tribit.data.reading.Reading`, where the table differs from that of the fit.
+        The most bytes to read of a file.
     """
-    for source in (path, row_features, column_features):
-        if source is not None:
-            check_different(source, out)
-    bundle, _, _ = with_new(
-        opened(model_path),
-        path,
-        row_features=row_features,
-        column_features=column_features,
-        max_size=max_size,
-        **rules,
-    )
-    bundle.save(out)
-    return bundle
+    from tribit.cluster import connected, from_parquet  # noqa: PLC0415 - an extra
+
+    there = "://" in os.fspath(path) or Path(path).is_dir()
+    if there:
+        _check_rules(reading)
+    with connected(scheduler) as client:  # first: a file may take minutes to read
+        if there:
+            X: Any = from_parquet(
+                path, client, **{name: getattr(reading, name) for name in PARQUET_RULES}
+            )
+        else:
+            records = reading.records(path, max_size=max_size)
+            reading = records.reading
+            X = records.observations()
+        recommender.fit(X, client=client, **features)
+    recommender.reading_ = reading
+    return recommender
+
+
+def _check_rules(reading: Reading) -> None:
+    """Refuse rules that a folder of parquet files is not read by, rather than to leave them out."""
+    for each in fields(reading):
+        if (
+            each.name not in (*PARQUET_RULES, "notes")
+            and getattr(reading, each.name) != each.default
+        ):
+            raise InvalidInputError(
+                f"{parameter(each.name)} is not known for a folder of parquet files, whose values are +1 and -1 or "
+                f"ratings: leave it out."
+            )
+    if reading.row is None or reading.column is None:
+        raise InvalidInputError(
+            f"A folder of parquet files needs {parameter('row')} and {parameter('column')}, the names of its columns "
+            "of ids."
+        )
