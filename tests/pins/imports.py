@@ -10,7 +10,7 @@ from tribit import (
 )
 from tribit.data.reading import Reading
 from tribit.data.tables import observations_from_file
-from tribit.recommend import CandidateRanker
+from tribit.ranking import CandidateRanker
 from tribit.serve.app import create_app
 from tribit.serve.settings import ServiceSettings
 from tribit.simulate import low_rank_target, observe, quantise

@@ -2,9 +2,9 @@
 
     d_j = argmin  sum over observed entries of column j of the loss at  x_ij = g_i' (C_j + d_j),  plus  d_j' R d_j / 2
 
-with ``g_i = (1, features)`` and ``C_j`` the prediction for column j by the map of :mod:`tribit.folding.cold_start`: a
-regression of each column on the features, shrunk towards the map. The rows that were held out to choose the map choose R, and
-whether there are slopes at all.
+with ``g_i = (1, features)`` and ``C_j`` the prediction for column j by the map of :mod:`tribit.folding.cold_start`:
+a regression of each column on the features, shrunk towards the map. The rows that were held out to choose the map
+choose R, and whether there are slopes at all.
 """
 
 from __future__ import annotations
