@@ -13,7 +13,7 @@ from tribit.data.axis import AnyArray, Positions, as_list
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, Pairs, Texts, find, new_entries, place
+from tribit.questions.kinds import Entries, Ids, Pairs, Texts, entries_of_new_rows, find, place
 from tribit.questions.names import headings
 
 if TYPE_CHECKING:
@@ -128,22 +128,16 @@ class Predict(Question[Predictions]):
 
     def _of_new(self, recommender: Recommender) -> Predictions:
         """Return predictions for new rows from their entries, in all columns that are asked for."""
-        given = new_entries(recommender, self.entries)
+        given = entries_of_new_rows(recommender, self.entries)
         scores, _ = recommender.new_rows(given)
         axis = recommender.axes_.columns
         columns = np.arange(axis.size) if self.columns is None else find(axis, self.columns)
         n = scores.shape[0]
         i, j = np.repeat(np.arange(n), columns.size), np.tile(columns, n)
         likely = scores.probability(scores.x(i, j))
-        ids = given.axes.rows.names(i)
-        return _answer(
-            recommender,
-            (ids, axis.names(j)),
-            likely,
-            np.full(i.size, BASES[1, 1]),
-            0,
-            recommender.headings,
-        )
+        ids, known = given.axes.rows.names(i), (given.counts[0] > 0).astype(int)
+        basis = BASES[known[i], 1]
+        return _answer(recommender, (ids, axis.names(j)), likely, basis, 0, recommender.headings)
 
 
 def predictions(

@@ -11,10 +11,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import AnyArray, Axis, Positions, as_list
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, parameter
+from tribit.data.observations import Observations
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitWarning,
+    UnknownIdError,
+    parameter,
+)
 from tribit.folding.positions import without_entries
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, Texts, find, known_entries, new_entries, typed
+from tribit.questions.kinds import (
+    Entries,
+    Ids,
+    Texts,
+    entries_of_new_rows,
+    find,
+    known_entries,
+    typed,
+)
 from tribit.quoting import quoted
 from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
@@ -70,10 +85,12 @@ class Recommend(Question[Recommendations]):
     def answer(self, recommender: Recommender) -> Recommendations:
         """Return the lists."""
         rows, excluded = self.rows, self.exclude_seen
-        if self.entries is not None:
-            if rows is not None:
-                raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
-            given = new_entries(recommender, self.entries)
+        if self.entries is not None and rows is not None:
+            raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
+        given = self._new_rows(recommender)
+        if given is not None and self.level is None and isinstance(excluded, bool | np.bool_):
+            return self._lists_of_new(recommender, given)
+        if self.entries is not None and given is not None:
             if excluded is True and recommender.seen_ is None:
                 excluded = given
             n_before = recommender.shape_[0]
@@ -102,6 +119,32 @@ class Recommend(Question[Recommendations]):
         chosen = top if self.ranker else top.without_ranker
         return chosen.lists(places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out)
 
+    def _new_rows(self, recommender: Recommender) -> Observations | None:
+        """Return the entries of new rows where all rows are new, with none where they are unknown rows; else None."""
+        if self.entries is not None:
+            return entries_of_new_rows(recommender, self.entries)
+        if self.rows is None:
+            return None
+        axis = recommender.axes_.rows
+        unknown = find(axis, self.rows, unknown_is_error=self.unknown == "error") < 0
+        if not unknown.size or not unknown.all():
+            return None
+        new = _distinct(axis, self.rows, unknown)
+        return without_entries(Axis(axis.name, new.size, new), recommender.axes_.columns)
+
+    def _lists_of_new(self, recommender: Recommender, given: Observations) -> Recommendations:
+        """Return the lists of new rows at the cost of these rows."""
+        _, top = recommender.new_rows(given)
+        axis = given.axes.rows
+        places = np.arange(axis.size) if self.rows is None else find(axis, self.rows)
+        found = self.lists(top, places, top.seen if self.exclude_seen else None)
+        return replace(
+            found,
+            basis=np.where(given.counts[0][places] > 0, BY_MODEL, BY_POPULARITY),
+            n_skipped=len(given) - (0 if top.seen is None else top.seen.nnz),
+            names=recommender.headings,
+        )
+
     def _places(
         self, recommender: Recommender, rows: Any
     ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
@@ -126,7 +169,7 @@ def _distinct(axis: Axis, rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
     texts = isinstance(rows, Texts)
     ids = np.fromiter(rows.values if texts else as_list(rows), dtype=object)[unknown]
     if axis.ids is None:
-        raise InvalidInputError(
+        raise UnknownIdError(
             f"The row {quoted(ids[0])} is none of the model's, which count from 0 to {axis.size - 1}; check "
             f"{parameter('rows')}."
         )
