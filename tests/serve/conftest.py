@@ -1,7 +1,7 @@
 """Bundles and clients of the service."""
 
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 
 from service_parts import made
 from tribit import Recommender

@@ -84,19 +84,16 @@ class Recommend(Question[Recommendations]):
 
     def answer(self, recommender: Recommender) -> Recommendations:
         """Return the lists."""
-        rows, excluded = self.rows, self.exclude_seen
-        if self.entries is not None and rows is not None:
+        if self.entries is not None and self.rows is not None:
             raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
-        given = self._new_rows(recommender)
-        if given is not None and self.level is None and isinstance(excluded, bool | np.bool_):
-            return self._lists_of_new(recommender, given)
-        if self.entries is not None and given is not None:
-            if excluded is True and recommender.seen_ is None:
-                excluded = given
-            n_before = recommender.shape_[0]
-            recommender = recommender.fold_in(given)
-            rows = recommender.axes_.rows.names(np.arange(n_before, recommender.shape_[0]))
-        recommender, places, unknown = self._places(recommender, rows)
+        places, new = self._places(recommender)
+        excluded, unknown = self.exclude_seen, places < 0
+        if new is not None:
+            if unknown.all() and self.level is None and isinstance(excluded, bool | np.bool_):
+                return self._lists_of_new(recommender, new)
+            if unknown.all() and excluded is True and recommender.seen_ is None:
+                excluded = new
+            recommender, places, unknown = self._with_rows(recommender, new, unknown)
         left_out, n_skipped = None, 0
         top = recommender.top_n_
         if isinstance(excluded, bool | np.bool_):
@@ -119,18 +116,30 @@ class Recommend(Question[Recommendations]):
         chosen = top if self.ranker else top.without_ranker
         return chosen.lists(places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out)
 
-    def _new_rows(self, recommender: Recommender) -> Observations | None:
-        """Return the entries of new rows where all rows are new, with none where they are unknown rows; else None."""
+    def _places(self, recommender: Recommender) -> tuple[Positions, Observations | None]:
+        """Return positions of known rows, -1 for an unknown one, and the entries of new rows, none of unknown ones."""
         if self.entries is not None:
-            return entries_of_new_rows(recommender, self.entries)
+            return np.zeros(0, dtype=np.int64), entries_of_new_rows(recommender, self.entries)
+        axes = recommender.axes_
         if self.rows is None:
-            return None
-        axis = recommender.axes_.rows
-        unknown = find(axis, self.rows, unknown_is_error=self.unknown == "error") < 0
-        if not unknown.size or not unknown.all():
-            return None
-        new = _distinct(axis, self.rows, unknown)
-        return without_entries(Axis(axis.name, new.size, new), recommender.axes_.columns)
+            return np.arange(axes.rows.size), None
+        places = find(axes.rows, self.rows, unknown_is_error=self.unknown == "error")
+        if (places >= 0).all():
+            return places, None
+        ids = _distinct(axes.rows, self.rows, places < 0)
+        return places, without_entries(Axis(axes.rows.name, ids.size, ids), axes.columns)
+
+    def _with_rows(
+        self, recommender: Recommender, new: Observations, unknown: NDArray[np.bool_]
+    ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
+        """Return a recommender with new rows, positions of all rows of the question, and rows without entries."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TribitWarning)  # the lists say so themselves
+            recommender = recommender.fold_in(new)
+        if self.entries is None:
+            return recommender, find(recommender.axes_.rows, self.rows), unknown
+        n = recommender.shape_[0]
+        return recommender, np.arange(n - new.shape[0], n), new.counts[0] == 0
 
     def _lists_of_new(self, recommender: Recommender, given: Observations) -> Recommendations:
         """Return the lists of new rows at the cost of these rows."""
@@ -144,24 +153,6 @@ class Recommend(Question[Recommendations]):
             n_skipped=len(given) - (0 if top.seen is None else top.seen.nnz),
             names=recommender.headings,
         )
-
-    def _places(
-        self, recommender: Recommender, rows: Any
-    ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
-        """Return a recommender that has all rows, their positions, and which of them it did not know."""
-        axis = recommender.axes_.rows
-        if rows is None:
-            return recommender, np.arange(axis.size), np.zeros(axis.size, dtype=bool)
-        places = find(axis, rows, unknown_is_error=self.unknown == "error")
-        unknown = places < 0
-        if not unknown.any():
-            return recommender, places, unknown
-        new = _distinct(axis, rows, unknown)
-        nothing = without_entries(Axis(axis.name, new.size, new), recommender.axes_.columns)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TribitWarning)  # the lists say so themselves
-            recommender = recommender.fold_in(nothing)
-        return recommender, find(recommender.axes_.rows, rows), unknown
 
 
 def _distinct(axis: Axis, rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:

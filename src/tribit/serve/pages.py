@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from functools import cache
 from html import escape
+from shlex import quote
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from tribit import __version__
-from tribit.questions.base import Field
-from tribit.serve.schemas import ENDPOINTS, Endpoint
+from tribit.serve.schemas import ENDPOINTS, Endpoint, NewEntry, Pair
 
 #: The page loads nothing from elsewhere.
 HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
@@ -70,11 +71,12 @@ def openapi() -> dict[str, Any]:
 def manual() -> str:
     """Return the page of all endpoints: fields, defaults and an example of each."""
     parts = [_section(path, endpoint) for path, endpoint in ENDPOINTS.items()]
+    records = [f"<h2>{each.__name__}</h2>{_fields(each)}" for each in (Pair, NewEntry)]
     others = _table(("path", ""), OTHERS.items())
     errors = _table(("status", "meaning"), ERRORS.items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>tribit {__version__}</title>'
-        f"<style>{STYLE}</style><h1>tribit {__version__}</h1>{''.join(parts)}"
+        f"<style>{STYLE}</style><h1>tribit {__version__}</h1>{''.join(parts + records)}"
         f"<h2>GET</h2><p>/recommend also answers a query, such as <code>?row=user3&amp;n=5</code>.</p>{others}"
         f'<h2>Errors</h2><p>An error is <code>{{"error": "one sentence"}}</code>.</p>{errors}'
         '<p><a href="/openapi.json">/openapi.json</a> describes the requests to programs.</p></html>'
@@ -82,22 +84,27 @@ def manual() -> str:
 
 
 def _section(path: str, endpoint: Endpoint) -> str:
-    body = json.dumps(endpoint.entry.request)
-    schema = endpoint.schema.model_json_schema()["properties"]
-    fields = [
-        (name, _type(schema[name]), _default(field), field.about.help)
-        for name, field in endpoint.fields.items()
-    ]
+    command = f"curl http://127.0.0.1:8000{path} -d {quote(json.dumps(endpoint.entry.request))}"
     return (
-        f"<h2>POST {path}</h2><p>{escape(endpoint.entry.help)}</p>"
-        f"{_table(('field', 'type', 'default', 'meaning'), fields)}"
-        f"<pre>curl http://127.0.0.1:8000{path} -d {escape(repr(body))}</pre>"
+        f"<h2>POST {path}</h2><p>{escape(endpoint.entry.help)}</p>{_fields(endpoint.schema)}"
+        f"<pre>{escape(command)}</pre>"
     )
 
 
-def _default(field: Field) -> str:
-    default = field.default_of("serve")
-    return "" if default is None else json.dumps(default)
+def _fields(model: type[BaseModel]) -> str:
+    """Return the table of the fields of a model."""
+    schema = model.model_json_schema()
+    needed = schema.get("required", ())
+    fields = [
+        (
+            name,
+            _type(about),
+            "needed" if name in needed else json.dumps(about["default"]),
+            about.get("description", ""),
+        )
+        for name, about in schema["properties"].items()
+    ]
+    return _table(("field", "type", "default", "meaning"), fields)
 
 
 def _type(schema: dict[str, Any]) -> str:
