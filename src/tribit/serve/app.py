@@ -22,11 +22,8 @@ from tribit.serve.counters import Counters
 from tribit.serve.handling import JSON, Threads, check_size, error_answer, handler, read
 from tribit.serve.hot_reload import HotReload
 from tribit.serve.pages import HEADERS, manual, openapi
-from tribit.serve.schemas import ENDPOINTS, Endpoint
+from tribit.serve.schemas import BY_QUERY, ENDPOINTS, Endpoint
 from tribit.serve.settings import ServiceSettings
-
-#: The one question that is also asked by a query.
-BY_QUERY = "/recommend"
 
 
 class Service:

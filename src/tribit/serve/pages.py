@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from tribit import __version__
-from tribit.serve.schemas import ENDPOINTS, Endpoint, NewEntry, Pair
+from tribit.serve.schemas import BY_QUERY, ENDPOINTS, Endpoint, NewEntry, Pair
 
 #: The page loads nothing from elsewhere.
 HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
@@ -46,6 +46,7 @@ def openapi() -> dict[str, Any]:
         path: {"get": {"summary": meaning, "responses": {"200": {"description": meaning}}}}
         for path, meaning in OTHERS.items()
     }
+    responses = {"200": {"description": "The answer, as JSON."}, **refused}
     for path, endpoint in ENDPOINTS.items():
         schema = {"$ref": REFERENCE.format(model=endpoint.schema.__name__)}
         paths[path] = {
@@ -56,9 +57,20 @@ def openapi() -> dict[str, Any]:
                     "required": True,
                     "content": {"application/json": {"schema": schema}},
                 },
-                "responses": {"200": {"description": "The answer, as JSON."}, **refused},
+                "responses": responses,
             }
         }
+    asked = ENDPOINTS[BY_QUERY]
+    fields = asked.schema.model_json_schema(ref_template=REFERENCE)["properties"]
+    paths[BY_QUERY]["get"] = {
+        "operationId": f"{asked.name}_by_query",
+        "summary": asked.entry.help,
+        "parameters": [
+            {"name": written, "in": "query", "schema": fields[name]}
+            for written, name in asked.query_names.items()
+        ],
+        "responses": responses,
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "tribit", "version": __version__},

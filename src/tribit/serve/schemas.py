@@ -17,7 +17,7 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.questions import QUESTIONS, Entry
 from tribit.questions.base import OMIT, Field, Question, fields_of
-from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Texts, kind_of
+from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
 from tribit.quoting import quoted
 from tribit.recommender import Recommender
 
@@ -112,10 +112,18 @@ class Endpoint:
         return create_model(name, __config__=config, __doc__=self.entry.help, **fields)
 
     @cached_property
-    def _lists(self) -> dict[str, str]:
-        """Fields that are lists of ids, by their names in a query: plural, or singular once for each id."""
-        names = [name for name, each in self.fields.items() if _is_list(each, IDS)]
-        return {written: name for name in names for written in (name, name.removesuffix("s"))}
+    def _kinds(self) -> dict[str, Kind]:
+        """Kinds of the fields that JSON has in another form."""
+        kinds = {name: _kind_in_json(each) for name, each in self.fields.items()}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    @cached_property
+    def query_names(self) -> dict[str, str]:
+        """Fields that a query may have, by their names there: those of lists are singular, once for each id."""
+        ids = [name for name, kind in self._kinds.items() if kind is IDS]
+        return {name.removesuffix("s"): name for name in ids} | {
+            name: name for name in self.fields if name not in self._kinds
+        }
 
     def read_json(self, body: bytes) -> BaseModel:
         """Return the request in a body."""
@@ -123,27 +131,28 @@ class Endpoint:
 
     def read_query(self, query: dict[str, list[str]]) -> BaseModel:
         """Return the request in a query."""
-        values = {
-            self._lists.get(name, name): given if name in self._lists else given[-1]
-            for name, given in query.items()
-        }
+        values = {}
+        for written, given in query.items():
+            name = self.query_names.get(written, written)
+            is_list = self._kinds.get(name) is IDS and not _is_single(self.fields[name])
+            values[name] = given if is_list else given[-1]
         return self.schema.model_validate(values)
 
     def asked(self, request: BaseModel, recommender: Recommender) -> Asked:
         """Return the question that a request asks."""
         values, unknown = dict(request.__dict__), None
-        for name, field in self.fields.items():
+        for name, kind in self._kinds.items():
             given = values[name]
-            if isinstance(given, str) and kind_of(field.hint) is IDS:
+            if isinstance(given, str):
                 values[name] = Texts((given,))
-            elif not isinstance(given, list):
-                continue
-            elif _is_list(field, IDS):
+            elif isinstance(given, list) and kind is IDS:
                 values[name] = Texts(tuple(given))
-            elif _is_list(field, PAIRS):
-                sides = ([pair.row for pair in given], [pair.column for pair in given])
-                values[name] = tuple(Texts(tuple(side)) for side in sides)
-            else:
+            elif isinstance(given, list) and kind is PAIRS:
+                values[name] = tuple(
+                    Texts(tuple(getattr(pair, side) for pair in given))
+                    for side in ("row", "column")
+                )
+            elif isinstance(given, list):
                 values[name], unknown = read_entries(given, recommender)
         return Asked(self.question(**values), unknown)
 
@@ -154,33 +163,42 @@ ENDPOINTS = {
     for name, entry in QUESTIONS.items()
     if entry.request is not None
 }
+#: The path of the one question that a query may ask, too.
+BY_QUERY = "/recommend"
 
 
 def _schema_of(field: Field) -> tuple[Any, Any]:
     """Return type and default of a field of a request."""
-    kind, rules, plain = kind_of(field.hint), dict(field.about.rules), field.types[0]
-    hint: Any = plain
+    kind, rules, hint = _kind_in_json(field), dict(field.about.rules), field.types[0]
     if "choices" in rules:
         hint = Literal[tuple(rules.pop("choices"))]
-    elif bool in (plain, *get_args(field.hint)):  # entries or a switch: over HTTP the switch
-        hint = bool
     elif kind is not None:
-        hint = LISTS[kind] if _is_list(field, kind) else Id
-    elif plain is float:
+        hint = Id if _is_single(field) else LISTS[kind]
+    elif _is_switch(field):
+        hint = bool
+    elif hint is float:
         rules["allow_inf_nan"] = False
     default = field.default_of("serve")
     hint = Annotated[hint, Rule(**rules)]
     if default is None or type(None) in field.types:
         hint = hint | None
-    return Annotated[hint, Rule(description=field.about.help)], (
-        ... if default is MISSING else default
-    )
+    described = Annotated[hint, Rule(description=field.about.help)]
+    return described, ... if default is MISSING else default
 
 
-def _is_list(field: Field, kind: Any) -> bool:
-    """Return whether a field is a list of such a kind; a positional argument of the command is a single id."""
-    single = kind is IDS and field.about.argument
-    return kind_of(field.hint) is kind and not single
+def _is_switch(field: Field) -> bool:
+    """Return whether a field is on or off; of entries or a switch, HTTP has the switch."""
+    return bool in (*field.types, *get_args(field.hint))
+
+
+def _is_single(field: Field) -> bool:
+    """Return whether a field is a single id: a positional argument of the command."""
+    return field.about.argument and kind_of(field.hint) is IDS
+
+
+def _kind_in_json(field: Field) -> Kind | None:
+    """Return the kind of a field in JSON; None for a plain value."""
+    return None if _is_switch(field) else kind_of(field.hint)
 
 
 def read_entries(
