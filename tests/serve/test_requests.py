@@ -265,8 +265,8 @@ def test_a_new_field_of_a_question_is_a_field_of_the_request(library):
     @dataclass(frozen=True, eq=False)
     class Wider(Recommend):
         among: Ids | None = option(None, "Only these columns.")  # noqa: RUF009
-        share: float = option(0.5, "A share.", gt=0, lt=1)  # noqa: RUF009
-        secret: int = option(1, "Not over HTTP.", serve=OMIT)  # noqa: RUF009
+        share: float = option(0.5, "A share.", gt=0, lt=1)
+        secret: int = option(1, "Not over HTTP.", serve=OMIT)
 
     class Question(Entry):
         def load(self):
