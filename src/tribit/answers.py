@@ -43,7 +43,7 @@ class Answer(ABC):
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame."""
         try:
-            import pandas as pd  # noqa: PLC0415 - not a requirement
+            import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415 - no requirement
         except ImportError:
             raise InvalidInputError(
                 "to_frame needs pandas, which is not installed; install it, or use table() or to_dict()."

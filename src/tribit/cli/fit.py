@@ -235,7 +235,8 @@ def _named(rho: Any) -> str:
 
 def _chosen(model: Any, command: Any) -> dict[str, str]:
     """Return what the fit chose from the data, and why, as rows of a table."""
-    from tribit.selection.record import DONE, LIKE  # noqa: PLC0415
+    from tribit.model.fitted import LIKE  # noqa: PLC0415
+    from tribit.selection.record import DONE  # noqa: PLC0415
 
     if model.search_ is None:
         return {}

@@ -264,11 +264,8 @@ def scores_of_new_rows(
     mean = Factors.mean_of(found, [each.weight for each in fitted.members])
     rows, columns = fitted.slopes
     n = entries.shape[0]
-    nothing = [
-        None if each is None else np.zeros((n, each.own.shape[1])) for each in (rows, columns)
-    ]
     slopes = (
-        None if rows is None else replace(rows, features=nothing[0]),
-        None if columns is None else replace(columns, own=nothing[1]),
+        None if rows is None else replace(rows, features=np.zeros((n, rows.own.shape[1]))),
+        None if columns is None else replace(columns, own=np.zeros((n, columns.own.shape[1]))),
     )
     return Scores(entries.axes, with_slopes(mean, slopes), fitted.spec.link, fitted.calibrator)

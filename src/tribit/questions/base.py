@@ -123,7 +123,7 @@ class Field:
 
 
 @cache
-def fields_of(question: type) -> tuple[Field, ...]:
+def fields_of(question: Any) -> tuple[Field, ...]:
     """Return the fields of a question or a change, in the order of its signature."""
     hints = get_type_hints(question, include_extras=True)
     return tuple(
@@ -136,7 +136,8 @@ class _Checked:
     """Fields are checked by their rules when the object is made."""
 
     def __post_init__(self) -> None:
-        for each in fields_of(type(self)):
+        question: Any = type(self)
+        for each in fields_of(question):
             object.__setattr__(self, each.name, each.check(getattr(self, each.name)))
 
 
@@ -162,7 +163,7 @@ class Change(_Checked, ABC):
 def asks(question: Callable[P, Question[A]]) -> Callable[Concatenate[Recommender, P], A]:
     """Return the method of a recommender that asks a question."""
 
-    def method(self: Recommender, *args: P.args, **kwargs: P.kwargs) -> A:
+    def method(self: Recommender, /, *args: P.args, **kwargs: P.kwargs) -> A:
         check_is_fitted(self)
         return question(*args, **kwargs).answer(self)
 
@@ -174,7 +175,7 @@ def changes(
 ) -> Callable[Concatenate[Recommender, P], Recommender]:
     """Return the method of a recommender that makes a change."""
 
-    def method(self: Recommender, *args: P.args, **kwargs: P.kwargs) -> Recommender:
+    def method(self: Recommender, /, *args: P.args, **kwargs: P.kwargs) -> Recommender:
         check_is_fitted(self)
         return change(*args, **kwargs).apply(self)
 

@@ -71,8 +71,9 @@ class Vectors(Answer):
                 f"The name {quoted(target.name)} does not tell the format; end it in {' or '.join(ENDINGS)}."
             )
         if target.suffix.lower() == ".parquet":
-            table: dict[str, Any] = self.table()
-            write_parquet(target, {**table, "vector": list(table["vector"])})
+            table: dict[str, Any] = dict(self.table())
+            table["vector"] = list(table["vector"])
+            write_parquet(target, table)
             return
         arrays: dict[str, Any] = {}
         for name, (ids, vectors) in self.sides.items():

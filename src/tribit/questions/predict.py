@@ -109,6 +109,7 @@ class Predict(Question[Predictions]):
             given = self.pairs.rows[kept], self.pairs.columns[kept]
             names = headings(self.pairs.names)
         else:
+            assert self.pairs is not None
             rows, columns = self.pairs
             error = self.unknown == "error"
             sides = (

@@ -16,6 +16,7 @@ from tribit.metrics.entries import Array
 from tribit.model.calibrator_fits import CALIBRATORS, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
+from tribit.model.fitted import LIKE
 from tribit.model.links import as_link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
@@ -23,7 +24,7 @@ from tribit.progress import candidates_bar
 from tribit.selection.judgement import one_sided, preferred_calibrator
 from tribit.selection.one_label import corner, one_label
 from tribit.selection.problem import Problem
-from tribit.selection.record import LIKE, Search
+from tribit.selection.record import Search
 from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
