@@ -126,8 +126,7 @@ def resolve(
         )
         return base, search
     began = time.perf_counter()
-    if isinstance(base.rho, str):
-        base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
+    base = with_fitted_rho(base, observations, estimator, draws)
     weights = None  # where every entry has the same
     if estimator.target == "all" and isinstance(base.rho, Missingness):
         weights = _Inverse(base.rho)
@@ -232,19 +231,25 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     return Freedom(free, least if "rank" in free else 0)
 
 
-def _fitted(
-    name: str, observations: Observations, estimator: Any, draws: np.random.Generator
-) -> Missingness | None:
-    """Return the model of the mask of that name: once for all candidates."""
-    if name == "constant":
-        return None
-    return propensity.fitted(
-        name,
+def with_fitted_rho(
+    spec: ModelSpec, observations: Observations, estimator: Any, draws: np.random.Generator
+) -> ModelSpec:
+    """Return a model whose ``rho`` is no name: a model of the mask is fitted once, for all candidates and members."""
+    if not isinstance(spec.rho, str):
+        return spec
+    if spec.rho == "constant":
+        return replace(spec, rho=None)
+    spec.completed().check_shape(
+        observations.shape
+    )  # first: a model of the mask may take seconds to fit
+    rho = propensity.fitted(
+        spec.rho,
         observations,
         n_jobs=estimator.n_jobs,
         random_state=draws,
         backend=estimator.backend,
     )
+    return replace(spec, rho=rho)
 
 
 @dataclass(frozen=True)

@@ -188,8 +188,10 @@ def fitted_schema(
             _check_parts(sizes, number, spec, widths)
             rank = sizes[f"rank of member {number}"]
             # A solver that lets the rank grow may have found fewer columns to be enough.
-            if rank > spec.rank or described["own_rank"] > rank:
+            if rank > spec.rank:
                 raise ValueError(f"rank of member {number} must be at least {rank}, its columns")
+            if described["own_rank"] > rank:
+                raise ValueError(f"own_rank of member {number} must be at most {rank}, its columns")
             if sizes.get(_map_width(number), rank + 1) != rank + 1:
                 raise ValueError(
                     f"the maps of member {number} must have {rank + 1} columns, one for each latent factor and one for "
