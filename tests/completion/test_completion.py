@@ -1,5 +1,6 @@
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from tribit import (
     factor_model,
 )
 from tribit.backends import sparse, tiles
+from tribit.model.factors import Factors
 from tribit.simulate import low_rank_target, observe, quantise
 
 NAN, INF = float("nan"), float("inf")
