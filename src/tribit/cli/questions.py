@@ -33,14 +33,20 @@ Out = Annotated[
 CHANGE = "tribit.questions.changes:Incorporate"
 
 
-def _register(name: str, entry: Entry) -> None:
-    """Add the command of a question."""
+def register(name: str, entry: Entry) -> None:
+    """Add a question under a name, and its command to the command line."""
+    QUESTIONS[name] = entry
+    _add_command(name, entry)
+
+
+def _add_command(name: str, entry: Entry) -> None:
     groups = {
         "question": lambda: question_options(entry.load()),
         "change": lambda: (
             question_options(Entry(CHANGE, "", "").load()) if entry.load().after_changes else []
         ),
-        "rules": later_reading,
+        # A question that no change comes before reads no table.
+        "rules": lambda: later_reading() if entry.load().after_changes else [],
     }
     command = type("QuestionCommand", (LazyCommand,), {"groups": groups})
 
@@ -75,6 +81,7 @@ def asked(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any])
     ``values`` are those of the options of the command, and ``rules`` say how tables differ from that of the fit.
     """
     from tribit.questions.base import OMIT, fields_of  # noqa: PLC0415
+    from tribit.questions.kinds import kind_of  # noqa: PLC0415
     from tribit.recommender import Recommender  # noqa: PLC0415
 
     question, recommender = QUESTIONS[name].load(), Recommender.load(model)
@@ -91,7 +98,7 @@ def asked(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any])
                 for each in fields_of(incorporate)
             }
         )
-        if "rows" in given and given["rows"] is None:
+        if "rows" in given and given["rows"] is None and given.get("columns") is None:
             given["rows"] = change.rows(recommender)
         if "exclude_seen" in given and recommender.seen_ is None and change.entries is not None:
             given["exclude_seen"] = given["exclude_seen"] or change.entries
@@ -101,7 +108,12 @@ def asked(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any])
         for each in fields_of(question)
         if each.default_of("command") not in (OMIT, MISSING)
     }
-    known |= {name: value for name, value in given.items() if value is not None}
+    known |= {
+        each.name: given[each.name]
+        for each in fields_of(question)
+        # No ids or table is the default; of a plain value it is what was typed: none.
+        if each.name in given and (given[each.name] is not None or kind_of(each.hint) is None)
+    }
     return question(**known).answer(recommender)
 
 
@@ -125,4 +137,4 @@ def _read(of: Field, value: Any, recommender: Recommender, rules: dict[str, Any]
 
 
 for _name, _entry in QUESTIONS.items():
-    _register(_name, _entry)
+    _add_command(_name, _entry)

@@ -94,10 +94,9 @@ class FitOptions:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if (check := each.metadata["check"]) is not None and getattr(
-                self, each.name
-            ) is not None:
-                check(each.name, getattr(self, each.name))
+            value, check = getattr(self, each.name), each.metadata["check"]
+            if check is not None and not (value is None and "None" in str(each.type)):
+                check(each.name, value)
 
 
 def check_options(estimator: BinaryMatrixCompletion) -> None:

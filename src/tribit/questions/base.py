@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from inspect import Parameter, Signature, cleandoc
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,7 +20,9 @@ from typing import (
     Generic,
     ParamSpec,
     TypeVar,
+    Union,
     get_args,
+    get_origin,
     get_type_hints,
 )
 
@@ -102,7 +105,8 @@ class Field:
     @property
     def types(self) -> tuple[Any, ...]:
         """The type, or the members of a union."""
-        return get_args(self.hint) if type(None) in get_args(self.hint) else (self.hint,)
+        union = get_origin(self.hint) in (Union, UnionType)
+        return get_args(self.hint) if union else (self.hint,)
 
     def check(self, value: Any) -> Any:
         """Return a value that keeps the rules, as the type that the arithmetic needs."""

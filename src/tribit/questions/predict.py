@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tribit.answers import Answer, skipped, with_ids
 from tribit.data.axis import AnyArray, Positions, as_list
 from tribit.data.reading import Records
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.questions.base import OMIT, Question, option
 from tribit.questions.kinds import Entries, Ids, Pairs, Texts, find, new_entries, place
 from tribit.questions.names import headings
@@ -110,7 +110,7 @@ class Predict(Question[Predictions]):
             names = headings(self.pairs.names)
         else:
             assert self.pairs is not None
-            rows, columns = self.pairs
+            rows, columns = _two_sides(self.pairs)
             error = self.unknown == "error"
             sides = (
                 find(axes.rows, rows, unknown_is_error=error),
@@ -176,6 +176,16 @@ def _answer(
     means_like = recommender.model_.fitted_.means_like
     labels = np.where(likely >= 0.5, 1, -1) if means_like else None
     return Predictions(*ids, likely, labels, basis, n_skipped, names)
+
+
+def _two_sides(pairs: Any) -> tuple[Any, Any]:
+    try:
+        rows, columns = pairs
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            "pairs is no pair of arrays (rows, columns); pass the rows and the columns, two lists of equal length."
+        ) from None
+    return rows, columns
 
 
 def _ids(given: Any) -> AnyArray:

@@ -23,7 +23,7 @@ from tribit.uncertainty.of_lists import with_intervals
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
-UNKNOWN = ("error", "answer")
+UNKNOWN = ("error", "skip", "answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Recommend(Question[Recommendations]):
     )
     unknown: str = option(
         "error",
-        "Rows that the model does not know: error, or answer by popularity.",
+        "Rows that the model does not know: answer by popularity, skip or error.",
         command="answer",
         serve="answer",
         choices=UNKNOWN,
@@ -81,11 +81,15 @@ class Recommend(Question[Recommendations]):
             rows = recommender.axes_.rows.names(np.arange(n_before, recommender.shape_[0]))
         recommender, places, unknown = self._places(recommender, rows)
         left_out, n_skipped = None, 0
+        if self.unknown == "skip":
+            n_skipped = int(np.count_nonzero(unknown))
+            places, unknown = places[~unknown], unknown[~unknown]
         top = recommender.top_n_
         if isinstance(excluded, bool | np.bool_):
             left_out = recommender.seen_mask_ if excluded else None
         else:
-            seen, n_skipped = known_entries(recommender, _not_none(excluded), "skip")
+            seen, n_lost = known_entries(recommender, _not_none(excluded), "skip")
+            n_skipped += n_lost
             left_out = recommender.axes_.mask(seen, "exclude_seen has")
             if self.ranker and recommender.seen_ is None and recommender.are_of_the_fit(seen):
                 # A file without entries has no ranker, and here are the entries to fit one to.
@@ -111,7 +115,11 @@ class Recommend(Question[Recommendations]):
             return recommender, np.arange(axis.size), np.zeros(axis.size, dtype=bool)
         places = find(axis, rows, unknown_is_error=self.unknown == "error")
         unknown = places < 0
-        if not unknown.any():
+        if self.unknown == "skip" and unknown.all():
+            raise InvalidInputError(
+                f"The model knows none of the rows; check {parameter('rows')}, or leave out {parameter('unknown')}."
+            )
+        if self.unknown == "skip" or not unknown.any():
             return recommender, places, unknown
         new = _distinct(axis, rows, unknown)
         nothing = without_entries(Axis(axis.name, new.size, new), recommender.axes_.columns)

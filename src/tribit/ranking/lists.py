@@ -71,7 +71,7 @@ class Recommendations(Answer):
     basis : array of shape (n_rows,) or None
         "model" or, of a row of which nothing is known, "popularity".
     n_skipped : int
-        How many records of a table of entries were left out because the model does not know their ids.
+        How many rows, and records of a table of entries, were left out because the model does not know their ids.
     names : (str, str)
         Headings of the columns of row and column ids.
     """
