@@ -84,12 +84,17 @@ def asked(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any])
     from tribit.questions.kinds import kind_of  # noqa: PLC0415
     from tribit.recommender import Recommender  # noqa: PLC0415
 
-    question, recommender = QUESTIONS[name].load(), Recommender.load(model)
-    given = {
-        each.name: _read(each, values[each.name], recommender, rules)
+    question = QUESTIONS[name].load()
+    asked_for = [
+        each
         for each in fields_of(question)
         if each.default_of("command") is not OMIT and each.name in values
-    }
+    ]
+    for each in asked_for:
+        if kind_of(each.hint) is None:
+            each.check(values[each.name])  # a wrong option is refused before the work
+    recommender = Recommender.load(model)
+    given = {each.name: _read(each, values[each.name], recommender, rules) for each in asked_for}
     if question.after_changes:
         incorporate = Entry(CHANGE, "", "").load()
         change = incorporate(
@@ -110,9 +115,9 @@ def asked(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any])
     }
     known |= {
         each.name: given[each.name]
-        for each in fields_of(question)
+        for each in asked_for
         # No ids or table is the default; of a plain value it is what was typed: none.
-        if each.name in given and (given[each.name] is not None or kind_of(each.hint) is None)
+        if given[each.name] is not None or kind_of(each.hint) is None
     }
     return question(**known).answer(recommender)
 
