@@ -21,8 +21,7 @@ from tribit import BinaryMatrixCompletion, Logistic, Observations, pn, tri
 from tribit.backends import make_backend
 from tribit.backends.cuda.dense import dense_pass
 from tribit.ranking import CandidateRanker
-from tribit.ranking.lists import lists_at
-from tribit.ranking.scores import model_score
+from tribit.ranking.lists import TopN
 
 Found = TypeVar("Found")
 SHAPE, ENTRIES = (138_493, 26_744), 20_000_000
@@ -228,14 +227,13 @@ def lists(seen: Observations) -> None:
     model = quietly(lambda: BinaryMatrixCompletion(**options, device="cuda").fit(seen))
     places = np.arange(seen.shape[0])
     mask = seen.to_sparse()
-    score = model_score(model, None, 1.0)
+    top = TopN(model.scores_, device="cuda")
     for _ in range(2):
-        taken, found = seconds(lambda: lists_at(model, places, 10, score, mask, ordered_by_x=True))
+        taken, found = seconds(lambda: top.lists(places, 10, left_out=mask))
     some = places[:: seen.shape[0] // 500]
-    model.device = "cpu"
-    here = lists_at(model, some, 10, score, mask, ordered_by_x=True)
+    here = TopN(model.scores_).lists(some, 10, left_out=mask)
     same = np.mean(found.positions[some] == here.positions)
-    whole, _ = seconds(lambda: model.set_params(device="cuda").recommend(places, exclude_seen=seen))
+    whole, _ = seconds(lambda: model.recommend(places, exclude_seen=seen))
     print_table(
         f"Lists of ten for all {places.size:,} rows",
         ("lists, s", "with the entries to leave out read and checked, s", "places as on the CPU"),

@@ -68,7 +68,6 @@ public_modules = [
     "tribit.datasets",
     "tribit.errors",
     "tribit.explain",
-    "tribit.export",
     "tribit.explain.neighbours",
     "tribit.paper.experiments",
     "tribit.model.features",
@@ -85,6 +84,7 @@ public_modules = [
     "tribit.data.observations",
     "tribit.plots",
     "tribit.propensity",
+    "tribit.questions",
     "tribit.evaluation.ranking",
     "tribit.datasets.ratings",
     "tribit.ranking.lists",
@@ -97,7 +97,6 @@ public_modules = [
     "tribit.storage",
     "tribit.paper.theory",
     "tribit.uncertainty",
-    "tribit.workflows",
 ]
 example_pages = [
     "quickstart.md",

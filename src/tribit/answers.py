@@ -6,7 +6,7 @@ import html
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tribit.data.axis import AnyArray
@@ -14,7 +14,7 @@ from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable, quoted
 
-__all__ = ["Answer", "plain", "skipped", "text_table", "with_ids"]
+__all__ = ["Answer", "check_headings", "plain", "skipped", "text_table", "with_ids"]
 
 #: Most characters of a cell that is printed; files and JSON have all of them.
 WIDEST_CELL = 60
@@ -43,7 +43,7 @@ class Answer(ABC):
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame."""
         try:
-            import pandas as pd  # noqa: PLC0415 - not a requirement
+            import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415 - no requirement
         except ImportError:
             raise InvalidInputError(
                 "to_frame needs pandas, which is not installed; install it, or use table() or to_dict()."
@@ -104,11 +104,16 @@ def with_ids(
     names: tuple[str, str], ids: tuple[AnyArray, AnyArray], columns: dict[str, AnyArray]
 ) -> dict[str, AnyArray]:
     """Return the columns of a table behind two of ids, whose headings must be others."""
-    if clash := set(names) & columns.keys():
-        raise InvalidInputError(
-            f"The id column {quoted(clash.pop())} has the name of an answer ({', '.join(columns)}); rename it."
-        )
+    check_headings(names, columns)
     return {**dict(zip(names, ids, strict=True)), **columns}
+
+
+def check_headings(names: Iterable[str], columns: Collection[str]) -> None:
+    """Refuse headings of id columns that are names of an answer's own columns."""
+    if clash := sorted(set(names) & set(columns)):
+        raise InvalidInputError(
+            f"The id column {quoted(clash[0])} has the name of an answer ({', '.join(columns)}); rename it."
+        )
 
 
 def skipped(count: int) -> str:

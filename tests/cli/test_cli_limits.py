@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asked import predict_file
 from tribit.cli import main
+from tribit.cli.fitting import fit_file
 from tribit.cli.values import size
-from tribit.workflows import fit_file, predict_file, recommend_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}
 FIXED = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
@@ -63,9 +64,6 @@ def test_no_command_writes_over_what_it_reads(run, model, ratings, tmp_path, com
             out = tmp_path / f"other-{source.name}"
             getattr(out, link)(source)
         assert_refused(run(command, model, ratings, "-o", out), "is the file that is read")
-        workflow = predict_file if command == "predict" else recommend_file
-        with pytest.raises(ValueError, match="is the file that is read"):
-            workflow(model, ratings, out)
     assert (model.read_bytes(), ratings.read_bytes()) == before
 
 
@@ -181,7 +179,8 @@ def test_words_of_the_user_reach_the_terminal_escaped(run, model, tmp_path):
         run("evaluate", model, table), r"line 2 of \\x1b\[31mred\.csv: the id '\\x1b\[31mred'"
     )
     assert_refused(run("evaluate", model, table, "--row", red), r"no column '\\x1b\[31mred'")
-    assert_refused(run("recommend", model, table, "-o", "o.csv", "--for", red), r"\\x1b\[31mred")
+    refused = run("recommend", model, table, "--for", red, "--unknown", "error")
+    assert_refused(refused, r"\\x1b\[31mred")
     assert_refused(run("evaluate", model, table, f"--{red}"), r"\\x1b\[31mred")
     table.write_text("user,item,rating\nu0,i1,5\n")
     code, out, _ = run("predict", model, table, "-o", tmp_path / f"{red}-scores.csv")
@@ -213,7 +212,7 @@ def test_what_nobody_foresaw_is_not_hidden(run, model, ratings, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tribit.workflows.evaluate_file", broken)
+    monkeypatch.setattr("tribit.cli.questions.asked", broken)
     with pytest.raises(ZeroDivisionError):
         main(["evaluate", str(model), str(ratings)])
 
@@ -229,7 +228,7 @@ def test_what_the_system_refuses_is_one_line(run, model, ratings, monkeypatch, e
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr("tribit.workflows.evaluate_file", refuse)
+    monkeypatch.setattr("tribit.cli.questions.asked", refuse)
     assert_refused(run("evaluate", model, ratings), match)
 
 

@@ -6,11 +6,12 @@ import re
 import numpy as np
 import pytest
 
+from asked import n_unknown, recommend_file
 from tribit import BinaryMatrixCompletion, InvalidInputError
 from tribit.cli import main
+from tribit.cli.fitting import fit_file
 from tribit.data.tables import observations_from_file
 from tribit.ranking import CandidateRanker
-from tribit.workflows import fit_file, recommend_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}
 FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
@@ -41,7 +42,7 @@ def test_the_lists_are_those_of_the_library(files, tmp_path):
     ratings, model_path = files
     out = tmp_path / "lists.csv"
     done = recommend_file(model_path, ratings, out, n=3, avoid_dislikes=0.7)
-    assert (done.n_rows, done.n_pairs, done.n_skipped, done.n_unknown) == (30, 90, 0, 0)
+    assert (len(done), done.shown.sum(), done.n_skipped, n_unknown(done)) == (30, 90, 0, 0)
     seen = observations_from_file(ratings, **NAMES, like_at=4)
     model = BinaryMatrixCompletion(like_at=4, random_state=0, **FIXED).fit(seen)
     expected = model.recommend(
@@ -103,11 +104,11 @@ def test_bad_input_is_one_sentence_and_writes_nothing(files, tmp_path, options, 
 def test_a_row_that_nobody_knows_gets_what_is_popular(files, tmp_path):
     _, model_path = files
     out = tmp_path / "lists.csv"
-    done = recommend_file(model_path, None, out, n=4, only=["107", "7"])
-    assert (done.n_rows, done.n_unknown) == (2, 1)
+    done = recommend_file(model_path, None, out, n=4, rows=["107", "7"])
+    assert (len(done), n_unknown(done)) == (2, 1)
     written = rows_of(out)
     assert [line["basis"] for line in written] == ["model"] * 4 + ["popularity"] * 4
-    everyone = recommend_file(model_path, None, None, n=4, only=["8", "7"]).table
+    everyone = recommend_file(model_path, n=4, rows=["8", "7"]).table()
     assert everyone["item"][:4].tolist() == everyone["item"][4:].tolist()
 
 

@@ -16,6 +16,10 @@ FIT += ["--like-at", "4", "--rank", "1", "--l2", "1"]
 PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
 EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
+PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW = (
+    [*command, "--new", "ratings.csv"]
+    for command in (PREDICT, ["explain", "model", "u0", "i1"], ["similar", "model", "--row", "u0"])
+)
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
 UPDATE = ["update", "model", "ratings.csv", "-o", "updated"]
 DEMO = ["demo"]
@@ -35,22 +39,28 @@ CASES = [
         "--n-fits 0", "--n-fits few",
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
         "--backend some", "--device gpu",
-        "--value item", "--max-size 10",
+        "--value item", "--max-size 10", "--layout tall",
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, REPORT) for words in ("--max-size 10",)),
     *((command, words) for command in (EVALUATE, RECOMMEND, REPORT) for words in (
         "--value item", "--like-at nan", "--duplicates all",
     )),
-    *((RECOMMEND, words) for words in ("-n 0", "--avoid-dislikes -1", "--level 2")),
-    *((["similar", "model", "--column", "i1"], words) for words in ("-n 0",)),
+    *((command, words) for command in (RECOMMEND, EVALUATE) for words in (
+        "-n 0", "--avoid-dislikes -1", "--level 2",
+    )),
+    (["similar", "model", "--column", "i1"], "-n 0"),
     *((UPDATE, words) for words in ("--max-size 10", "--value item", "--like-at nan", "--duplicates all")),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
         "--layout tall", "--zeros maybe",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
-    *(([*PREDICT, "--new", "ratings.csv"], words) for words in (
+    *((command, words) for command in (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW) for words in (
         "--value item", "--like-at nan", "--duplicates all", "--like yes", "--dislike ,",
+    )),
+    *((command, words) for command in (EXPLAIN_NEW, SIMILAR_NEW) for words in (
+        "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop", "--layout tall",
+        "--zeros maybe", "--max-size 10",
     )),
     *((command, "--unknown maybe") for command in (PREDICT, EVALUATE, RECOMMEND, REPORT)),
     (FIT, "--ranker maybe"),

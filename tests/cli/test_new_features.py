@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from asked import predict_file, recommend_file
 from tribit import InvalidInputError, Recommender
-from tribit.workflows import fit_file, predict_file, recommend_file, update_file
+from tribit.cli.fitting import fit_file
 
 FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "l2_side": 2.0}
 FIXED |= {"implicit_features": False, "side_features": True, "calibration": None, "n_fits": 1}
@@ -51,21 +52,22 @@ def test_lists_of_new_rows_are_those_of_fold_in(folder):
         folder / "model.tribit", row_features=folder / "newcomers.csv", n=4, level=None
     )
     expected = model.fold_in(row_features=alone).recommend(["zoe", "yan"], 4, level=None)
-    assert found.table["user"].tolist() == ["zoe"] * 4 + ["yan"] * 4
-    np.testing.assert_array_equal(found.table["item"], expected.columns.ravel())
-    np.testing.assert_allclose(found.table["probability"], expected.probabilities.ravel())
-    assert set(found.table["basis"]) == {"model"}
+    table = found.table()
+    assert table["user"].tolist() == ["zoe"] * 4 + ["yan"] * 4
+    np.testing.assert_array_equal(table["item"], expected.columns.ravel())
+    np.testing.assert_allclose(table["probability"], expected.probabilities.ravel())
+    assert set(table["basis"]) == {"model"}
 
 
 def test_entries_and_features_of_new_rows_are_told_together(folder):
-    options = {"new": folder / "new.csv", "n": 3, "level": None}
-    bare = recommend_file(folder / "model.tribit", **options)
+    options = {"entries": folder / "new.csv", "n": 3, "level": None}
+    bare = recommend_file(folder / "model.tribit", **options).table()
     found = recommend_file(
         folder / "model.tribit", row_features=folder / "newcomers.csv", **options
-    )
-    assert bare.table["user"].tolist() == ["zoe"] * 3
-    assert found.table["user"].tolist() == ["zoe"] * 3 + ["yan"] * 3
-    assert not np.allclose(bare.table["probability"], found.table["probability"][:3], atol=1e-4)
+    ).table()
+    assert bare["user"].tolist() == ["zoe"] * 3
+    assert found["user"].tolist() == ["zoe"] * 3 + ["yan"] * 3
+    assert not np.allclose(bare["probability"], found["probability"][:3], atol=1e-4)
 
 
 def test_predictions_for_new_rows_and_columns(folder):
@@ -74,19 +76,24 @@ def test_predictions_for_new_rows_and_columns(folder):
         "column_features": folder / "shelf.csv",
     }
     pairs = folder / "pairs.csv"
-    bare = predict_file(folder / "model.tribit", pairs, None)
-    assert bare.table["basis"].tolist() == ["column alone", "row alone", "average"]
-    found = predict_file(folder / "model.tribit", pairs, None, **features)
-    assert found.table["basis"].tolist() == ["model"] * 3
+    bare = predict_file(folder / "model.tribit", pairs)
+    assert bare.table()["basis"].tolist() == ["column alone", "row alone", "average"]
+    found = predict_file(folder / "model.tribit", pairs, **features)
+    assert found.table()["basis"].tolist() == ["model"] * 3
 
 
-def test_an_update_takes_features_of_what_is_new(folder, tmp_path):
-    features = {
-        "row_features": folder / "newcomers.csv",
-        "column_features": folder / "shelf.csv",
-    }
+def test_an_update_takes_features_of_what_is_new(run, folder, tmp_path):
+    features = [
+        "--row-features",
+        folder / "newcomers.csv",
+        "--column-features",
+        folder / "shelf.csv",
+    ]
     out = tmp_path / "updated.tribit"
-    update_file(folder / "model.tribit", folder / "later.csv", out, **features)
+    code, _, err = run(
+        "update", folder / "model.tribit", folder / "later.csv", "-o", out, *features
+    )
+    assert code == 0, err
     after = Recommender.load(out)
     assert after.row_ids_[20:].tolist() == ["zoe", "yan"]
     assert after.column_ids_[12:].tolist() == ["i50", "i51"]

@@ -50,7 +50,7 @@ def test_side_features_answer_as_on_one_machine(client, seen, shared):
     theirs = BinaryMatrixCompletion(**given).fit(seen, **side, client=client)
     assert theirs.objective_ == pytest.approx(ours.objective_, rel=1e-5)
     # Row 7 and column 3 have no entries: maps from features to factors answer for them.
-    assert theirs.feature_maps_[0][0].cold is not None
+    assert theirs.fitted_.members[0].maps[0].cold is not None
     for row, column in ((7, 5), (9, 3), (7, 3), (4, 8)):
         found, expected = (each.predict_proba([row], [column]) for each in (theirs, ours))
         assert found == pytest.approx(expected, abs=1e-3)
@@ -60,13 +60,13 @@ def test_side_features_answer_as_on_one_machine(client, seen, shared):
 
 
 def test_maps_of_many_entries_are_left_out_and_said_to_be(monkeypatch, client, seen):
-    monkeypatch.setattr("tribit.folding.without_entries.MOST_HERE", 100)
+    monkeypatch.setattr("tribit.folding.cold_start.MOST_HERE", 100)
     given = MODELS["PN"] | {"side_features": False, "tol": 1e-1}
     with pytest.warns(TribitWarning, match="No map from features to factors was learned"):
         model = BinaryMatrixCompletion(**given).fit(
             seen, row_features=np.ones((160, 1)) * np.arange(160)[:, None], client=client
         )
-    assert model.feature_maps_[0][0].cold is None
+    assert model.fitted_.members[0].maps[0].cold is None
 
 
 @pytest.mark.slow

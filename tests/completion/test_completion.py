@@ -1,5 +1,6 @@
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from tribit import (
     factor_model,
 )
 from tribit.backends import sparse, tiles
+from tribit.model.factors import Factors
 from tribit.simulate import low_rank_target, observe, quantise
 
 NAN, INF = float("nan"), float("inf")
@@ -295,9 +297,10 @@ def test_predictions_are_the_formula_of_the_attributes(dtype, link, f, gammas):
 def test_both_signs_are_predicted_and_even_odds_are_a_like():
     model = make(l2=0.5).fit(A)
     assert set(np.unique(model.complete("sign"))) == {-1.0, 1.0}
-    for name in FITTED:
-        getattr(model, name)[:] = 0
-    model.intercept_ = 0.0
+    nothing = Factors.of(np.zeros_like(model.row_factors_), np.zeros_like(model.column_factors_))
+    (member,) = model.fitted_.members
+    model.fitted_ = replace(model.fitted_, members=(replace(member, factors=nothing),))
+    assert (model.intercept_, *(getattr(model, name).any() for name in FITTED)) == (0.0,) * 5
     assert model.predict([0], [0]).tolist() == [1]
     assert model.complete("sign")[0, 0] == 1
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from asked import n_unknown, predict_file, recommend_file
+from tribit.cli.fitting import fit_file
 from tribit.data.reading import Reading
-from tribit.workflows import fit_file, predict_file, recommend_file
 
 RATINGS = "user,item,stars\na,x,5\na,y,1\nb,x,2\nb,z,4\nc,y,5\nc,z,1\n"
 PLACES = {"row": "0", "column": "1", "value": "2"}
@@ -63,8 +64,8 @@ def test_what_a_model_of_numbered_columns_writes_it_reads_again(tmp_path, places
     found = recommend_file(model, out=lists, n=1)
     assert lists.read_text().startswith("row,column,place")
     first = predict_file(model, lists, scores)
-    assert first.n_pairs == found.n_pairs
-    assert first.n_unknown == 0
-    again = predict_file(model, scores, tmp_path / "again.csv")
-    for name, values in first.table.items():
-        np.testing.assert_array_equal(values, again.table[name])
+    assert len(first) == found.shown.sum()
+    assert n_unknown(first) == 0
+    again = predict_file(model, scores, tmp_path / "again.csv").table()
+    for name, values in first.table().items():
+        np.testing.assert_array_equal(values, again[name])

@@ -139,14 +139,17 @@ def test_without_locks_files_are_written_and_nothing_is_taken_for_dead(tmp_path,
 def test_a_command_that_is_told_to_end_leaves_no_temporary_file(tmp_path, number):
     code = (
         "import sys, time\n"
-        "from tribit import cli, workflows\n"
+        "from tribit import cli\n"
         "from tribit.data.files import atomic_path\n"
-        "def predict_file(model, pairs, out, **_):\n"
-        "    with atomic_path(out) as temporary:\n"
-        "        temporary.write_text('half')\n"
-        "        print('writing', flush=True)\n"
-        "        time.sleep(60)\n"
-        "workflows.predict_file = predict_file\n"
+        "class Answer:\n"
+        "    def check(self):\n"
+        "        pass\n"
+        "    def write(self, out, **_):\n"
+        "        with atomic_path(out) as temporary:\n"
+        "            temporary.write_text('half')\n"
+        "            print('writing', flush=True)\n"
+        "            time.sleep(60)\n"
+        "cli.questions.asked = lambda *_: Answer()\n"
         f"cli.main(['predict', 'model', 'pairs.csv', '-o', {str(tmp_path / 'scores.csv')!r}])\n"
     )
     with subprocess.Popen(

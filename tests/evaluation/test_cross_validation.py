@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_an_interrupt_keeps_the_folds_that_were_done(how, monkeypatch):
         def fit(self, *args, **options):
             super().fit(*args, **options)
             if how == "in the fit" and len(calls) == 2:
-                self.stop_reason_ = INTERRUPTED
+                self.record_ = replace(self.record_, stop_reason=INTERRUPTED)
             return self
 
     monkeypatch.setattr(module, "evaluate", stopped)

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
+from other_parts import with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.data.axis import Axis
 from tribit.explain import leave_one_out, reasons
@@ -70,8 +72,8 @@ def implicit_features(row, floor):
 def refitted(model, row, column):
     """x of a column for one row of labels, with the columns fixed: members minimised by a general method."""
     found = []
-    members = zip(model.members_, model.member_factors_, model.member_specs_, strict=True)
-    for unknowns, factors, spec in members:
+    for member in model.fitted_.members:
+        unknowns, factors, spec = member.unknowns, member.factors, member.spec
         k = factors.rank
         V, c = factors.column_factors, factors.column_intercepts + factors.intercept
         s, t = np.zeros(k), 0.0
@@ -133,7 +135,7 @@ def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name, at
     for entry in found.entries:
         assert entry.label == A[2, entry.column]
         assert entry.contribution == pytest.approx(whole - without[entry.column], abs=2e-5)
-        lost = model._link().probability(np.array([found.x, found.x - entry.contribution]))
+        lost = model.spec_.link.probability(np.array([found.x, found.x - entry.contribution]))
         assert entry.probability_change == pytest.approx(lost[0] - lost[1])
     sizes = [abs(entry.contribution) for entry in found.entries]
     assert sizes == sorted(sizes, reverse=True)
@@ -220,7 +222,7 @@ def test_the_calibrator_is_that_of_predictions():
     found = model.explain(2, 5, A)
     assert found.probability == pytest.approx(float(model.predict_proba(2, 5)[0]))
     entry = found.entries[0]
-    without = float(model._probability(np.array([found.x - entry.contribution]))[0])
+    without = float(model.scores_.probability(np.array([found.x - entry.contribution]))[0])
     assert entry.probability_change == pytest.approx(found.probability - without)
 
 
@@ -239,9 +241,10 @@ def test_features_have_their_parts():
     found = model.explain(2, 5, A)
     assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-12)
     assert found.residual == pytest.approx(0.0, abs=1e-4)
-    unknowns = model.members_[0]
-    u, a = added(model.feature_maps_[0][0], about_rows, 30, unknowns, 2)
-    v, c = added(model.feature_maps_[0][1], about_columns, 18, unknowns.transposed, 5)
+    (member,) = model.fitted_.members
+    of_rows, of_columns = member.maps
+    u, a = added(of_rows, about_rows, 30, member.unknowns, 2)
+    v, c = added(of_columns, about_columns, 18, member.unknowns.transposed, 5)
     V = model.column_factors_[5] - v
     assert found.parts["row features"] == pytest.approx(u @ V + a, abs=1e-6)
     assert found.parts["column features"] == pytest.approx(model.row_factors_[2] @ v + c, abs=1e-6)
@@ -270,19 +273,20 @@ def test_likes_alone(turned):
 
 
 def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():
-    from tribit.selection.record import Search
     from tribit.selection.regression import regression_factors, with_regression
 
     liked = (A > 0).astype(int)
     model = fitted("factors", liked, gammas=(0, 1, 0), rho=0.0, radius=None)
     before = model.explain(2, 5, liked)
     regression = regression_factors(Observations.from_matrix(liked))
-    for name in ("members_", "member_factors_"):
-        (each,) = getattr(model, name)
-        setattr(model, name, (with_regression(each, regression, 3.0),))
-    model._set_factors(model.member_factors_[0])
-    best = type("Best", (), {"settings": model.spec_})()
-    model.search_ = Search((), best, "log_loss", "observed", 0, 1, 0.0, "", 0.5, regression=3.0)
+    (member,) = model.fitted_.members
+    unknowns, factors = (
+        with_regression(each, regression, 3.0) for each in (member.unknowns, member.factors)
+    )
+    spec = replace(member.spec, rank=factors.rank)
+    model = with_parts(
+        model, members=(replace(member, spec=spec, unknowns=unknowns, factors=factors),)
+    )
     after = model.explain(2, 5, liked)
     S = regression.row_factors @ regression.column_factors.T
     assert after.parts["regression of the smaller side"] == pytest.approx(3 * S[2, 5])

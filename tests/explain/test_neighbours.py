@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from other_parts import with_factors
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, similar
 
 RNG = np.random.default_rng(5)
@@ -68,17 +69,21 @@ def test_another_basis_of_the_same_matrix_has_the_same_neighbours():
     model = fitted(dtype="float64")
     first = similar(model, columns=range(11), n=3)
     basis = np.array([[3.0, 1.0, 0.0], [0.0, 0.5, 2.0], [1.0, 0.0, 1.0]])
-    model.row_factors_ = model.row_factors_ @ basis
-    model.column_factors_ = model.column_factors_ @ np.linalg.inv(basis).T
-    second = similar(model, columns=range(11), n=3)
+    turned = with_factors(
+        model,
+        row_factors=model.row_factors_ @ basis,
+        column_factors=model.column_factors_ @ np.linalg.inv(basis).T,
+    )
+    second = similar(turned, columns=range(11), n=3)
     np.testing.assert_array_equal(first.nearest, second.nearest)
     np.testing.assert_allclose(first.similarities, second.similarities, atol=1e-9)
 
 
 def test_equal_ones_come_in_order_and_what_says_nothing_is_0():
     model = fitted()
-    model.column_factors_[:] = model.column_factors_[0]
-    model.column_factors_[[4, 11]] = 0
+    V = np.repeat(model.column_factors_[:1], 12, axis=0)
+    V[[4, 11]] = 0
+    model = with_factors(model, column_factors=V)
     found = similar(model, columns=[2, 11], n=50)
     assert found.nearest.shape == (2, 11)
     assert found.nearest.tolist()[0] == [0, 1, 3, 5, 6, 7, 8, 9, 10, 4, 11]

@@ -1,7 +1,6 @@
 """New rows and columns of a fitted model, against the fit itself and against a general-purpose minimiser."""
 
 import copy
-import dataclasses
 import warnings
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from other_parts import with_spec
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
 from tribit.model.links import Logistic
 
@@ -101,9 +101,7 @@ def test_the_prior_of_new_rows_scales_the_ridge_of_the_fit():
     model = fitted("factors")
     folded = model.fold_in(A[:5], prior="new")
     # The same objective with the ridges of a model that has them scaled.
-    scaled = copy.copy(model)
-    spec = dataclasses.replace(model.spec_, l2=0.6 * 1.5, l2_intercept=1.5 * 0.7)
-    scaled._set_members((spec,), model.members_)
+    scaled = with_spec(model, l2=0.6 * 1.5, l2_intercept=1.5 * 0.7)
     np.testing.assert_allclose(
         folded.complete("decision"), scaled.fold_in(A[:5]).complete("decision"), atol=1e-9
     )

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from scipy.special import expit, ndtr
 from sklearn.exceptions import NotFittedError
 
+from other_parts import with_factors
 from tribit import (
     BinaryMatrixCompletion,
     Evaluation,
@@ -24,10 +25,14 @@ def fitted(**parameters):
     """A model whose X is known, with intercepts that take part in it."""
     model = BinaryMatrixCompletion(rank=1, n_jobs=1, random_state=0, **parameters)
     model.fit(np.array([[1, 1, 1, -1], [1, 1, -1, 1]]))
-    model.row_factors_ = np.array([[1.0], [-1.0]])
-    model.column_factors_ = X[:1].T - 0.5
-    model.intercept_ = 0.25
-    model.row_intercepts_, model.column_intercepts_ = np.array([0.25, -0.75]), np.zeros(4)
+    model = with_factors(
+        model,
+        row_factors=np.array([[1.0], [-1.0]]),
+        column_factors=X[:1].T - 0.5,
+        intercept=0.25,
+        row_intercepts=np.array([0.25, -0.75]),
+        column_intercepts=np.zeros(4),
+    )
     np.testing.assert_allclose(model.complete("decision"), X)
     return model
 
@@ -50,8 +55,7 @@ def test_the_link_is_the_model_s():
 
 
 def test_a_confident_mistake_costs_a_finite_loss():
-    model = fitted()
-    model.intercept_ = 2000.0
+    model = with_factors(fitted(), intercept=2000.0)
     result = evaluate(model, [[-1, 0, 0, 0], [0, 0, 0, 0]])
     assert result.log_loss == pytest.approx(2002, abs=1)
     assert result.accuracy == 0.0

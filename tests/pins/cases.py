@@ -315,7 +315,7 @@ def mean_of_fits(pins: Pins) -> None:
     model = recommender.model_
     pins.model("fit", model)
     pins.search("search", model.search_)
-    pins.add("ranks", [each.rank for each in model.member_specs_])
+    pins.add("ranks", [each.spec.rank for each in model.fitted_.members])
     rows, columns = cells(model)
     posterior = laplace(model, train)
     pins.add("posterior deviation", posterior.deviation(rows, columns))

@@ -56,7 +56,8 @@ class Pins:
     def lists(self, name: str, found: Any) -> None:
         """Keep lists: rows and columns as they are shown, and every number beside them."""
         for key, values in found.table().items():
-            self.add(f"{name}.{key}", values)
+            if key != "basis":
+                self.add(f"{name}.{key}", values)
 
     def explanation(self, name: str, found: Any) -> None:
         """Keep the parts of a score and what each entry adds."""

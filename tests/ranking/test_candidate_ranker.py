@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from other_parts import with_factors, with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, Probit
 from tribit.evaluation.ranking import ranking_report
 from tribit.model import column_regression
@@ -62,9 +63,11 @@ def judge_of(A, seed=0, **parameters):
         implicit_features=False,
     )
     model.set_params(**parameters).fit(A)
-    model.row_factors_ = rng.normal(size=model.row_factors_.shape)
-    model.column_factors_ = rng.normal(size=model.column_factors_.shape)
-    return model
+    return with_factors(
+        model,
+        row_factors=rng.normal(size=model.row_factors_.shape),
+        column_factors=rng.normal(size=model.column_factors_.shape),
+    )
 
 
 class Given:
@@ -271,8 +274,8 @@ def test_likes_alone_are_enough():
     lists = ranker.recommend(range(40), 3, exclude_seen=A)
     np.testing.assert_allclose(lists.scores, np.take_along_axis(np.exp(likes), lists.positions, 1))
     # It has no opinion on what is liked, so the model alone has.
-    judge = judge_of(table())
-    judge.calibration_ = Platt(0.5, 0.3)  # so that it is the calibrated probability that counts
+    # Calibrated, so that it is the calibrated probability that counts.
+    judge = with_parts(judge_of(table()), calibrator=Platt(0.5, 0.3))
     chance = judge.predict_proba(np.arange(40).repeat(15), np.tile(np.arange(15), 40)).reshape(
         40, 15
     )
@@ -363,10 +366,13 @@ def test_a_ranker_alone_by_hand(weight):
 def test_what_is_not_worth_its_place_comes_by_the_chance_of_a_like():
     # At weight 3 a like must be three times as likely: nobody comes to the second, and yet the first is better.
     ranker = Given(np.array([[6.0, 0.001, 1.0]]), np.array([[4.0, 0.001, 0.1]]))
-    judge = judge_of(np.array([[1, 0, -1]]))
-    judge.row_factors_ = np.zeros_like(judge.row_factors_)
-    judge.intercept_, judge.row_intercepts_ = 0.0, np.zeros(1)
-    judge.column_intercepts_ = np.zeros(3)
+    judge = with_factors(
+        judge_of(np.array([[1, 0, -1]])),
+        row_factors=np.zeros((1, 2)),
+        intercept=0.0,
+        row_intercepts=np.zeros(1),
+        column_intercepts=np.zeros(3),
+    )
     lists = judge.recommend([0], 3, ranker=ranker, avoid_dislikes=3.0)
     assert lists.positions.tolist() == [[2, 0, 1]]
     assert lists.scores[0, 0] > 0 > lists.scores[0, 1]
@@ -375,8 +381,7 @@ def test_what_is_not_worth_its_place_comes_by_the_chance_of_a_like():
 def test_a_calibrated_model_may_be_sure():
     A = table((12, 9))
     ranker = Given(np.full(A.shape, 2.0), np.full(A.shape, 1.0))
-    judge = judge_of(A)
-    judge.calibration_ = lambda x: np.clip(x, 0.0, 1.0)
+    judge = with_parts(judge_of(A), calibrator=lambda x: np.clip(x, 0.0, 1.0))
     x = judge.decision_function(np.arange(12).repeat(9), np.tile(np.arange(9), 12)).reshape(A.shape)
     assert ((x < 0).any(), (x > 1).any()) == (True, True)
     p = expit((logit(np.clip(x, 0, 1)) + np.log(2)) / 2)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
+from other_parts import with_factors
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -33,14 +34,14 @@ def fitted(seed=0, size=1.0, observations=None, **parameters):
     model = BinaryMatrixCompletion(rank=3, n_jobs=1, max_iter=1, random_state=0, tol=1.0)
     model.set_params(**parameters).fit(given)
     n_rows, n_columns = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    model.row_factors_ = size * rng.normal(size=(n_rows, 3))
-    model.column_factors_ = rng.normal(size=(n_columns, 3))
-    model.intercept_ = -0.5
-    model.row_intercepts_, model.column_intercepts_ = (
-        rng.normal(size=n_rows),
-        rng.normal(size=n_columns),
+    return with_factors(
+        model,
+        row_factors=size * rng.normal(size=(n_rows, 3)),
+        column_factors=rng.normal(size=(n_columns, 3)),
+        intercept=-0.5,
+        row_intercepts=rng.normal(size=n_rows),
+        column_intercepts=rng.normal(size=n_columns),
     )
-    return model
 
 
 def with_ids(A, row_ids, column_ids):
@@ -134,7 +135,9 @@ def test_a_score_that_is_not_a_number_is_refused():
 
 def test_what_a_link_clips_to_one_probability_is_told_apart():
     model = SYSTEMS["singular-value-thresholding"]().fit(labels(observed=1.0))
-    model.row_factors_, model.column_factors_ = np.ones((12, 1)), np.arange(3.0, 12.0)[:, None]
+    model = with_factors(
+        model, row_factors=np.ones((12, 1)), column_factors=np.arange(3.0, 12.0)[:, None]
+    )
     lists = model.recommend(0, 3)
     assert np.ptp(lists.scores) == 0
     np.testing.assert_array_equal(lists.positions, [[8, 7, 6]])
@@ -142,7 +145,8 @@ def test_what_a_link_clips_to_one_probability_is_told_apart():
 
 def test_far_entries_are_told_apart():
     model = fitted()
-    model.row_intercepts_ = model.row_intercepts_ + 60.0  # every probability rounds to 1
+    # Every probability rounds to 1.
+    model = with_factors(model, row_intercepts=model.row_intercepts_ + 60.0)
     lists = model.recommend(range(12), 9)
     np.testing.assert_array_equal(
         lists.positions, by_hand(model.complete("decision"), np.zeros(SHAPE), 9)[0]

@@ -91,8 +91,8 @@ def test_probabilities_intervals_and_trade_off_stand_beside_the_scores(recommend
     np.testing.assert_allclose(found.dislikes_per_like, d.sum(axis=1) / q.sum(axis=1))
     positive = found.scores > 0
     np.testing.assert_allclose(found.scores[positive], (q - d)[positive])
-    table = found.table("user", "item")
-    assert list(table)[:4] == ["user", "item", "place", "score"]
+    table = found.table()
+    assert list(table)[:4] == ["row", "column", "place", "score"]
     assert {values.shape for values in table.values()} == {(10,)}
     assert recommender.recommend(["r3"], level=None).intervals is None
     with pytest.raises(InvalidInputError, match="level"):
@@ -115,7 +115,7 @@ def test_a_bundle_is_the_same_again(recommender, tmp_path):
     np.testing.assert_array_equal(one.columns, other.columns)
     np.testing.assert_allclose(one.scores, other.scores, rtol=1e-9)
     np.testing.assert_allclose(one.intervals.lower, other.intervals.lower)
-    assert again.info() == recommender.info()
+    assert again.info().to_dict() == recommender.info().to_dict()
     again.save(tmp_path / "again")
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
     np.testing.assert_array_equal(load(path).complete(), recommender.model_.complete())
@@ -130,7 +130,7 @@ def test_a_model_file_is_a_recommender_without_its_other_parts(tmp_path):
         with pytest.raises(InvalidInputError, match="keeps no entries"):
             ask()
     assert bare.recommend([0], exclude_seen=False).shown.all()
-    assert "alone" in bare.info()["lists"]
+    assert "alone" in bare.info().about["lists"]
 
 
 def test_without_its_entries_a_file_has_no_ranker_and_lists_take_what_to_leave_out(
@@ -145,12 +145,14 @@ def test_without_its_entries_a_file_has_no_ranker_and_lists_take_what_to_leave_o
     assert whole.stat().st_size > (tmp_path / "private").stat().st_size
     with pytest.raises(InvalidInputError, match="keeps no entries"):
         again.recommend(["r1"])
-    found = again.recommend(["r1"], exclude_seen=entries(A, ROWS, COLUMNS))
-    expected = recommender.recommend(["r1"], ranker=False)
-    np.testing.assert_array_equal(found.columns, expected.columns)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+    # Entries of the fit are ranked with a ranker of these, unless it is not wanted.
+    for wanted in (True, False):
+        found = again.recommend(["r1"], exclude_seen=entries(A, ROWS, COLUMNS), ranker=wanted)
+        expected = recommender.recommend(["r1"], ranker=wanted)
+        np.testing.assert_array_equal(found.columns, expected.columns)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
     assert (again.ranker_, again.ranker) == (None, False)
-    assert "alone" in again.info()["lists"]
+    assert "alone" in again.info().about["lists"]
 
 
 def test_new_rows_are_folded_in_and_have_lists_and_reasons(recommender, tmp_path):
@@ -200,7 +202,7 @@ def test_likes_alone_need_no_ranker():
     assert found.ranker_ is None
     lists = found.recommend([0, 1], 5)
     assert lists.shown.all()
-    assert "being seen" in found.info()["probabilities are of"] or "seen" in str(found.info())
+    assert "being seen" in found.info().about["probabilities are of"]
 
 
 def test_parameters_are_scikit_learns(recommender):
@@ -224,13 +226,13 @@ def test_ratings_become_labels():
 
 def test_information_is_about_the_data_and_the_choice(tmp_path):
     found = Recommender(random_state=0).fit(A)
-    facts = found.info()
+    facts = found.info().about
     assert facts["rows x columns"] == "40 x 25"
     assert f"{np.count_nonzero(A)} (" in facts["entries"]
     assert "held-out" in facts["chosen"]
     assert "log-loss" in facts["held out by the search"]
     found.save(tmp_path / "bundle")
-    assert Recommender.load(tmp_path / "bundle").info() == facts
+    assert Recommender.load(tmp_path / "bundle").info().about == facts
 
 
 def test_lists_of_columns_without_entries_have_intervals():

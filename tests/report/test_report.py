@@ -87,8 +87,9 @@ def test_bars_are_single_of_equal_width_or_doubling(counts, labels):
 
 
 def test_calibration_is_the_reliability_curve(tested, fitted, data):
-    rows, columns, labels = fitted.model_._observed(data[1])
-    likely = fitted.model_._probability(fitted.model_._factors().at(rows, columns))
+    scores = fitted.model_.scores_
+    rows, columns, labels = scores.observed(data[1])
+    likely = scores.probability(scores.x(rows, columns))
     facts = tested.facts["calibration"]
     curve = reliability(likely, labels, bins=min(10, labels.size // 20))
     np.testing.assert_allclose(facts["predicted"], curve.predicted)
@@ -126,7 +127,7 @@ def test_similar_columns_are_those_of_the_library(tested, fitted):
 
 
 def test_distances_on_a_map_are_those_of_scores(tested, fitted):
-    x = fitted.model_._factors()
+    x = fitted.model_.scores_.factors
     scores = (x.row_factors - x.row_factors.mean(axis=0)) @ x.column_factors.T
     facts = tested.facts["columns"]
     points = np.stack([facts["x"], facts["y"]], axis=1)
@@ -139,8 +140,9 @@ def test_distances_on_a_map_are_those_of_scores(tested, fitted):
 
 
 def test_unusual_rows_are_worst_by_hand(tested, fitted, data):
-    rows, columns, labels = fitted.model_._observed(data[1])
-    likely = fitted.model_._probability(fitted.model_._factors().at(rows, columns))
+    scores = fitted.model_.scores_
+    rows, columns, labels = scores.observed(data[1])
+    likely = scores.probability(scores.x(rows, columns))
     loss = -np.log(np.where(labels > 0, likely, 1 - likely))
     found = tested.facts["unusual"]["worst"]["rows"]
     excess = {}

@@ -7,7 +7,7 @@ import tribit
 from report_models import Parsed, bundle, draw, fixed
 from tribit import Recommender
 from tribit.report import make_report
-from tribit.report.trial import _split, refitted
+from tribit.report.trial import _split
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_without_a_test_entries_are_held_out_and_it_says_so(fitted, data):
 )
 def test_a_refit_on_the_same_entries_is_the_same_model(data, options):
     model = fixed(activity_floor=(1, 1), **options).fit(data[0])
-    again = refitted(model, data[0], 0)
+    again = model.with_fitted(model.refit(data[0], 0))
     assert again.n_fits_ == model.n_fits_
     np.testing.assert_allclose(again.complete(), model.complete(), atol=0.02)
 
@@ -47,6 +47,6 @@ def test_a_refit_of_likes_alone_has_the_regression_again():
     likes = draw((40, 60))
     likes = likes.take(np.flatnonzero(likes.labels > 0))
     found = Recommender(random_state=0).fit(likes).model_
-    again = refitted(found, likes, 0)
+    again = found.with_fitted(found.refit(likes, 0))
     assert again.rank_ == found.rank_
     np.testing.assert_allclose(again.complete(), found.complete(), atol=0.05)

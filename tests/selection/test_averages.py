@@ -63,6 +63,14 @@ def entries(factors):
     return P @ Q.T
 
 
+def specs_of(model):
+    return [each.spec for each in model.fitted_.members]
+
+
+def unknowns_of(model):
+    return [each.unknowns for each in model.fitted_.members]
+
+
 def test_the_mean_of_factors_has_the_mean_of_the_entries():
     rng = np.random.default_rng(0)
     members = [random_factors(rng, rank) for rank in (1, 3, 2)]
@@ -91,15 +99,19 @@ def test_the_mean_of_parts_combines_to_the_mean_of_factors():
 def test_n_fits_is_the_mean_of_fits_with_twice_and_four_times_the_columns(features):
     fixed = {**FIXED, "implicit_features": features, "l2_implicit": 1.0, "tol": 1e-9}
     model = BinaryMatrixCompletion(**fixed, n_fits=3).fit(A)
-    assert model.n_fits_ == len(model.members_) == 3
-    assert [each.rank for each in model.member_specs_] == [2, 4, 8]
-    assert [each.rank for each in model.members_] == [2, 4, 8]
-    assert model.member_specs_[0] == model.spec_
+    assert model.n_fits_ == len(model.fitted_.members) == 3
+    assert [each.rank for each in specs_of(model)] == [2, 4, 8]
+    assert [each.rank for each in unknowns_of(model)] == [2, 4, 8]
+    assert [each.own_rank for each in model.fitted_.members] == [2, 4, 8]
+    assert [each.weight for each in model.fitted_.members] == [1.0] * 3
+    assert specs_of(model)[0] == model.spec_
     assert model.rank_ == 2
     assert model.row_factors_.shape == (40, 14)
     used = features_of(model.spec_, observed(A), None)
     combine = used.combine if features else lambda parts: parts
-    each = [entries(combine(member)) for member in model.members_]
+    each = [entries(combine(unknowns)) for unknowns in unknowns_of(model)]
+    of_members = [entries(member.factors) for member in model.fitted_.members]
+    np.testing.assert_allclose(of_members, each, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(model.complete("decision"), np.mean(each, axis=0))
     # The first is the fit with nothing averaged.
     alone = BinaryMatrixCompletion(**fixed, n_fits=1).fit(A)
@@ -117,8 +129,8 @@ def test_nothing_is_averaged_where_nothing_is_searched_or_there_is_one_minimum()
 
 def test_more_fits_than_columns_differ_by_their_draws():
     model = BinaryMatrixCompletion(**{**FIXED, "rank": 30}, n_fits=2).fit(A)
-    assert [each.rank for each in model.member_specs_] == [30, 30]
-    first, second = model.members_
+    assert [each.rank for each in specs_of(model)] == [30, 30]
+    first, second = unknowns_of(model)
     assert not np.array_equal(first.row_factors, second.row_factors)
 
 
@@ -147,7 +159,7 @@ def test_what_a_budget_does_not_allow_to_be_judged_is_fitted_all_the_same():
         (1, 0, 0), rank=3, n_candidates=8, n_fits=3, n_jobs=1, random_state=0
     ).fit(A)
     assert len(model.search_.candidates) == 8
-    assert [each.rank for each in model.member_specs_] == [3, 6, 12]
+    assert [each.rank for each in specs_of(model)] == [3, 6, 12]
 
 
 # "auto"
@@ -224,7 +236,7 @@ def test_a_slowly_decaying_spectrum_is_averaged_and_the_mean_predicts_better():
     model = BinaryMatrixCompletion(**options).fit(train)
     alone = BinaryMatrixCompletion(**options, n_fits=1).fit(train)
     assert model.n_fits_ > 1
-    assert model.row_factors_.shape[1] == sum(each.rank for each in model.member_specs_)
+    assert model.row_factors_.shape[1] == sum(each.rank for each in specs_of(model))
     assert evaluate(model, test).log_loss < evaluate(alone, test).log_loss
     text = str(model.search_)
     assert f"Uses the mean of {model.n_fits_} fits, of {model.rank_}" in text

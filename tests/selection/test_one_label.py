@@ -9,12 +9,12 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
+from tribit.cli.fitting import fit_file
 from tribit.metrics.unseen import unseen_report
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.selection import regression
 from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.unseen_trials import order_losses
-from tribit.workflows import fit_file
 
 FIXED = {"gammas": (0, 1, 0), "rho": 0.0, "l2": 1.0, "l2_intercept": 0.5}
 
@@ -38,6 +38,12 @@ def split(A, seed=2):
     return A - held_out, held_out
 
 
+def report_of(model, train, held_out):
+    scores = model.scores_
+    placed = (scores.observed(Observations.from_matrix(each)) for each in (train, held_out))
+    return unseen_report(scores, *placed)
+
+
 @pytest.fixture(scope="module")
 def parts():
     return split(likes_of(tastes()))
@@ -52,7 +58,7 @@ def model(parts):
 
 def test_likes_alone_are_told_from_what_was_not_seen(model, parts):
     train, held_out = parts
-    report = unseen_report(model, train, held_out)
+    report = report_of(model, train, held_out)
     share = held_out.sum() / (train == 0).sum()
     assert report.auc > 0.75
     assert report.average_precision > 3 * share
@@ -88,8 +94,8 @@ def test_dislikes_alone_are_the_mirror_image(model, parts):
     assert mirrored.rank_ == model.rank_
     away = np.abs(mirrored.complete() - (1.0 - model.complete()))
     assert np.mean(away) < 0.02
-    report = unseen_report(mirrored, -train, -held_out)
-    assert report.auc == pytest.approx(unseen_report(model, train, held_out).auc, abs=0.01)
+    report = report_of(mirrored, -train, -held_out)
+    assert report.auc == pytest.approx(report_of(model, train, held_out).auc, abs=0.01)
     assert "not being seen and disliked" in str(mirrored.search_)
 
 
@@ -156,15 +162,15 @@ def test_the_report_is_that_of_every_unseen_cell(model, parts):
     train, held_out = parts
     unseen = train == 0
     x, found = model.complete("decision")[unseen], held_out[unseen] > 0
-    report = unseen_report(model, train, held_out)
+    report = report_of(model, train, held_out)
     assert report.n_entries == found.sum()
     assert report.n_unseen == (~found).sum()
     assert report.auc == pytest.approx(roc_auc_score(found, x), abs=1e-4)
     assert report.average_precision == pytest.approx(average_precision_score(found, x), rel=0.02)
     with pytest.raises(InvalidInputError, match="in train too"):
-        unseen_report(model, train, train)
+        report_of(model, train, train)
     with pytest.raises(InvalidInputError, match="one label alone"):
-        unseen_report(model, train, held_out - np.eye(*train.shape, dtype=int) * (held_out == 0))
+        report_of(model, train, held_out - np.eye(*train.shape, dtype=int) * (held_out == 0))
 
 
 def test_order_losses_know_the_order_alone():
@@ -217,7 +223,7 @@ def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_pat
     monkeypatch.setattr(regression, "MOST_REGRESSED", 10)
     without = make(**plain).fit(train)
     assert without.search_.regression is None
-    reports = [unseen_report(each, train, held_out) for each in (fitted, without)]
+    reports = [report_of(each, train, held_out) for each in (fitted, without)]
     assert reports[0].average_precision > reports[1].average_precision + 0.05
 
 
@@ -225,7 +231,7 @@ def test_what_is_fixed_is_kept(parts):
     fitted = make(rank=4, implicit_features=False, l2_intercept=2.0).fit(parts[0])
     assert (fitted.rank_, fitted.implicit_features_, fitted.l2_intercept_) == (4, False, 2.0)
     assert fitted.search_.best.settings.rank == 4
-    assert unseen_report(fitted, *parts).auc > 0.7
+    assert report_of(fitted, *parts).auc > 0.7
 
 
 @pytest.mark.parametrize("shape", [(150, 2), (1, 300)])

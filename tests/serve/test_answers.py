@@ -121,6 +121,11 @@ def test_an_unknown_row_gets_the_popular_columns(client, library):
     assert items(answer, 3) == items(answer, 1)
     refused = client.post("/recommend", json={"rows": ["nobody"], "unknown": "error"})
     assert refused.status_code == 404
+    body = {"rows": ["nobody", "r2", "r1"], "unknown": "skip", "n": 6}
+    known = client.post("/recommend", json=body).json()["lists"]
+    assert known == [answer.json()["lists"][2], answer.json()["lists"][0]]
+    refused = client.post("/recommend", json={"rows": ["nobody"], "unknown": "skip"})
+    assert (refused.status_code, "none of the rows" in refused.json()["error"]) == (422, True)
 
 
 def test_predictions(client, library):
@@ -246,7 +251,9 @@ def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
     given = Observations([0] * 4, [7, 2, 19, 11], list(LABELS.values()), (1, 25))
     expected = recommender.fold_in(given).recommend([40], 4, level=None)
     assert_list(items(client.post("/recommend", json={"entries": entries, "n": 4})), expected)
-    refused = client.post("/recommend", json={"rows": [40]})
+    beyond = client.post("/recommend", json={"rows": [40]})
+    assert beyond.json()["lists"][0]["basis"] == "popularity"
+    refused = client.post("/recommend", json={"rows": [40], "level": 0.5})
     assert (refused.status_code, "from 0 to 39" in refused.json()["error"]) == (404, True)
 
 
@@ -259,7 +266,9 @@ def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):
     assert all(type(item["column"]) is int for item in found["items"])
     pairs = [{"row": "103", "column": 205}]
     predicted = client.post("/predict", json={"pairs": pairs}).json()["predictions"][0]
-    assert str(predicted["column"]) == "205"
+    assert (predicted["row"], predicted["column"]) == (103, 205)
+    popular = client.get("/recommend", params={"row": "nobody", "n": 2}).json()["lists"][0]
+    assert (popular["row"], popular["basis"]) == ("nobody", "popularity")
     reasons = client.post("/explain", json={"row": 103, "column": "205"}).json()
     assert (reasons["row"], reasons["column"]) == (103, 205)
 

@@ -56,7 +56,7 @@ def refused(answer, status, words):
         ('{"rows": ["r3"], "avoid_dislikes": 1e999}', 422, "avoid_dislikes: "),
         ('{"rows": ["r3"], "level": 1}', 422, "level: "),
         ('{"rows": ["r3"], "avoid": 1}', 422, "avoid: extra inputs"),
-        ('{"rows": ["r3"], "unknown": "skip"}', 422, "unknown: "),
+        ('{"rows": ["r3"], "unknown": "no"}', 422, "unknown: "),
         ('{"rows": ["r3"], "entries": []}', 422, "not both"),
     ],
 )

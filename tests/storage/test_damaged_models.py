@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model_parts import put_together, taken_apart
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load, storage
 
 RNG = np.random.default_rng(0)
 A = np.where(RNG.random((9, 7)) < 0.6, RNG.choice([-1, 1], (9, 7)), 0)
@@ -56,12 +56,24 @@ def changed(whole, path, change):
     path.write_bytes(put_together(*parts))
 
 
+def top(name, value):
+    return lambda _, header, __: header.update({name: value})
+
+
+def record(name, value):
+    return lambda _, header, __: header["record"].update({name: value})
+
+
 def fact(name, value):
     return lambda _, header, __: header["fitted"].update({name: value})
 
 
+def of_member(name, value):
+    return lambda _, header, __: header["fitted"]["members"][0].update({name: value})
+
+
 def spec(name, value):
-    return lambda _, header, __: header["spec"].update({name: value})
+    return lambda _, header, __: header["fitted"]["members"][0]["spec"].update({name: value})
 
 
 def parameter(name, value):
@@ -114,19 +126,66 @@ def test_the_file_as_it_is_loads(whole, tmp_path):
     assert type(model.gammas_) is tuple
 
 
-HUGE = 10**400
+HUGE, NAN, INFINITY = 10**400, float("nan"), float("inf")
+#: The objects of a header, and wrong values of each of their fields.
+OBJECTS = {
+    "header": (
+        top,
+        {
+            "version": [3, None],
+            "parameters": [None, [1], "a", 3],
+            "fitted": [None, [1], "a", 3],
+            "record": [None, [1], "a", 3],
+            "entries": [None, 0, "yes"],
+            "ranker": [None, 1, "no"],
+            "reading": [[], "a", 1, True],
+            "summary": [[1], "a", 1, False],
+        },
+    ),
+    "record": (
+        record,
+        {
+            "n_iter": [-1, 2.0, True, None, "5", HUGE, 4, 6],
+            "converged": ["yes", 1, None],
+            "stop_reason": [3, None, ["a"]],
+            "objective": [NAN, INFINITY, "1", True, HUGE, None],
+        },
+    ),
+    "fitted": (
+        fact,
+        {
+            "members": [None, {}, {"a": 1}, [], [1], [[]], "a", 3],
+            "calibrator": [["platt"], 3, True, "magic", "platt", {}],
+            "meaning": [3, None, ["a"]],
+            "typical": [1, "ab", [1.0], [1.0] * 3, [0, 1], [-1.0, 1], ["a", 1], [True, 1.0]],
+            "encoders": [None, [None], [None] * 3, [None, {}], [[1], None], [None, "a"], "ab"],
+        },
+    ),
+    "member": (
+        of_member,
+        {
+            "spec": [None, [1], "a", 3],
+            "intercept": [NAN, -INFINITY, "0", True, HUGE, None, [0.0]],
+            "own_rank": [-1, 2.0, True, "2", None, 3, HUGE],
+            "weight": [0, -1.0, NAN, INFINITY, "1", True, HUGE, None, [1.0]],
+        },
+    ),
+}
 FIELDS = {
     **{
-        f"{name} {str(value)[:20]}": (fact(name, value), name)
-        for name, values in {
-            "n_iter_": [-1, 2.0, True, None, "5", HUGE],
-            "converged_": ["yes", 1, None],
-            "stop_reason_": [3, None, ["a"]],
-            "objective_": [float("nan"), float("inf"), "1", True, HUGE, None],
-            "n_features_in_": [0, 8, "7"],
-            "intercept_": [float("nan"), "0", True, HUGE],
-        }.items()
+        f"{where} {name} {str(value)[:20]} {type(value).__name__}": (change(name, value), name)
+        for where, (change, fields) in OBJECTS.items()
+        for name, values in fields.items()
         for value in values
+    },
+    **{
+        f"typical {value}": (fact("typical", [value, 1.0]), "typical")
+        for value in (NAN, INFINITY, -INFINITY, None)
+    },
+    "typical of more than there is": (fact("typical", [HUGE, 1.0]), "typical"),
+    **{
+        f"unknown field of the {where}": (change("colour", "red"), "'colour' is unknown")
+        for where, (change, _) in OBJECTS.items()
     },
     **{
         f"spec {name} {str(value)[:20]}": (spec(name, value), name)
@@ -163,11 +222,9 @@ FIELDS = {
         }.items()
         for value in values
     },
-    "spec of another kind": (lambda _, h, __: h.update(spec=[1]), "spec"),
     "spec with no link": (spec("link", {"name": "cauchy"}), "cauchy"),
     "spec with a link of text": (spec("link", "probit"), "model in JSON"),
     "spec with a wrong scale": (spec("link", {"name": "logistic", "scale": -1}), "scale"),
-    "unknown fact": (fact("speed_", 1), "'speed_' is unknown"),
     **{
         f"parameter {name} {str(value)[:20]}": (parameter(name, value), name)
         for name, values in {
@@ -205,9 +262,6 @@ FIELDS = {
         }.items()
         for value in values
     },
-    "calibrator of another kind": (lambda _, h, __: h.update(calibrator=["platt"]), "calibrator"),
-    "version of another kind": (lambda _, h, __: h.update(version=3), "version"),
-    "unknown field": (lambda _, h, __: h.update(colour="red"), "'colour' is unknown"),
 }
 
 
@@ -218,32 +272,64 @@ def test_a_wrong_field_is_named(refusal, change, name):
     assert name in text.split("damaged tribit model")[1]
 
 
-U = np.zeros((9, 2), dtype=np.float32)
+def objects_of(header):
+    fitted = header["fitted"]
+    member = fitted["members"][0]
+    objects = {"header": header, "record": header["record"], "fitted": fitted}
+    return {**objects, "member": member, "spec": member["spec"]}
+
+
+@pytest.mark.parametrize("where", [*OBJECTS, "spec"])
+def test_a_missing_field_is_named(whole, refusal, where):
+    _, header, _ = taken_apart(whole)
+    names = set(objects_of(header)[where]) - {"format"}
+    assert len(names) > 3
+    if where in OBJECTS:
+        assert set(OBJECTS[where][1]) == names  # each is also given wrong values, above
+    for name in names:
+        text = refusal(lambda _, header, __, name=name: objects_of(header)[where].pop(name))
+        assert "is a damaged tribit model (" in text
+        assert name in text.split("damaged tribit model")[1]
+
+
+U, V, A_ROW, C_COLUMN = (f"member 0:unknowns {name}" for name in storage.fitted.ARRAYS)
+ZEROS = np.zeros((9, 2), dtype=np.float32)
 TENSORS = {
     **{
-        f"{kind} factors": (entry("row_factors_", dtype=kind), "row_factors_ must have the dtype F32 or F64; got")
+        f"{kind} factors": (entry(U, dtype=kind), f"{U} must have the dtype F32 or F64; got")
         for kind in ("F8_E4M3", "F8_E5M2", "F4", "F6_E2M3", "BF16", "F16", "I32", "X" * 999, "C64")
     },
-    "complex factors": (array("row_factors_", U.astype(np.complex64)), "'C64'"),
-    "bool factors": (array("row_factors_", U.astype(bool)), "'BOOL'"),
-    "int8 factors": (array("column_factors_", np.zeros((7, 2), np.int8)), "'I8'"),
-    "half factors": (array("row_intercepts_", np.zeros(9, np.float16)), "'F16'"),
-    "one factor of another dtype": (array("row_factors_", U.astype(np.float64)), "dtypes of the factors"),
+    "complex factors": (array(U, ZEROS.astype(np.complex64)), "'C64'"),
+    "bool factors": (array(U, ZEROS.astype(bool)), "'BOOL'"),
+    "int8 factors": (array(V, np.zeros((7, 2), np.int8)), "'I8'"),
+    "half factors": (array(A_ROW, np.zeros(9, np.float16)), "'F16'"),
+    "one factor of another dtype": (array(U, ZEROS.astype(np.float64)), "dtypes of the factors"),
+    "factors beside the unknowns of a plain model": (array("member 0:factors row_factors", ZEROS), "is unknown"),
+    "a member too many": (array("member 1:unknowns row_factors", ZEROS), "is unknown"),
+    "a popularity without implicit features": (array("row popularity", np.ones(7)), "'row popularity' is unknown"),
+    "maps without side features": (array("member 0:cold rows", np.ones((2, 3))), "'member 0:cold rows' is unknown"),
+    "slopes without side features": (array("row slopes:own", np.ones((7, 2))), "'row slopes:own' is unknown"),
+    "entries that the header denies": (array("entries:labels", np.ones(3, np.int8)), "'entries:labels' is unknown"),
+    "a ranker that the header denies": (array("ranker:w", np.ones(3)), "'ranker:w' is unknown"),
     "a history of float32": (array("history", np.ones((5, 3), np.float32)), "history"),
     "a history that does not count": (array("history", np.ones((5, 3))), "history must count"),
     "a history with NaN": (array("history", np.full((5, 3), np.nan)), "history holds NaN"),
     "an unknown tensor": (array("more", np.zeros(3)), "'more' is unknown"),
     "a calibrator's tensor without it": (array("calibrator:line", np.ones(2)), "'calibrator:line' is unknown"),
     "no rows": (
-        arrays({"row_factors_": np.zeros((0, 2), np.float32), "row_intercepts_": np.zeros(0, np.float32)}),
-        "row_factors_ must have a row",
+        arrays({U: np.zeros((0, 2), np.float32), A_ROW: np.zeros(0, np.float32)}),
+        "row_factors must have a row",
+    ),
+    "no columns": (
+        arrays({V: np.zeros((0, 2), np.float32), C_COLUMN: np.zeros(0, np.float32)}),
+        "row_factors must have a row, and column_factors too",
     ),
     "factors too large": (
         arrays({
-            "row_factors_": np.full((9, 2), 1e300),
-            "column_factors_": np.full((7, 2), 1e300),
-            "row_intercepts_": np.zeros(9),
-            "column_intercepts_": np.zeros(7),
+            U: np.full((9, 2), 1e300),
+            V: np.full((7, 2), 1e300),
+            A_ROW: np.zeros(9),
+            C_COLUMN: np.zeros(7),
         }),
         "too large to predict with",
     ),
@@ -258,11 +344,11 @@ CONTAINERS = {
     "offsets beyond the file": entry("row_ids_", data_offsets=[0, 10**15]),
     "overlapping tensors": entry("row_ids_", data_offsets=[0, 8]),
     "three offsets": entry("row_ids_", data_offsets=[0, 1, 2]),
-    "a shape of text": entry("row_factors_", shape="92"),
-    "a shape with a fraction": entry("row_factors_", shape=[9.0, 2]),
-    "a negative shape": entry("row_factors_", shape=[-9, -2]),
-    "a dtype that is a number": entry("row_factors_", dtype=32),
-    "one word too many": entry("row_factors_", colour="red"),
+    "a shape of text": entry(U, shape="92"),
+    "a shape with a fraction": entry(U, shape=[9.0, 2]),
+    "a negative shape": entry(U, shape=[-9, -2]),
+    "a dtype that is a number": entry(U, dtype=32),
+    "one word too many": entry(U, colour="red"),
 }
 
 
@@ -272,7 +358,7 @@ def test_a_wrong_description_is_no_readable_file(refusal, change):
 
 
 @pytest.mark.parametrize(
-    "text", [b'{"row_factors_": [1]}', b"[]", b'{"__metadata__": 3}', b"\xff{}"]
+    "text", [b'{"member 0:unknowns row_factors": [1]}', b"[]", b'{"__metadata__": 3}', b"\xff{}"]
 )
 def test_a_description_that_is_none(whole, tmp_path, text):
     length = int.from_bytes(whole[:8], "little")
@@ -385,10 +471,7 @@ def test_a_file_larger_than_the_memory_is_one_sentence(whole, tmp_path):
     path, rows = tmp_path / "model.tribit", 3_500_000_000 // 12
     description, header, _ = taken_apart(whole)
     del description["row_ids_"], description["column_ids_"]
-    description["row_factors_"]["shape"], description["row_intercepts_"]["shape"] = (
-        [rows, 2],
-        [rows],
-    )
+    description[U]["shape"], description[A_ROW]["shape"] = [rows, 2], [rows]
     offset = 0
     for item in description.values():
         size = {"F32": 4, "F64": 8, "U8": 1}[item["dtype"]] * int(np.prod(item["shape"]))

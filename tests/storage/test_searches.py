@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tribit import BinaryMatrixCompletion, Observations, load
+from model_parts import put_together, taken_apart
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender, load
 from tribit.selection.record import Average, Candidate, Search
 from tribit.simulate import low_rank_target
 from tribit.storage.searches import packed_search, unpacked_search
@@ -70,7 +71,7 @@ def test_averages_failed_fits_and_mentions_survive(model):
         calibrated=True,
         regression=0.25,
     )
-    found = unpacked_search(packed_search(search))
+    found = unpacked_search(packed_search(search).tobytes())
     same(found, search)
     assert found.candidates[-1].score == np.inf
     assert found.average.ranks == search.average.ranks
@@ -83,28 +84,158 @@ def test_averages_failed_fits_and_mentions_survive(model):
 def test_nothing_chosen_survives():
     labels = Observations.from_matrix(np.array([[1, -1], [0, 1]]))
     search = BinaryMatrixCompletion(random_state=0).fit(labels).search_
-    found = unpacked_search(packed_search(search))
+    found = unpacked_search(packed_search(search).tobytes())
     assert found.best is None
     assert str(found) == str(search)
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        (lambda record: record.pop("best"), "best"),
-        (lambda record: record.update(best=10**6), "index"),
-        (lambda record: record.update(scoring=3), "scoring"),
-        (lambda record: record["candidates"][0].update(score="low"), "score"),
-        (lambda record: record["candidates"][0]["settings"].update(l2=-1), "l2"),
-        (lambda record: record["candidates"].append(3), "candidate"),
-        (lambda record: record.update(average=[0]), "average"),
-        (lambda record: record.update(average=[0, 1]), "average_score"),
-        (lambda record: record.update(colour="red"), "colour"),
-    ],
-)
+CHANGES = [
+    (lambda record: record.pop("best"), "best"),
+    (lambda record: record.update(best=10**6), "index"),
+    (lambda record: record.update(scoring=3), "scoring"),
+    (lambda record: record.update(density=float("nan")), "density"),
+    (lambda record: record.update(n_held_out=-1), "n_held_out"),
+    (lambda record: record.update(calibrated=1), "calibrated"),
+    (lambda record: record.update(regression="weak"), "regression"),
+    (lambda record: record.update(meaning=None), "meaning"),
+    (lambda record: record.update(stop_reason=3), "stop_reason"),
+    (lambda record: record.update(candidates={}), "candidates"),
+    (lambda record: record["candidates"][0].update(score="low"), "score"),
+    (lambda record: record["candidates"][0].update(scores=[True]), "scores"),
+    (lambda record: record["candidates"][0].update(n_iter=1.5), "n_iter"),
+    (lambda record: record["candidates"][0].pop("settings"), "settings"),
+    (lambda record: record["candidates"][0]["settings"].update(l2=-1), "l2"),
+    (lambda record: record["candidates"].append(3), "candidate"),
+    (lambda record: record.update(average=[0]), "average"),
+    (lambda record: record.update(average=[0, 1]), "average_score"),
+    (lambda record: record.update(colour="red"), "colour"),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), CHANGES)
 def test_a_damaged_record_is_refused_in_one_sentence(model, change, name):
     record = json.loads(packed_search(model.search_).tobytes())
     change(record)
-    packed = np.frombuffer(json.dumps(record).encode(), dtype=np.uint8)
     with pytest.raises((ValueError, IndexError), match=name):
-        unpacked_search(packed)
+        unpacked_search(json.dumps(record).encode())
+
+
+# In a file, which is parsed when the search is asked for
+
+
+@pytest.fixture(scope="module")
+def whole(model, tmp_path_factory):
+    """The bytes of a saved recommender whose model has a search."""
+    path = tmp_path_factory.mktemp("model") / "model.tribit"
+    Recommender(model).fit(drawn()).save(path)
+    return path.read_bytes()
+
+
+def with_search(whole, path, packed):
+    """Write the file with other bytes for its search."""
+    description, header, tensors = taken_apart(whole)
+    description["search"]["shape"], tensors["search"] = [len(packed)], packed
+    path.write_bytes(put_together(description, header, tensors))
+
+
+def sentence(read):
+    """Return the error of reading a search: one sentence, the same each time."""
+    texts = []
+    for _ in range(2):
+        with pytest.raises(InvalidInputError) as caught:
+            read()
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+    assert "\n" not in texts[0]
+    assert texts[0].endswith("fit it again.")
+    assert len(texts[0]) < 700
+    return texts[0]
+
+
+def check_damaged(path, model, words):
+    """Check that the file loads and predicts, and that its search is refused wherever it is read."""
+    copy, recommender = load(path), Recommender.load(path)
+    np.testing.assert_array_equal(copy.complete(), model.complete())
+    assert recommender.recommend(0, 3).columns.shape == (1, 3)
+    assert copy.fold_in(drawn()[:2]).shape_ == (42, 30)
+    for read in (
+        lambda: copy.search_,
+        lambda: copy.record_.search,
+        lambda: copy.fold_in(drawn()[:2]).search_,
+        lambda: recommender.model_.search_,
+        recommender.info,
+        lambda: copy.refit(drawn()),
+        lambda: copy.save(path.parent / "again"),
+        lambda: recommender.save(path.parent / "again"),
+    ):
+        text = sentence(read)
+        assert text.startswith(f"'{path}' is a damaged tribit model (")
+        assert words in text
+    assert not (path.parent / "again").exists()
+
+
+@pytest.mark.parametrize(("change", "name"), CHANGES)
+def test_a_damaged_search_is_refused_when_it_is_read_and_not_before(
+    whole, model, tmp_path, change, name
+):
+    record = json.loads(taken_apart(whole)[2]["search"])
+    change(record)
+    with_search(whole, tmp_path / "model.tribit", json.dumps(record).encode())
+    check_damaged(tmp_path / "model.tribit", model, name)
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("packed", "words"),
+    [
+        (b"", "Expecting value"),
+        (b"{]", "Expecting"),
+        (b"\xff" * 5, "utf-8"),
+        (b"[1, 2]", "search must be an object"),
+        (b'{"best": 1, "best": 2}', "its JSON names a key twice"),
+        (DEEP, "nested too deep"),
+    ],
+    ids=["nothing", "no JSON", "no text", "a list", "a key twice", "deep"],
+)
+def test_bytes_that_are_no_search(whole, model, tmp_path, packed, words):
+    with_search(whole, tmp_path / "model.tribit", packed)
+    check_damaged(tmp_path / "model.tribit", model, words)
+
+
+def test_a_search_of_another_dtype_or_shape_is_refused_by_the_load(whole, tmp_path):
+    path = tmp_path / "model.tribit"
+    for dtype, shape in (("I8", None), ("U8", "two dimensions"), ("F32", None)):
+        description, header, tensors = taken_apart(whole)
+        n = len(tensors["search"]) // 4 * 4
+        tensors["search"] = tensors["search"][:n]
+        sizes = [n // 4] if dtype == "F32" else [n]
+        description["search"].update(dtype=dtype, shape=[2, n // 2] if shape else sizes)
+        path.write_bytes(put_together(description, header, tensors))
+        for read in (load, Recommender.load):
+            with pytest.raises(InvalidInputError, match=r"damaged tribit model \(search must have"):
+                read(path)
+
+
+def test_a_search_is_parsed_once_and_only_where_it_is_read(whole, monkeypatch, tmp_path):
+    path, parsed = tmp_path / "model.tribit", []
+    path.write_bytes(whole)
+    monkeypatch.setattr(
+        "tribit.storage.searches.unpacked_search",
+        lambda packed: parsed.append(1) or unpacked_search(packed),
+    )
+    model = Recommender.load(path).model_
+    model.predict_proba([0], [0])
+    assert not parsed
+    assert model.search_ is model.record_.search is model.fold_in(drawn()[:1]).search_
+    assert len(parsed) == 1
+
+
+def test_a_file_without_a_search_has_none(whole, tmp_path):
+    path = tmp_path / "model.tribit"
+    description, header, tensors = taken_apart(whole)
+    del description["search"], tensors["search"]
+    path.write_bytes(put_together(description, header, tensors))
+    model = load(path)
+    assert model.search_ is model.record_.search is None

@@ -20,19 +20,25 @@ from tribit import (
     Probit,
     ProjectedGradient,
     __version__,
+    completion,
     load,
     save,
     storage,
 )
 from tribit.backends.featured import features_of
+from tribit.model.fitted import Fitted
 from tribit.model.links import LINKS
 from tribit.model.spec import CHOOSABLE
-from tribit.solvers import LBFGS
-from tribit.storage.schema import PARTS
+from tribit.solvers import LBFGS, SOLVERS
 
 RNG = np.random.default_rng(0)
 A = np.where(RNG.random((9, 7)) < 0.6, RNG.choice([-1, 1], (9, 7)), 0)
 ARRAYS = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
+#: The unknowns of a model of one member in a file, in the same order; those that features share make further factors.
+UNKNOWNS, FACTORS = (
+    tuple(f"member 0:{kind} {name.strip('_')}" for name in ARRAYS)
+    for kind in ("unknowns", "factors")
+)
 MIXTURE = (0.5, 0.3, 0.2)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -62,14 +68,14 @@ def path(tmp_path):
     return tmp_path / "model.tribit"
 
 
-def contents(path):
+def unwrapped(path):
     with safe_open(path, framework="numpy") as opened:
         header = json.loads(opened.metadata()["tribit"])
         return header, {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
 
 
 def rewrite(path, change):
-    header, tensors = contents(path)
+    header, tensors = unwrapped(path)
     change(header, tensors)
     save_file(tensors, path, metadata={"tribit": json.dumps(header)})
 
@@ -216,17 +222,52 @@ def test_equal_fits_give_equal_bytes(tmp_path, parameters):
     assert written("a", 1) == (tmp_path / "d").read_bytes()
 
 
+def with_members(fit, *members):
+    return dataclasses.replace(fit, members=members)
+
+
+def recorded(record, **changes):
+    """The record with another value in the last line of its history."""
+    last = dataclasses.replace(record.history[-1], **changes)
+    return dataclasses.replace(record, history=(*record.history[:-1], last))
+
+
+def filled(member, value):
+    """The member with all of its factors at one value."""
+    factors = member.unknowns.mapped(lambda part: np.full(part.shape, value))
+    return dataclasses.replace(member, unknowns=factors, factors=factors)
+
+
 def test_a_model_that_no_file_may_hold_is_not_written(tmp_path):
+    fit, record = fitted().fitted_, fitted().record_
+    (member,) = fit.members
+    narrow = dataclasses.replace(member.spec, rank=1)
+    nowhere = dataclasses.replace(member.unknowns, intercept=math.inf)
     spoilt = {
-        "objective_": math.inf,
-        "row_factors_": np.full((9, 2), np.nan, dtype=np.float32),
-        "l2": -1.0,
+        "objective": dataclasses.replace(record, objective=math.inf),
+        "history holds NaN": recorded(record, objective=math.nan),
+        "history must count": recorded(record, iteration=7),
+        "history must have the shape n_iter x 3": dataclasses.replace(record, n_iter=4),
+        "stop_reason": dataclasses.replace(record, stop_reason=None),
+        "the factors hold NaN": with_members(fit, filled(member, math.nan)),
+        "its factors are too large": with_members(fit, filled(member, 1e300)),
+        "intercept": with_members(fit, dataclasses.replace(member, unknowns=nowhere)),
+        "own_rank of member 0": with_members(fit, dataclasses.replace(member, own_rank=3)),
+        "weight must be a pos": with_members(fit, dataclasses.replace(member, weight=0.0)),
+        "rank of member 1": with_members(fit, member, dataclasses.replace(member, spec=narrow)),
+        "meaning": dataclasses.replace(fit, meaning=3),
     }
     for name, value in spoilt.items():
         model = fitted()
-        setattr(model, name, value)
+        if isinstance(value, Fitted):
+            model.fitted_ = value
+        else:
+            model.record_ = value
         with pytest.raises(InvalidInputError, match=rf"cannot be saved.*\({name}.*fit it again"):
             model.save(tmp_path / "model.tribit")
+    model = fitted().set_params(l2=-1.0)
+    with pytest.raises(InvalidInputError, match=r"cannot be saved.*\(l2.*fit it again"):
+        model.save(tmp_path / "model.tribit")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -243,8 +284,8 @@ def test_save_and_the_method_are_one(tmp_path):
     save(model, str(tmp_path / "a"))
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    header, _ = contents(tmp_path / "a")
-    assert header["format"] == storage.writing.FORMAT == 8
+    header, _ = unwrapped(tmp_path / "a")
+    assert header["format"] == storage.contents.FORMAT == 9
     assert header["version"] == __version__
 
 
@@ -378,18 +419,23 @@ def test_a_foreign_safetensors_file(tmp_path, metadata):
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "3", '"text"', "{}", "[" * 100_000])
 def test_a_damaged_header(path, text):
-    _, tensors = contents(path)
+    _, tensors = unwrapped(path)
     save_file(tensors, path, metadata={"tribit": text})
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 7, 9, 0, None, "8", 8.0, True])
+@pytest.mark.parametrize("number", [1, 8, 10, 0, None, "9", 9.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads format 8 alone;" in text
+    assert f"tribit {__version__} reads format 9 alone;" in text
+
+
+def test_a_file_that_names_no_format(path):
+    rewrite(path, lambda header, _: header.pop("format"))
+    assert f"has model format None, and tribit {__version__} reads format 9 alone;" in refusal(path)
 
 
 def without(name):
@@ -412,75 +458,122 @@ def fact(name, value):
     return lambda header, _: header["fitted"].update({name: value})
 
 
+def of_member(name, value):
+    return lambda header, _: header["fitted"]["members"][0].update({name: value})
+
+
 def parameter(name, value):
     return lambda header, _: header["parameters"].update({name: value})
 
 
+def calibrated(name, **arrays):
+    def change(header, tensors):
+        header["fitted"]["calibrator"] = name
+        tensors.update({f"calibrator:{key}": np.array(array) for key, array in arrays.items()})
+
+    return change
+
+
 IDS_2 = np.frombuffer(b'{"dtype": "O", "ids": ["a", "b"]}', dtype=np.uint8)
+U, V, A_ROW, C_COLUMN = UNKNOWNS
 DAMAGE = {
-    **{f"no {name}": without(name) for name in (*ARRAYS, "history")},
-    **{f"NaN in {name}": spoil(name, np.nan) for name in ARRAYS},
-    **{f"infinity in {name}": spoil(name, np.inf) for name in ARRAYS},
-    "narrower U": tensor("row_factors_", np.zeros((9, 1))),
-    "flat U": tensor("row_factors_", np.zeros(18)),
-    "flat V": tensor("column_factors_", np.zeros(14)),
-    "deep U and V": lambda _, t: t.update(
-        row_factors_=np.zeros((9, 2, 1)), column_factors_=np.zeros((7, 2, 1))
+    **{f"no {name}": (without(name), f"{name} is missing") for name in (*UNKNOWNS, "history")},
+    **{f"NaN in {name}": (spoil(name, np.nan), "NaN or infinity") for name in UNKNOWNS},
+    **{f"infinity in {name}": (spoil(name, np.inf), "NaN or infinity") for name in UNKNOWNS},
+    "narrower U": (tensor(U, np.zeros((9, 1))), f"{V} must have the shape"),
+    "flat U": (tensor(U, np.zeros(18)), f"{U} must have 2 dimensions"),
+    "flat V": (tensor(V, np.zeros(14)), f"{V} must have 2 dimensions"),
+    "deep U and V": (
+        lambda _, t: t.update({U: np.zeros((9, 2, 1)), V: np.zeros((7, 2, 1))}),
+        f"{U} must have 2 dimensions; got 3",
     ),
-    "short a": tensor("row_intercepts_", np.zeros(8)),
-    "long c": tensor("column_intercepts_", np.zeros(8)),
-    "narrow history": tensor("history", np.zeros((3, 3))),
-    "flat history": tensor("history", np.zeros(4)),
-    "NaN in history": tensor("history", np.full((3, 4), np.nan)),
-    "infinity in history": tensor("history", np.full((3, 4), np.inf)),
-    "few ids": tensor("row_ids_", IDS_2),
-    "ids that are no JSON": tensor("row_ids_", np.frombuffer(b"{]", dtype=np.uint8)),
-    "ids that are no text": tensor("row_ids_", np.full(5, 255, dtype=np.uint8)),
-    "ids without names": tensor("row_ids_", np.frombuffer(b"[1, 2]", dtype=np.uint8)),
-    "NaN intercept": fact("intercept_", float("nan")),
-    "intercept of text": fact("intercept_", "0"),
-    "no intercept": lambda header, _: header["fitted"].pop("intercept_"),
-    "no objective": lambda header, _: header["fitted"].pop("objective_"),
-    "no facts": lambda header, _: header.pop("fitted"),
-    "facts of another kind": lambda header, _: header.update(fitted=3),
-    "no parameters": lambda header, _: header.pop("parameters"),
-    "parameters of another kind": lambda header, _: header.update(parameters=[1]),
-    "no spec": lambda header, _: header.pop("spec"),
-    "a spec without rho": lambda header, _: header["spec"].pop("rho"),
-    "no calibrator": lambda header, _: header.pop("calibrator"),
-    "unknown calibrator": lambda header, _: header.update(calibrator="magic"),
-    "calibrator without its arrays": lambda header, _: header.update(calibrator="platt"),
-    "calibrator that is no number": lambda header, tensors: (
-        header.update(calibrator="platt"),
-        tensors.update({"calibrator:line": np.array([np.nan, 0.0])}),
+    "short a": (tensor(A_ROW, np.zeros(8)), f"{A_ROW} must have the shape rows = 9"),
+    "long c": (tensor(C_COLUMN, np.zeros(8)), f"{C_COLUMN} must have the shape columns = 7"),
+    "more columns than the rank": (
+        lambda _, t: t.update({U: np.zeros((9, 3)), V: np.zeros((7, 3))}),
+        "rank of member 0 must be at least 3, its columns",
     ),
-    "calibrator that falls": lambda header, tensors: (
-        header.update(calibrator="isotonic"),
-        tensors.update(
-            {
-                "calibrator:places": np.array([0.0, 1.0]),
-                "calibrator:probabilities": np.array([0.6, 0.4]),
-            }
-        ),
+    "narrow history": (
+        tensor("history", np.zeros((5, 2))),
+        "history must have the shape n_iter x 3",
     ),
-    "no gammas": lambda header, _: header["spec"].pop("gammas"),
-    "unknown parameter": parameter("ranks", 3),
-    "unknown link": parameter("link", {"name": "cauchy"}),
-    "unknown link by name": parameter("link", "cauchy"),
-    "link without name": parameter("link", {"scale": 3.0}),
-    "wrong scale": parameter("link", {"name": "logistic", "scale": -1.0}),
-    "unknown option": parameter("link", {"name": "logistic", "speed": 1.0}),
-    "unknown solver": parameter("solver", {"name": "adam"}),
-    "an object where none belongs": parameter("rank", {"name": "logistic"}),
+    "short history": (
+        tensor("history", np.zeros((3, 3))),
+        "history must have the shape n_iter x 3",
+    ),
+    "flat history": (tensor("history", np.zeros(15)), "history must have 2 dimensions"),
+    "NaN in history": (tensor("history", np.full((5, 3), np.nan)), "history holds NaN"),
+    "infinity in history": (tensor("history", np.full((5, 3), np.inf)), "history holds NaN or inf"),
+    "few ids": (tensor("row_ids_", IDS_2), "row_ids_ must be a list of 9 ids"),
+    "ids that are no JSON": (tensor("row_ids_", np.frombuffer(b"{]", dtype=np.uint8)), "row_ids_"),
+    "ids that are no text": (tensor("row_ids_", np.full(5, 255, dtype=np.uint8)), "row_ids_"),
+    "ids without names": (
+        tensor("row_ids_", np.frombuffer(b"[1, 2]", dtype=np.uint8)),
+        "row_ids_ must be an object",
+    ),
+    "NaN intercept": (of_member("intercept", float("nan")), "intercept"),
+    "intercept of text": (of_member("intercept", "0"), "intercept"),
+    "no intercept": (
+        lambda h, _: h["fitted"]["members"][0].pop("intercept"),
+        "intercept is missing",
+    ),
+    "no objective": (lambda h, _: h["record"].pop("objective"), "objective is missing"),
+    "no record": (lambda h, _: h.pop("record"), "record is missing"),
+    "record of another kind": (lambda h, _: h.update(record=3), "record must be an object"),
+    "no fit": (lambda h, _: h.pop("fitted"), "fitted is missing"),
+    "a fit of another kind": (lambda h, _: h.update(fitted=3), "fitted must be an object"),
+    "no members": (fact("members", []), "members must be a list of objects, at least one"),
+    "no parameters": (lambda h, _: h.pop("parameters"), "parameters is missing"),
+    "parameters of another kind": (lambda h, _: h.update(parameters=[1]), "parameters must be"),
+    "no spec": (lambda h, _: h["fitted"]["members"][0].pop("spec"), "spec is missing"),
+    "a spec without rho": (lambda h, _: h["fitted"]["members"][0]["spec"].pop("rho"), "rho"),
+    "no gammas": (lambda h, _: h["fitted"]["members"][0]["spec"].pop("gammas"), "gammas"),
+    "no calibrator": (lambda h, _: h["fitted"].pop("calibrator"), "calibrator is missing"),
+    "unknown calibrator": (fact("calibrator", "magic"), "calibrator must be one of"),
+    "calibrator without its arrays": (fact("calibrator", "platt"), "calibrator:line is missing"),
+    "calibrator that is no number": (calibrated("platt", line=[np.nan, 0.0]), "slope"),
+    "calibrator with a third number": (
+        calibrated("platt", line=[1.0, 0.0, 0.0]),
+        "calibrator:line must have the shape 2",
+    ),
+    "calibrator that falls": (
+        calibrated("isotonic", places=[0.0, 1.0], probabilities=[0.6, 0.4]),
+        "never fall",
+    ),
+    "calibrator with a point too many": (
+        calibrated("isotonic", places=[0.0, 1.0, 2.0], probabilities=[0.4, 0.6]),
+        "calibrator:probabilities must have the shape points = 3",
+    ),
+    "calibrator in single precision": (
+        calibrated("platt", line=np.ones(2, np.float32)),
+        "calibrator:line must have the dtype F64",
+    ),
+    "unknown parameter": (parameter("ranks", 3), "ranks"),
+    "unknown link": (parameter("link", {"name": "cauchy"}), "link"),
+    "unknown link by name": (parameter("link", "cauchy"), "cauchy"),
+    "link without name": (parameter("link", {"scale": 3.0}), "link"),
+    "wrong scale": (parameter("link", {"name": "logistic", "scale": -1.0}), "scale"),
+    "unknown option": (parameter("link", {"name": "logistic", "speed": 1.0}), "speed"),
+    "unknown solver": (parameter("solver", {"name": "adam"}), "solver"),
+    "an object where none belongs": (parameter("rank", {"name": "logistic"}), "rank"),
+    "entries that are not there": (
+        lambda h, _: h.update(entries=True),
+        "entries:counts is missing",
+    ),
+    "a ranker without entries": (
+        lambda h, _: h.update(ranker=True),
+        "a ranker needs the entries that it was fitted on",
+    ),
 }
 
 
-@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_model(path, change):
+@pytest.mark.parametrize(("change", "words"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_model(path, change, words):
     rewrite(path, change)
     text = refusal(path)
     assert "is a damaged tribit model" in text
     assert "fit it again" in text
+    assert words in text.split("damaged tribit model")[1]
 
 
 def test_whatever_byte_of_the_description_is_wrong_the_error_is_ours(path):
@@ -501,7 +594,8 @@ def test_whatever_byte_of_the_description_is_wrong_the_error_is_ours(path):
 
 
 def test_the_registries_of_the_format_are_the_library_s():
-    assert storage.parameters.REGISTRIES["link"] is LINKS
+    assert completion.parameters.REGISTRIES["link"] is LINKS
+    assert completion.parameters.REGISTRIES["solver"] is SOLVERS
 
 
 def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):
@@ -556,10 +650,19 @@ def test_a_model_and_its_file_keep_the_parts_of_implicit_features(tmp_path):
 
 def test_implicit_features_without_their_activity_are_refused(tmp_path):
     path = tmp_path / "model"
-    for change in (lambda h: h.update(features=None), lambda h: h["features"].update(typical=None)):
-        featured().save(path)
-        rewrite(path, lambda header, _, change=change: change(header))
-        assert "implicit features need typical" in refusal(path)
+    featured().save(path)
+    rewrite(path, lambda header, _: header["fitted"].update(typical=None))
+    assert "implicit features need typical" in refusal(path)
+
+
+#: The tensors of a model with implicit features, beside its history: those of the unknowns come first.
+PARTS = (*UNKNOWNS, *FACTORS, "row popularity", "column popularity")
+
+
+def test_the_parts_are_the_tensors_of_the_file(tmp_path):
+    featured().save(tmp_path / "model")
+    _, tensors = unwrapped(tmp_path / "model")
+    assert set(tensors) == {*PARTS, "history", "search"}
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -570,10 +673,27 @@ def test_missing_or_misshapen_parts_are_named(tmp_path, name):
     assert f"{name} is missing" in refusal(path)
     featured().save(path)
     rewrite(path, lambda _, tensors: tensors.update({name: tensors[name][:-1]}))
-    assert "parts" in refusal(path)
+    assert "must have the shape" in refusal(path)
+    featured().save(path)
+    rewrite(path, lambda _, tensors: tensors.update({name: tensors[name][..., None]}))
+    assert f"{name} must have" in refusal(path)
     featured().save(path)
     rewrite(path, lambda _, tensors: tensors[name].fill(np.nan))
-    assert "unknowns_ holds NaN" in refusal(path)
+    words = "popularity must be shares" if "popularity" in name else "the factors hold NaN"
+    assert words in refusal(path)
+
+
+@pytest.mark.parametrize("side", ["row", "column"])
+def test_a_part_too_few_is_told_by_its_number(tmp_path, side):
+    path = tmp_path / "model"
+    featured().save(path)
+
+    def shorten(_, tensors):
+        for name in (f"member 0:unknowns {side}_factors", f"member 0:unknowns {side}_intercepts"):
+            tensors[name] = tensors[name][:-1]
+
+    rewrite(path, shorten)
+    assert f"the unknowns of member 0 must have 16 parts of {side}s" in refusal(path)
 
 
 def test_the_spec_of_a_loaded_model_is_that_of_the_fit(tmp_path):

@@ -25,14 +25,22 @@ def averaged_model(request):
     return BinaryMatrixCompletion(**fixed, n_fits=2).fit(A)
 
 
+ARRAYS = ("row_factors", "column_factors", "intercept", "row_intercepts", "column_intercepts")
+
+
 def test_a_file_keeps_every_fit(averaged_model, tmp_path):
     averaged_model.save(tmp_path / "a")
     copy = load(tmp_path / "a")
     assert copy.n_fits == copy.n_fits_ == 2
-    assert copy.member_specs_ == averaged_model.member_specs_
-    for name in ("row_factors", "column_factors", "intercept", "row_intercepts"):
-        for ours, theirs in zip(averaged_model.members_, copy.members_, strict=True):
-            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    pairs = list(zip(averaged_model.fitted_.members, copy.fitted_.members, strict=True))
+    for ours, theirs in pairs:
+        assert theirs.spec == ours.spec
+        assert (theirs.own_rank, theirs.weight) == (ours.own_rank, ours.weight)
+    for name in ARRAYS:
+        for ours, theirs in pairs:
+            for kind in ("unknowns", "factors"):
+                one, other = (getattr(getattr(each, kind), name) for each in (ours, theirs))
+                np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(
             getattr(copy.unknowns_, name), getattr(averaged_model.unknowns_, name)
         )
@@ -41,20 +49,87 @@ def test_a_file_keeps_every_fit(averaged_model, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def member(number, **values):
+    return lambda header, _: header["fitted"]["members"][number].update(values)
+
+
+def spec_of(number, **values):
+    return lambda header, _: header["fitted"]["members"][number]["spec"].update(values)
+
+
+def columns(number, rank):
+    """Unknowns and, with implicit features, factors of a member with another number of columns."""
+
+    def change(_, tensors):
+        for name, array in tensors.items():
+            if name.startswith(f"member {number}:") and array.ndim == 2:
+                tensors[name] = np.ones((array.shape[0], rank), np.float32)
+
+    return change
+
+
+def rows(number, n):
+    def change(_, tensors):
+        for name, array in tensors.items():
+            if name.startswith(f"member {number}:") and " row_" in name:
+                tensors[name] = array[:n]
+
+    return change
+
+
 DAMAGE = {
-    "one member": lambda header, _: header["members"].pop(),
-    "no list": lambda header, _: header.update(members={"a": 1}),
-    "another spec first": lambda header, _: header["members"][0]["spec"].update(l2=7.0),
-    "no intercept": lambda header, _: header["members"][1].pop("intercept"),
-    "a tensor is missing": lambda _, tensors: tensors.pop("member 1:row_factors"),
-    "one column too many": lambda _, tensors: tensors.update(
-        {
-            "row_factors_": np.ones((40, 7), np.float32),
-            "column_factors_": np.ones((30, 7), np.float32),
-        }
+    "one member": (lambda header, _: header["fitted"]["members"].pop(), "'member 1:"),
+    "a third member": (
+        lambda h, _: h["fitted"]["members"].append(h["fitted"]["members"][1]),
+        "member 2:unknowns row_factors is missing",
     ),
-    "a rank below the columns": lambda header, _: header["members"][1]["spec"].update(rank=3),
-    "NaN": lambda _, tensors: tensors["member 1:row_intercepts"].fill(np.nan),
+    "no list": (lambda h, _: h["fitted"].update(members={"a": 1}), "members must be a list"),
+    "no member": (lambda h, _: h["fitted"].update(members=[]), "members must be a list"),
+    "a member that is none": (
+        lambda h, _: h["fitted"].update(members=[h["fitted"]["members"][0], 3]),
+        "members must be a list",
+    ),
+    "another spec first": (spec_of(0, rank=1), "rank of member 0 must be at least 2"),
+    "a wrong spec": (spec_of(1, l2=-7.0), "l2"),
+    "no intercept": (
+        lambda h, _: h["fitted"]["members"][1].pop("intercept"),
+        "intercept is missing",
+    ),
+    "no weight": (lambda h, _: h["fitted"]["members"][1].pop("weight"), "weight is missing"),
+    "no own_rank": (lambda h, _: h["fitted"]["members"][1].pop("own_rank"), "own_rank is missing"),
+    "no spec": (lambda h, _: h["fitted"]["members"][1].pop("spec"), "spec is missing"),
+    "an unknown field": (member(1, colour="red"), "'colour' is unknown"),
+    **{
+        f"a weight of {value!r}": (member(1, weight=value), "weight must be a positive finite")
+        for value in (0, -1.0, True, None, "1", [1.0], float("nan"), float("inf"), 10**400)
+    },
+    **{
+        f"an own_rank of {value!r}": (member(1, own_rank=value), "own_rank")
+        for value in (-1, 5, 2.0, True, None, "1", 10**400)
+    },
+    "a tensor is missing": (
+        lambda _, tensors: tensors.pop("member 1:unknowns row_factors"),
+        "member 1:unknowns row_factors is missing",
+    ),
+    "columns beyond the rank": (columns(0, 7), "rank of member 0 must be at least 7"),
+    "a rank below the columns": (spec_of(1, rank=3), "rank of member 1 must be at least 4"),
+    "another matrix": (rows(1, 39), "member 1:"),
+    "NaN": (
+        lambda _, tensors: tensors["member 1:unknowns row_intercepts"].fill(np.nan),
+        "the factors hold NaN or infinity",
+    ),
+    "another dtype": (
+        lambda _, tensors: tensors.update(
+            {name: array.astype(float) for name, array in tensors.items() if "member 1" in name}
+        ),
+        "the dtypes of the factors do not agree",
+    ),
+    "another implicit": (
+        lambda h, _: h["fitted"]["members"][1]["spec"].update(
+            implicit_features=not h["fitted"]["members"][1]["spec"]["implicit_features"]
+        ),
+        "",
+    ),
 }
 
 
@@ -62,6 +137,8 @@ DAMAGE = {
 def test_a_damaged_average_is_refused(averaged_model, tmp_path, what):
     path = tmp_path / "model"
     averaged_model.save(path)
-    rewrite(path, DAMAGE[what])
-    with pytest.raises(InvalidInputError, match="damaged tribit model"):
+    change, words = DAMAGE[what]
+    rewrite(path, change)
+    with pytest.raises(InvalidInputError, match="damaged tribit model") as caught:
         load(path)
+    assert words in str(caught.value)

@@ -1,5 +1,6 @@
 """Writers killed at random moments: the file is the old one or the new one, whole, and nothing stays beside it."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -31,7 +32,7 @@ def writers(model):
 
     def save(objective):
         def write(path):
-            model.objective_ = objective
+            model.record_ = dataclasses.replace(model.record_, objective=objective)
             model.save(path)
 
         return write

@@ -41,6 +41,16 @@ def models():
     yield BinaryMatrixCompletion(**fixed, solver=ProjectedGradient(grow=True), link="probit").fit(A)
     for calibration in ("platt", "isotonic"):
         yield BinaryMatrixCompletion(**{**fixed, "rank": 0}, calibration=calibration).fit(named)
+    plain = BinaryMatrixCompletion((1, 0, 0), **fixed, implicit_features=False, n_fits=1).fit(named)
+    featured = BinaryMatrixCompletion(
+        (1, 0, 0), **fixed, implicit_features=True, side_features=True, n_fits=1
+    ).fit(named, column_features={"column": list(range(8)), "kind": list("abcabcab")})
+    both = zip((plain, featured), (1.0, 3.0), strict=True)
+    members = [replace(each.fitted_.members[0], weight=weight) for each, weight in both]
+    yield plain.with_fitted(replace(plain.fitted_, members=tuple(members[:1] * 2)))
+    yield featured
+    both = replace(featured.fitted_, members=tuple(members[::-1]))
+    yield Recommender(featured, random_state=0).fit(named).replace(fitted=both)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_some_entries_have_the_deviations_of_all(options):
     model = BinaryMatrixCompletion(rank=2, l2=1.0, dtype="float64", **FIXED, **options).fit(seen)
     i, j = np.array([3, 3, 4, 29, 0, 4]), np.array([0, 24, 11, 7, 7, 7])
     np.testing.assert_allclose(
-        deviations(model, seen, i, j), laplace(model, seen).deviation(i, j), rtol=1e-8
+        deviations(model.fitted_, seen, i, j), laplace(model, seen).deviation(i, j), rtol=1e-8
     )
 
 
@@ -46,4 +46,4 @@ def test_a_probability_of_its_own_for_each_entry_is_refused():
         (0.5, 0.3, 0.2), rank=2, l2=1.0, radius=3.0, implicit_features=False, **options
     ).fit(seen)
     with pytest.raises(InvalidInputError, match="one rho for all"):
-        deviations(model, seen, np.array([0]), np.array([0]))
+        deviations(model.fitted_, seen, np.array([0]), np.array([0]))

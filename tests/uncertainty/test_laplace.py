@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from other_parts import with_spec
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -16,6 +17,7 @@ from tribit import (
     Probit,
 )
 from tribit.backends.objective import Objective
+from tribit.model.fitted import Fitted
 from tribit.model.label_noise import LabelNoise
 from tribit.model.risks import Risk, pn
 from tribit.paper.systems import SYSTEMS
@@ -187,7 +189,7 @@ def test_variance_is_that_of_draws():
     i, j = np.array([0, 3, 7, 12]), np.array([1, 4, 9, 20])
     x = np.array([posterior.draw(draws).at(i, j) for _ in range(3000)])
     np.testing.assert_allclose(x.std(axis=0), posterior.deviation(i, j), rtol=0.07)
-    np.testing.assert_allclose(x.mean(axis=0), posterior.model.decision_function(i, j), atol=0.08)
+    np.testing.assert_allclose(x.mean(axis=0), posterior.fitted.scores.x(i, j), atol=0.08)
 
 
 def test_more_entries_make_it_surer():
@@ -314,7 +316,7 @@ def test_adjusting_makes_up_for_too_strong_a_ridge():
     twice = adjusted.adjusted(held_out, n_refits=1, random_state=0)
     assert twice.adjustment.slope == adjusted.adjustment.slope
     np.testing.assert_array_equal(twice.adjustment.pivots, adjusted.adjustment.pivots)
-    x = adjusted.adjustment.slope * plain.model.decision_function([0], [0])
+    x = adjusted.adjustment.slope * plain.fitted.scores.x([0], [0])
     expected = Logistic().probability(x + adjusted.adjustment.offset)
     np.testing.assert_allclose(adjusted.predict_proba([0], [0]), expected)
 
@@ -322,20 +324,23 @@ def test_adjusting_makes_up_for_too_strong_a_ridge():
 def test_labels_are_simulated_from_the_posterior_and_refits_keep_what_was_chosen(monkeypatch):
     _, seen = seen_entries(shape=(60, 50), alpha=8.0)
     train, held_out = seen.split(0.2, random_state=0)
-    model = fitted(train, l2=2, callback=lambda _: False)
-    model.l2_, model.l2 = 2, "auto"
+    iterations = []
+    model = fitted(train, l2=2, callback=iterations.append)
+    n_iterations = len(iterations)
+    model.l2 = "auto"
     given = []
     real = Posterior.refitted
 
     def spy(self, labels, random_state):
         given.append(labels)
         again = real(self, labels, random_state)
-        assert (again.model.l2, again.model.callback) == (2, None)
+        assert again.fitted.spec.l2 == 2
         np.testing.assert_array_equal(again.observations.labels, labels)
         return again
 
     monkeypatch.setattr(Posterior, "refitted", spy)
     found = laplace(model, train).adjusted(held_out, n_refits=2, random_state=0)
+    assert len(iterations) == n_iterations > 0  # a refit calls nobody
     assert found.adjustment.pivots.size == 2 * held_out.n_observed
     signs = model.predict(train.rows, train.columns)
     agreed = [np.mean(labels == signs) for labels in given]
@@ -371,7 +376,6 @@ def test_bad_input_is_named():
         laplace(SYSTEMS["singular-value-thresholding"]().fit(seen), seen)
     mixture = fitted(seen, gammas=(0.6, 0.2, 0.2), rho=0.5, radius=2.0)
     mixture.rho_ = None  # as in a model that was read from a file
-    del mixture.risk_
     with pytest.raises(InvalidInputError, match="rho_"):
         laplace(mixture, seen)
 
@@ -381,21 +385,21 @@ def test_a_model_from_a_file_keeps_its_inverse_weights_once_rho_is_given_back():
     model = fitted(seen, l2=4, rho=row_column(seen), inverse_power=1.0)
     plain = laplace(model, seen).rows.covariances(np.arange(30))
     rho, model.rho_ = model.rho_, None
-    del model.risk_
     with pytest.raises(InvalidInputError, match="rho_"):
         laplace(model, seen)
     model.rho_ = rho
     np.testing.assert_array_equal(laplace(model, seen).rows.covariances(np.arange(30)), plain)
 
 
-def test_a_risk_that_is_no_likelihood_has_the_sandwich():
+def test_a_risk_that_is_no_likelihood_has_the_sandwich(monkeypatch):
     """Labels flipped at known rates are corrected by weights other than 0 and 1."""
     _, seen = seen_entries()
     model = fitted(seen, l2=4)
     plain = laplace(model, seen).rows.covariances(np.arange(30))
-    model.risk_ = pn(LabelNoise(rate_plus=0.2, rate_minus=0.1))
+    risk = pn(LabelNoise(rate_plus=0.2, rate_minus=0.1))
+    monkeypatch.setattr(Fitted, "risk", lambda _: risk)
     corrected = laplace(model, seen).rows.covariances(np.arange(30))
-    plus, minus = model.risk_.observed_weights(seen.labels, seen.rows, seen.columns)
+    plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
     X, link = model.complete("decision"), Logistic()
     weights, squares = np.zeros(X.shape), np.zeros(X.shape)
     at = seen.rows, seen.columns
@@ -408,7 +412,6 @@ def test_a_risk_that_is_no_likelihood_has_the_sandwich():
 
 def test_intercepts_have_a_ridge_of_their_own():
     seen = Observations.from_pairs([0, 0, 1, 1], [0, 1, 0, 1], [1, -1, -1, 1], shape=(4, 5))
-    model = fitted(seen, l2=2)
-    model.spec_ = replace(model.spec_, l2_intercept=8.0)
+    model = with_spec(fitted(seen, l2=2), l2_intercept=8.0)
     covariance = laplace(model, seen).rows.covariances(np.array([3]))[0]
     np.testing.assert_allclose(covariance, np.diag([1 / 2, 1 / 2, 1 / 8]))

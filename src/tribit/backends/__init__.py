@@ -13,30 +13,31 @@ from dataclasses import fields
 from typing import Any
 
 from tribit.backends.base import Backend, Panel
-from tribit.backends.compiled.backend import CompiledSparse
-from tribit.backends.cuda import CudaSparse, CudaTiles
 from tribit.backends.forms import make_form
 from tribit.backends.layout import latest
-from tribit.backends.sampled import SampledBackend
-from tribit.backends.sparse import SparseBackend
-from tribit.backends.tiles import TileBackend
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link
 from tribit.model.risks import Risk
+from tribit.registries import Entry, LazyRegistry
 
 #: Every backend, by name; the first one of a device that takes a risk is used.
-BACKENDS: dict[str, type[Backend]] = {
-    "tiles": TileBackend,
-    # What this one and those of a GPU build is another class: they are here to be named.
-    "compiled": CompiledSparse,  # type: ignore[type-abstract]
-    "sparse": SparseBackend,
-    "sampled": SampledBackend,
-    "cuda-tiles": CudaTiles,  # type: ignore[type-abstract]
-    "cuda-sparse": CudaSparse,  # type: ignore[type-abstract]
-}
+BACKENDS = LazyRegistry(
+    {
+        name: Entry.of(place, device=device, estimates=estimates, takes_all=takes_all)
+        for name, place, device, takes_all, estimates in (
+            ("tiles", "tribit.backends.tiles:TileBackend", "cpu", True, False),
+            # What this one and those of a GPU build is another class: they are here to be named.
+            ("compiled", "tribit.backends.compiled.backend:CompiledSparse", "cpu", False, False),
+            ("sparse", "tribit.backends.sparse:SparseBackend", "cpu", False, False),
+            ("sampled", "tribit.backends.sampled:SampledBackend", "cpu", True, True),
+            ("cuda-tiles", "tribit.backends.cuda:CudaTiles", "cuda", True, False),
+            ("cuda-sparse", "tribit.backends.cuda:CudaSparse", "cuda", False, False),
+        )
+    }
+)
 #: How sums over all entries may be done.
 SUMS = ("auto", "exact", "sampled")
 #: Number of cells above which "auto" estimates sums over all of them: a round number, not a measured crossing. On drawn
@@ -48,16 +49,7 @@ MOST_CELLS = 2 * 10**9
 #: million entries would take 320 MB beside what backends make of them.
 MOST_KEPT = 2**22
 
-__all__ = [
-    "BACKENDS",
-    "SUMS",
-    "Backend",
-    "Panel",
-    "SampledBackend",
-    "SparseBackend",
-    "TileBackend",
-    "make_backend",
-]
+__all__ = ["BACKENDS", "SUMS", "Backend", "Panel", "make_backend"]
 
 
 def estimated(backend: str, risk: Risk, observations: Observations, device: str = "cpu") -> bool:
@@ -117,13 +109,17 @@ def make_backend(
             link, risk, dtype=dtype, n_jobs=n_jobs, device=device
         )
         return remote
-    check_choice("device", device, dict.fromkeys(kind.device for kind in BACKENDS.values()))
-    here = (
-        kind
-        for kind in BACKENDS.values()
-        if kind.device == device and kind.takes(risk) and kind.estimates == sampled
+    check_choice(
+        "device", device, dict.fromkeys(BACKENDS.known(name, "device") for name in BACKENDS)
     )
-    kind = next(here, None)
+    here = (
+        BACKENDS[name]
+        for name in BACKENDS
+        if BACKENDS.known(name, "device") == device
+        and BACKENDS.known(name, "estimates") == sampled
+        and BACKENDS.may_be(name, "takes_all", bool(risk.unobserved))
+    )
+    kind = next((kind for kind in here if kind.takes(risk)), None)
     if kind is None:
         raise InvalidInputError(
             f"No backend on device {device!r} takes this risk; use device='cpu'."
@@ -132,7 +128,7 @@ def make_backend(
         risk.imputed.check_shape(observations.shape)
     plus, minus = _observed_weights(observations, risk, by_label=kind.weighs_labels)
     form = make_form(link, risk)
-    made = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(seed)
+    made: Backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(seed)
     return made if risk.imputed is None else made.impute(risk.imputed)
 
 

@@ -11,7 +11,7 @@ import typer
 from tribit import __version__
 
 # The registry of commands: each module registers its own with @app.command, in the order of the help.
-from tribit.cli import fit, questions, report, serve, studies, update  # noqa: F401
+from tribit.cli import fit, questions, update, report, serve, studies  # noqa: F401  # isort: skip
 from tribit.cli.common import app
 from tribit.cli.endings import StoppedError, as_typed, ended_by, orderly_signals, tell, told_notes
 

@@ -22,19 +22,6 @@ app = typer.Typer(
 )
 console = Console()
 
-Duplicates = Literal["error", "first", "last", "majority"]
-RowName = Annotated[str | None, typer.Option("--row", help="Column of row ids [as in the fit].")]
-ColumnName = Annotated[
-    str | None, typer.Option("--column", help="Column of column ids [as in the fit].")
-]
-DuplicatesOption = Annotated[
-    Duplicates, typer.Option(help="What to do with a pair that is listed more than once.")
-]
-ValueName = Annotated[str | None, typer.Option("--value", help="Column of values [as in the fit].")]
-LikeAt = Annotated[
-    float | None,
-    typer.Option("--like-at", help="Smallest rating that is a like [as in the fit]."),
-]
 UnknownRefused = Annotated[
     Literal["error", "skip"],
     typer.Option("--unknown", help="Ids that the model was not fitted on: error or skip."),

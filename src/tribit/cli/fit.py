@@ -5,18 +5,24 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import typer
 
-from tribit.cli.common import DuplicatesOption, MaxSize, Quiet, app, print_facts
+from tribit.cli.common import Quiet, app, print_facts
 from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
-from tribit.cli.model_options import FitCommand
-from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words, yes_no_or_auto
+from tribit.cli.options import LazyCommand, fit_options, model_options, reading_options
+from tribit.cli.values import yes_no_or_auto
 from tribit.quoting import quoted
 
-#: Arguments that the command does not pass to the library.
-OWN = ("context", "file", "out", "wide", "link_scale", "keep_partial", "quiet")
+
+class FitCommand(LazyCommand):
+    """The command with the options of reading, of the model and of the fit."""
+
+    groups = MappingProxyType(
+        {"reading": reading_options, "model": model_options, "fit": fit_options}
+    )
 
 
 @app.command(
@@ -33,124 +39,18 @@ def fit(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
-    row: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of row ids, or its number from 0 without header [the first of two or three]."
-        ),
-    ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="Column of column ids, or its number [the second].")
-    ] = None,
-    value: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of +1/-1, ratings or words, or its number; without it all are likes."
-        ),
-    ] = None,
-    like_at: Annotated[
-        float | None, typer.Option(help="Values are ratings: from this one up a like.")
-    ] = None,
-    like: Annotated[
-        Any,
-        typer.Option(
-            parser=words,
-            metavar="words",
-            help="Values that are a like: yes,true [guessed: 1, yes, true, like, +].",
-            show_default=False,
-        ),
-    ] = None,
-    dislike: Annotated[
-        Any,
-        typer.Option(
-            parser=words,
-            metavar="words",
-            help="Values that are a dislike: no,false [guessed: 0, no, false, dislike, -].",
-            show_default=False,
-        ),
-    ] = None,
     wide: Annotated[
-        bool,
-        typer.Option(
-            "--wide",
-            help="A row in each line: its id, then a cell for each column, empty if unseen.",
-        ),
+        bool, typer.Option("--wide", help="The same as --layout wide: a row in each line.")
     ] = False,
-    missing: Annotated[
-        Literal["error", "skip"],
-        typer.Option(
-            help="What to do with records without an id or value (empty, NA, NaN, null, ?)."
-        ),
-    ] = "error",
-    zeros: Annotated[
-        Literal["seen", "unseen"] | None,
-        typer.Option(
-            help="What a 0 is [unseen in a matrix and in a wide table without an empty cell].",
-            show_default=False,
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(help="Between fields of text: ; or | or tab, comma, space [guessed]."),
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of values: . or ,")] = ".",
-    encoding: Annotated[
-        str | None,
-        typer.Option(help="Encoding of text: latin-1, cp1252 [UTF-8, or as its mark says]."),
-    ] = None,
-    format: Annotated[  # noqa: A002 - as the option is called
-        str | None, typer.Option(help="Format, if the name does not tell it: csv, jsonl, mtx.")
-    ] = None,
     row_features: Annotated[
         Path | None, typer.Option(help="Table of features of rows, ids in the first column.")
     ] = None,
     column_features: Annotated[
         Path | None, typer.Option(help="Table of features of columns, ids in the first column.")
     ] = None,
-    duplicates: DuplicatesOption = "error",
-    max_size: MaxSize = None,
     link_scale: Annotated[
         float, typer.Option(help="Scale of the logistic link, or sigma of the probit link.")
     ] = 1.0,
-    target: Annotated[
-        str,
-        typer.Option(
-            help="Predictions are for cells like the observed ones, or for all alike: observed, all."
-        ),
-    ] = "observed",
-    scoring: Annotated[
-        str, typer.Option(help="What to choose by: log_loss, error or auc.")
-    ] = "log_loss",
-    n_candidates: Annotated[int | None, typer.Option(help="Most settings to try.")] = None,
-    calibration: Annotated[
-        Any,
-        typer.Option(
-            parser=number_or_word, metavar="word", help="Calibrate: auto, platt, isotonic or none."
-        ),
-    ] = "auto",
-    n_fits: Annotated[
-        Any,
-        typer.Option(
-            parser=whole_or_auto, metavar=VALUE, help="Fits to average, of different ranks."
-        ),
-    ] = "auto",
-    solver: Annotated[
-        str, typer.Option(help="newton, lbfgs, augmented_lagrangian or projected_gradient.")
-    ] = "auto",
-    max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
-    tol: Annotated[
-        float, typer.Option(help="Stop when less than this share of the objective is left to gain.")
-    ] = 1e-4,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
-    n_jobs: Annotated[int, typer.Option(help="Threads; -1 for every core.")] = -1,
-    backend: Annotated[
-        str, typer.Option(help="Sums over all cells: auto, exact or sampled.")
-    ] = "auto",
-    device: Annotated[
-        str, typer.Option(help="Where to compute: cpu, cuda (a GPU) or auto.")
-    ] = "cpu",
-    random_state: Annotated[int, typer.Option(help="Seed of the first factors.")] = 0,
     ranker: Annotated[
         Any,
         typer.Option(
@@ -178,13 +78,21 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model on a table with one observed entry in each line, a wide one, or a matrix."""
-    parameters = {name: value for name, value in locals().items() if name not in OWN} | context.obj
-    parameters["layout"] = "wide" if wide else "long"
     from tribit.cli.fitting import fit_file  # noqa: PLC0415
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.model.links import as_link, check_scale  # noqa: PLC0415
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
 
+    groups = context.obj
+    parameters = groups["reading"] | groups["model"] | groups["fit"]
+    parameters["layout"] = "wide" if wide else parameters["layout"]
+    parameters |= {
+        "row_features": row_features,
+        "column_features": column_features,
+        "ranker": ranker,
+        "keep_seen": keep_seen,
+        "scheduler": scheduler,
+    }
     writable(out)  # an unwritable path is refused before the fit
     for given in (file, row_features, column_features):
         if given is not None:
@@ -235,7 +143,8 @@ def _named(rho: Any) -> str:
 
 def _chosen(model: Any, command: Any) -> dict[str, str]:
     """Return what the fit chose from the data, and why, as rows of a table."""
-    from tribit.selection.record import DONE, LIKE  # noqa: PLC0415
+    from tribit.model.fitted import LIKE  # noqa: PLC0415
+    from tribit.selection.record import DONE  # noqa: PLC0415
 
     if model.search_ is None:
         return {}

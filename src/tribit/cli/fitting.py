@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.ingest import Duplicates
 from tribit.data.reading import Reading
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
@@ -17,12 +16,8 @@ from tribit.recommender import Recommender
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-#: Rules of reading that :func:`fit_file` takes by their names, besides those in its signature and the model's.
-RULES = tuple(
-    each.name
-    for each in fields(Reading)
-    if each.name not in {"row", "column", "value", "duplicates", "like_at", "notes"}
-)
+#: Rules of reading that are no parameters of the model.
+RULES = tuple(each.name for each in fields(Reading) if each.name not in {"like_at", "notes"})
 
 
 #: Rules of reading that dask knows of a folder of parquet files.
@@ -32,10 +27,6 @@ PARQUET_RULES = ("row", "column", "value", "like_at", "duplicates")
 def fit_file(
     path: PathLike,
     *,
-    row: str | None = None,
-    column: str | None = None,
-    value: str | None = None,
-    duplicates: Duplicates = "error",
     max_size: int | None = None,
     row_features: PathLike | None = None,
     column_features: PathLike | None = None,
@@ -50,13 +41,6 @@ def fit_file(
     ----------
     path : str or path-like
         A file that :func:`tribit.data.tables.read_table` reads.
-    row, column : str, optional
-        Names of the columns of ids; or numbers from 0 for a text file without a header. A table of two or three columns
-        needs none, nor does a wide table or a matrix.
-    value : str, optional
-        The column of +1 and -1, or of ratings (then pass ``like_at``); without it every pair is a like.
-    duplicates : {"error", "first", "last", "majority"}, default="error"
-        As in :meth:`Observations.from_pairs`.
     max_size : int, optional
         The most bytes to read; see :func:`tribit.data.tables.observations_from_file`.
     row_features, column_features : str or path-like, optional
@@ -67,8 +51,7 @@ def fit_file(
         The address of a dask scheduler, on whose workers to fit. The path may then be a folder of parquet files, which
         the workers read; such a bundle has no ranker and keeps no entries.
     **parameters
-        Of :class:`BinaryMatrixCompletion`, and the other rules of :class:`tribit.data.reading.Reading` (``like``,
-        ``dislike``, ``delimiter``, ``decimal``, ``encoding``, ``missing``, ``layout``, ``zeros``, ``format``).
+        Of :class:`BinaryMatrixCompletion`, and the rules of :class:`tribit.data.reading.Reading`.
 
     Returns
     -------
@@ -77,7 +60,6 @@ def fit_file(
     """
     rules = {name: parameters.pop(name) for name in RULES if name in parameters}
     model = BinaryMatrixCompletion(**parameters)
-    rules |= {"row": row, "column": column, "value": value, "duplicates": duplicates}
     reading = Reading(**rules, like_at=model.like_at)
     recommender = Recommender(
         model, ranker=ranker, keep_seen=keep_seen, random_state=model.random_state

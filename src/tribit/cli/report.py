@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tribit.cli.common import ModelPath, UnknownRefused, app, print_facts
-from tribit.cli.table_options import TableCommand
+from tribit.cli.options import TableCommand, given_rules
 from tribit.cli.values import check_out
 
 
@@ -39,10 +39,10 @@ def report(
 
     writable(out)  # before the work
     check_out(out, model, test)
-    recommender, rules = Recommender.load(model), dict(context.obj)
+    recommender = Recommender.load(model)
+    rules, max_size = given_rules(context)
     entries, n_skipped = None, 0
     if test is not None:
-        max_size = rules.pop("max_size", None)
         records = reading_of(recommender, **rules).records(test, max_size=max_size)
         entries, n_skipped = known_entries(recommender, records, unknown)
     done = write_report(recommender, out, entries, title=title, random_state=random_state)

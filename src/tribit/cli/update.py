@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tribit.cli.common import ModelPath, app, print_facts
-from tribit.cli.table_options import TableCommand
+from tribit.cli.options import TableCommand, given_rules
 from tribit.cli.values import check_out
 
 
@@ -40,8 +40,8 @@ def update(
 
     check_out(out, file, row_features, column_features)
     writable(out)  # an unwritable path is refused before the work
-    before, rules = Recommender.load(model), dict(context.obj)
-    max_size = rules.pop("max_size", None)
+    before = Recommender.load(model)
+    rules, max_size = given_rules(context)
     records = reading_of(before, **rules).records(file, max_size=max_size)
     tables = (features_from(path, max_size) for path in (row_features, column_features))
     after = Incorporate(records, *tables).apply(before)

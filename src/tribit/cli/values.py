@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from inspect import Parameter
 from typing import Any
 
 import typer
@@ -73,21 +71,3 @@ def check_out(out: Any, *sources: Any) -> None:
     for source in sources:
         if out is not None and source is not None and STREAM not in (str(source), str(out)):
             check_different(source, out)
-
-
-def options_from(parameters: Sequence[Parameter]) -> list[Any]:
-    """Return the options that typer makes of parameters."""
-    from tribit.questions.base import with_signature  # noqa: PLC0415
-
-    def options() -> None:
-        """Take them all."""
-
-    return parameters_of(with_signature(options, parameters, name="options"))
-
-
-def parameters_of(function: Callable[..., None]) -> list[Any]:
-    """Return the options that typer reads off the signature of a function."""
-    alone = typer.Typer(add_completion=False)
-    alone.command()(function)
-    made: Any = typer.main.get_command(alone)
-    return list(made.params)

@@ -23,7 +23,7 @@ from tribit.selection.averages import member_specs
 from tribit.selection.last_fit import Fits, fit_members
 from tribit.selection.problem import warn_if_ran_off
 from tribit.selection.record import FitRecord, Search
-from tribit.selection.resolve import calibrated, options_of, resolve
+from tribit.selection.resolve import calibrated, options_of, resolve, with_fitted_rho
 from tribit.selection.trials import default_solver
 from tribit.solvers import SolverResult, Stopping, as_solver
 from tribit.solvers.loop import (
@@ -53,6 +53,7 @@ def fit(
     with single_threaded_blas(), memory_named(), sharing_layouts(observations):
         encoders, side = side_features.learned(observations.axes, row_features, column_features)
         spec, search = resolve(model, observations, asked, draws, side, device)
+        spec = with_fitted_rho(spec, observations, model, draws)
         solver = default_solver(spec) if asked is None else asked
         # Ctrl-C once ends the search or the refit early; twice it is an error.
         interrupted = search is not None and search.interrupted
@@ -92,6 +93,9 @@ def refit(
     rho = asked_rho(model) if is_auto(rho) else rho
     fitted, search = model.fitted_, model.search_
     specs = [_before_regression(each.spec, each.own_rank, search) for each in fitted.members]
+    draws = generator(random_state)
+    first = replace(specs[0], rho=rho, side_features=False, imputed=imputed)
+    rho = with_fitted_rho(first, observations, model, draws).rho
     specs = [replace(spec, rho=rho, side_features=False, imputed=imputed) for spec in specs]
     asked = None if is_auto(model.solver) else as_solver(model.solver)
     solver = default_solver(specs[0]) if asked is None else asked
@@ -104,7 +108,7 @@ def refit(
             asked,
             Stopping(most, model.tol, model.max_time, None),
             options_of(model),
-            generator(random_state),
+            draws,
         )
     members = fits.members(observations, (None, None), model.dtype)
     return Fitted(observations.axes, members, (None, None), fitted.calibrator, fitted.meaning)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import reprlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,23 +48,60 @@ TARGETS = ("observed", "all")
 TARGETS = ("observed", "all")
 
 
+def _parameter(default: Any, help: str, check: Any = None, command: Any = None) -> Any:  # noqa: A002
+    """Return a field with its check, its help text and the default of the command line where that is another."""
+    return field(default=default, metadata={"help": help, "check": check, "command": command})
+
+
+def _choice(known: Iterable[str]) -> Callable[[str, Any], str]:
+    return lambda name, value: check_choice(name, value, tuple(known))
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Parameters of the estimator that are no part of the model; the options of ``tribit fit`` beside those of it."""
+
+    target: str = _parameter(
+        "observed",
+        "Predictions are for cells like the observed ones, or for all alike: observed, all.",
+        _choice(TARGETS),
+    )
+    scoring: str = _parameter(
+        "log_loss", "Measure to choose by: log_loss, error or auc.", _choice(SCORINGS)
+    )
+    n_candidates: int | None = _parameter(None, "Most settings to try.", check_count)
+    calibration: str | None = _parameter(
+        AUTO,
+        "Calibration: auto, platt, isotonic or none.",
+        _choice((*CALIBRATORS, AUTO)),
+    )
+    n_fits: int | str = _parameter(
+        AUTO,
+        "Fits to average, of different ranks.",
+        lambda name, value: value if is_auto(value) else check_count(name, value),
+    )
+    solver: Any = _parameter(AUTO, "newton, lbfgs, augmented_lagrangian or projected_gradient.")
+    max_iter: int | None = _parameter(None, "Most iterations.")
+    max_time: float | None = _parameter(None, "Most seconds.")
+    tol: float = _parameter(
+        1e-4, "Stop when the predicted decrease is below this share of the objective."
+    )
+    dtype: str = _parameter("float32", "float32 or float64.")
+    n_jobs: int | None = _parameter(None, "Threads; -1 for every core.", command=-1)
+    backend: str = _parameter(AUTO, "Sums over all cells: auto, exact or sampled.", _choice(SUMS))
+    device: str = _parameter("cpu", "Where to compute: cpu, cuda (a GPU) or auto.")
+    random_state: Any = _parameter(None, "Seed of the initial factors.", command=0)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value, check = getattr(self, each.name), each.metadata["check"]
+            if check is not None and not (value is None and "None" in str(each.type)):
+                check(each.name, value)
+
+
 def check_options(estimator: BinaryMatrixCompletion) -> None:
     """Refuse a wrong value of a parameter that is no part of the model, before a search that may take minutes."""
-    calibrations = (*CALIBRATORS, AUTO)
-    words = (
-        ("target", TARGETS),
-        ("scoring", tuple(SCORINGS)),
-        ("calibration", calibrations),
-        ("backend", SUMS),
-    )
-    for name, known in words:
-        value = getattr(estimator, name)
-        if name != "calibration" or value is not None:
-            check_choice(name, value, known)
-    if estimator.n_candidates is not None:
-        check_count("n_candidates", estimator.n_candidates)
-    if not is_auto(estimator.n_fits):
-        check_count("n_fits", estimator.n_fits)
+    FitOptions(**{each.name: getattr(estimator, each.name) for each in fields(FitOptions)})
     most = 1 if estimator.max_iter is None else estimator.max_iter
     Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from typing import IO, Any
 
@@ -46,10 +47,15 @@ def read(source: Source, wanted: list[str] | None) -> Table:
 
 
 def write(text: IO[str], arrays: dict[str, AnyArray]) -> None:
-    """Write columns of equal length."""
+    """Write columns of equal length; what JSON has no number for, such as NaN, is null."""
     names = list(map(str, arrays))
-    for values in zip(*(column.tolist() for column in arrays.values()), strict=True):
+    columns = (map(_finite, column.tolist()) for column in arrays.values())
+    for values in zip(*columns, strict=True):
         text.write(json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parsed(line: str, where: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import codecs
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, TypedDict, get_args
 
 from tribit.checks import check_choice, check_field, is_number, is_whole
 from tribit.data.axis import AnyArray, Where
@@ -31,6 +31,30 @@ Zeros: TypeAlias = Literal["seen", "unseen"]
 OF_DOMAINS = {"idna", "punycode"}
 
 logger = logging.getLogger(__name__)
+
+
+class Rules(TypedDict, total=False):
+    """Rules of :class:`Reading` by name."""
+
+    row: str | None
+    column: str | None
+    value: str | None
+    like_at: float | None
+    like: str | Sequence[str] | None
+    dislike: str | Sequence[str] | None
+    delimiter: str | None
+    decimal: str
+    encoding: str | None
+    missing: Missing
+    duplicates: Duplicates
+    layout: Layout
+    zeros: Zeros | None
+    format: str | None
+
+
+def _rule(default: Any, help: str) -> Any:  # noqa: A002 - as of an option
+    """Return a field with the help text of the option that the command line makes of it."""
+    return field(default=default, metadata={"help": help})
 
 
 @dataclass(frozen=True)
@@ -74,20 +98,40 @@ class Reading:
     ('no', 'never')
     """
 
-    row: str | None = None
-    column: str | None = None
-    value: str | None = None
-    like_at: float | None = None
-    like: Words | None = None
-    dislike: Words | None = None
-    delimiter: str | None = None
-    decimal: str = "."
-    encoding: str | None = None
-    missing: Missing = "error"
-    duplicates: Duplicates = "error"
-    layout: Layout = "long"
-    zeros: Zeros | None = None
-    format: str | None = None
+    row: str | None = _rule(
+        None, "Column of row ids, or its number from 0 without header [the first of two or three]."
+    )
+    column: str | None = _rule(None, "Column of column ids, or its number [the second].")
+    value: str | None = _rule(
+        None, "Column of +1/-1, ratings or words, or its number [without it all are likes]."
+    )
+    like_at: float | None = _rule(None, "Values are ratings: the smallest that is a like.")
+    like: Words | None = _rule(
+        None, "Values that are a like: yes,true [guessed: 1, yes, true, like, +]."
+    )
+    dislike: Words | None = _rule(
+        None, "Values that are a dislike: no,false [guessed: 0, no, false, dislike, -]."
+    )
+    delimiter: str | None = _rule(None, "Delimiter of text: ; or | or tab, comma, space [guessed].")
+    decimal: str = _rule(".", "Decimal mark of values: . or ,")
+    encoding: str | None = _rule(
+        None, "Encoding of text: latin-1, cp1252 [UTF-8, or as its mark says]."
+    )
+    missing: Missing = _rule(
+        "error", "Records without an id or value (empty, NA, NaN, null, ?): error or skip."
+    )
+    duplicates: Duplicates = _rule(
+        "error", "Pairs that are listed more than once: error, first, last or majority."
+    )
+    layout: Layout = _rule(
+        "long",
+        "long, an entry in each record; or wide, a row: its id, then a cell for each column, empty if unseen.",
+    )
+    zeros: Zeros | None = _rule(
+        None,
+        "Meaning of a 0: seen or unseen [unseen in a matrix and in a wide table without an empty cell].",
+    )
+    format: str | None = _rule(None, "Format, if the name does not tell it: csv, jsonl, mtx.")
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:

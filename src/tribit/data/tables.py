@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,8 @@ from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, checked_path, text_writer
 from tribit.data.formats import FORMATS, Format, opened, read_source, written_as
 from tribit.data.formulas import escaped, escaped_cell, first_formula
-from tribit.data.ingest import Duplicates
 from tribit.data.observations import Observations
-from tribit.data.reading import Layout, Missing, Reading, Zeros
+from tribit.data.reading import Reading, Rules
 from tribit.data.sources import PathLike, Table, is_standard
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.quoting import listed, printable, quoted
@@ -67,21 +66,8 @@ def read_table(
 def observations_from_file(
     path: PathLike,
     *,
-    row: str | None = None,
-    column: str | None = None,
-    value: str | None = None,
-    like_at: float | None = None,
-    like: str | Sequence[str] | None = None,
-    dislike: str | Sequence[str] | None = None,
-    delimiter: str | None = None,
-    decimal: str = ".",
-    encoding: str | None = None,
-    missing: Missing = "error",
-    duplicates: Duplicates = "error",
-    layout: Layout = "long",
-    zeros: Zeros | None = None,
-    format: str | None = None,  # noqa: A002 - as the option is called
     max_size: int | None = None,
+    **rules: Unpack[Rules],
 ) -> Observations:
     """Read observations from a file.
 
@@ -91,15 +77,15 @@ def observations_from_file(
     ----------
     path : str or path-like
         A file that :func:`read_table` reads.
-    row, column, value, like_at, like, dislike, delimiter, decimal, encoding, missing, duplicates, layout, zeros, format
-        As in :class:`tribit.data.reading.Reading`, which keeps them for further files.
     max_size : int, optional
         The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
         200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
+    **rules
+        ``row``, ``column``, ``value``, ``like_at``, ``like``, ``dislike``, ``delimiter``, ``decimal``, ``encoding``,
+        ``missing``, ``duplicates``, ``layout``, ``zeros`` and ``format``, as in :class:`tribit.data.reading.Reading`,
+        which keeps them for further files.
     """
-    given: dict[str, Any] = {**locals()}
-    del given["path"], given["max_size"]
-    return Reading(**given).read(path, max_size=max_size)
+    return Reading(**rules).read(path, max_size=max_size)  # type: ignore[arg-type]
 
 
 def write_table(

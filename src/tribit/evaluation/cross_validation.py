@@ -115,10 +115,8 @@ def cross_validate(
     *,
     row_features: Any = None,
     column_features: Any = None,
-    n: int = 10,
     ranker: Any = None,
-    avoid_dislikes: float = 1.0,
-    verbose: int | None = None,
+    **options: Any,
 ) -> CrossValidation:
     """Fit clones of a model on all folds of the entries but one, and evaluate each on the fold it has not seen.
 
@@ -134,12 +132,10 @@ def cross_validate(
         Draws the folds; the fits have the model's own.
     row_features, column_features : optional
         As in :meth:`BinaryMatrixCompletion.fit`.
-    n, avoid_dislikes
-        Of the lists, as in :func:`tribit.evaluate`.
     ranker : CandidateRanker, optional
         Not fitted; a clone is fitted on the same entries as the model, and orders its lists.
-    verbose : int, optional
-        1 shows a bar of folds (on a terminal); by default the model's ``verbose``.
+    **options
+        ``n``, ``avoid_dislikes`` and ``level``, as in :func:`tribit.evaluate`.
 
     Returns
     -------
@@ -165,7 +161,7 @@ def cross_validate(
     numbers = balanced_fold_numbers(observations.labels > 0, folds, generator(random_state))
     tables = {"row_features": row_features, "column_features": column_features}
     given = {name: table for name, table in tables.items() if table is not None}
-    shown = bool(getattr(model, "verbose", 0) if verbose is None else verbose)
+    shown = bool(getattr(model, "verbose", 0))  # a bar of folds
     done: list[Evaluation] = []
     interrupted = False
     with steps_bar("folds", folds, shown=shown) as advance:
@@ -181,9 +177,8 @@ def cross_validate(
                         fitted,
                         test,
                         train,
-                        n=n,
                         ranker=fitted_ranker,
-                        avoid_dislikes=avoid_dislikes,
+                        **options,
                     )
                 )
                 advance()

@@ -30,6 +30,7 @@ from tribit.ranking.scores import (
     Score,
     as_scores_or_ranker,
     axes_of,
+    check_ready,
     is_ranker,
     model_score,
 )
@@ -106,6 +107,7 @@ def ranking_report(
     (0.5, 1.0, 1.0)
     """
     n = check_count("n", n)
+    check_ready(scores)
     seen, hidden = read_entries(scores, train), read_entries(scores, held_out)
     if isinstance(scores, Scores) or hasattr(scores, "scores_") or is_ranker(scores):
         found = as_scores_or_ranker(scores)

@@ -112,12 +112,12 @@ class Explanation(Answer):
         return {
             "row": self.row,
             "column": self.column,
-            "probability": self.probability,
-            "x": self.x,
-            "parts": dict(self.parts),
+            "probability": float(self.probability),
+            "x": float(self.x),
+            "parts": {name: float(part) for name, part in self.parts.items()},
             "entries": [entry._asdict() for entry in self.entries],
             "n_entries": len(self.entries) + len(self.others),
-            "residual": self.residual,
+            "residual": float(self.residual),
             "meaning": str(self.meaning),
         }
 

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.answers import Answer
+from tribit.answers import Answer, check_headings
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list
 from tribit.errors import InvalidInputError
@@ -78,6 +78,7 @@ class Neighbours(Answer):
 
     def table(self) -> dict[str, AnyArray]:
         """Return the neighbours one after the other: of which, the neighbour and the similarity."""
+        check_headings([self.name], ["of", "similarity"])
         n = self.nearest.shape[1]
         found = {"of": np.repeat(self.of, n)} if len(self) > 1 else {}
         return {

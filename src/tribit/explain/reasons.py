@@ -60,16 +60,16 @@ def explain(
         Threads.
     """
     cell = _cell(fitted, row, column, seen)
-    if fitted.spec.mixed and fitted.spec.imputed is not None:
+    if any(each.spec.mixed and each.spec.imputed is not None for each in fitted.members):
         raise InvalidInputError(
             "The model was fitted with imputed probabilities, of which no single entry has a share: explain one that "
             "was fitted without imputed."
         )
-    risk, jobs = _risk_of(fitted, cell.row), count_jobs(n_jobs)
+    jobs = count_jobs(n_jobs)
     parts: dict[str, float] = {}
     effects, minimum = np.zeros(cell.columns.size), 0.0
     total = sum(each.weight for each in fitted.members)
-    for member in fitted.members:
+    for member, risk in zip(fitted.members, _risks_of(fitted, cell.row), strict=True):
         of = total / member.weight
         regression, member = without_regression(member, cell)
         solver = RowSolver(member, risk, jobs)
@@ -145,15 +145,20 @@ def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
     return Cell(int(i[0]), int(j[0]), columns[here][order], entries.labels[here][order], above)
 
 
-def _risk_of(fitted: Fitted, row: int) -> Risk:
-    """Return the risk of the row itself: folding in has one for rows that a model of the mask does not know."""
-    rho, known = fitted.rho, fitted.fitted_shape or fitted.shape
-    risk = fitted.row_risk()
+def _risks_of(fitted: Fitted, row: int) -> list[Risk]:
+    """Return the risk of the row itself under each member.
+
+    Folding in has one for rows that a model of the mask does not know.
+    """
+    known = fitted.fitted_shape or fitted.shape
     # A model of the mask knows neither rows nor columns that came after the fit.
     here = row < known[0] and fitted.shape[1] == known[1]
-    if not fitted.spec.mixed or not isinstance(rho, Missingness) or not here:
-        return risk
-    return replace(risk, rho=RhoOfRow(rho, row))
+    found = []
+    for member, risk in zip(fitted.members, fitted.row_risks(), strict=True):
+        rho = member.spec.rho
+        own = here and member.spec.mixed and isinstance(rho, Missingness)
+        found.append(replace(risk, rho=RhoOfRow(rho, row)) if own else risk)
+    return found
 
 
 def _solved_without(

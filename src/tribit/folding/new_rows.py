@@ -73,7 +73,7 @@ def _with_rows(
             f"{ours.columns.name}_features are of no use for new {ours.rows.name}s: pass {ours.rows.name}_features."
         )
     _check_features(fitted, features)
-    risk = fitted.row_risk()
+    risks = fitted.row_risks()
     if given is None:
         given = without_entries(table_axis(features, ours.rows), ours.columns)
     new = replace(given.axes.rows, name=ours.rows.name)
@@ -93,7 +93,7 @@ def _with_rows(
     jobs = count_jobs(n_jobs)
     members = tuple(
         _with_new_rows(RowSolver(each, risk, jobs), new, entries, features, groups, PRIORS[prior])
-        for each in fitted.members
+        for each, risk in zip(fitted.members, risks, strict=True)
     )
     of_rows, of_columns = fitted.slopes
     if of_rows is not None:
@@ -145,7 +145,7 @@ def update(
     n_jobs: int | None = None,
 ) -> Fitted:
     """Return a fit that knows new entries too; see :meth:`tribit.BinaryMatrixCompletion.update`."""
-    risks = fitted.row_risk(), fitted.transposed.row_risk()
+    risks = zip(fitted.row_risks(), fitted.transposed.row_risks(), strict=True)
     ours = fitted.axes
     old = ours.places(before, "the seen entries have", "pass what the model was fitted on")
     if any((side < 0).any() for side in old):
@@ -168,8 +168,8 @@ def update(
         _check_features(turned, table)
     jobs = count_jobs(n_jobs)
     members = tuple(
-        _Update(risks, jobs, entries, new, touched).applied(each, earlier, tables)
-        for each in fitted.members
+        _Update(pair, jobs, entries, new, touched).applied(each, earlier, tables)
+        for each, pair in zip(fitted.members, risks, strict=True)
     )
     slopes = updated_slopes(fitted.slopes, new, touched)
     return replace(fitted.with_axes(axes), members=members, slopes=slopes)
@@ -177,7 +177,7 @@ def update(
 
 @dataclass(frozen=True)
 class _Update:
-    """New and touched rows and columns, for each member alike."""
+    """New and touched rows and columns, and a member's risks of rows and of columns."""
 
     risks: tuple[Risk, Risk]
     n_jobs: int
@@ -252,9 +252,9 @@ def scores_of_new_rows(
 
     The columns of ``entries`` are those of the fit, in their order.
     """
-    risk, jobs = fitted.row_risk(), count_jobs(n_jobs)
+    jobs = count_jobs(n_jobs)
     found = []
-    for member in fitted.members:
+    for member, risk in zip(fitted.members, fitted.row_risks(), strict=True):
         shared = member.implicit_parts(mask_of(entries))
         U, a = RowSolver(member, risk, jobs).minimisers(entries, shared, PRIORS[prior])
         dtype = member.factors.row_factors.dtype
@@ -264,11 +264,8 @@ def scores_of_new_rows(
     mean = Factors.mean_of(found, [each.weight for each in fitted.members])
     rows, columns = fitted.slopes
     n = entries.shape[0]
-    nothing = [
-        None if each is None else np.zeros((n, each.own.shape[1])) for each in (rows, columns)
-    ]
     slopes = (
-        None if rows is None else replace(rows, features=nothing[0]),
-        None if columns is None else replace(columns, own=nothing[1]),
+        None if rows is None else replace(rows, features=np.zeros((n, rows.own.shape[1]))),
+        None if columns is None else replace(columns, own=np.zeros((n, columns.own.shape[1]))),
     )
     return Scores(entries.axes, with_slopes(mean, slopes), fitted.spec.link, fitted.calibrator)

@@ -148,7 +148,7 @@ class FeatureMap:
         Whether side features are parts of the factors of rows with entries too.
     cold : array of shape (1 + n_features, rank + 1) or None
         The map from ``(1, side features)`` to the factors and the intercept of a row without entries
-        (:mod:`tribit.folding.cold`).
+        (:mod:`tribit.folding.cold_start`).
     """
 
     activity: Activity | None = None

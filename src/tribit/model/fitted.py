@@ -247,8 +247,14 @@ class Fitted:
 
     @cached_property
     def unknowns(self) -> Factors:
-        """The mean of the members' unknowns."""
-        return _mean([each.unknowns for each in self.members], self.members)
+        """The mean of the members' unknowns; members with other features have other unknowns, and no mean."""
+        found = [each.unknowns for each in self.members]
+        if len({tuple(map(len, each.arrays)) for each in found}) > 1:
+            raise InvalidInputError(
+                "The members have different features, so that their unknowns have no mean: read those of each, in "
+                "fitted_.members."
+            )
+        return _mean(found, self.members)
 
     @cached_property
     def scores(self) -> Scores:
@@ -301,9 +307,21 @@ class Fitted:
             raise unknown_rho()
         return spec.risk(0.0 if spec.rho is None else spec.rho, imputation_of(spec.imputed))
 
-    def row_risk(self) -> Risk:
-        """Return the risk of a new row: a model of the mask, which does not know it, gives its mean by column."""
-        spec = self.spec
+    def row_risks(self) -> tuple[Risk, ...]:
+        """Return the risk of a new row under each member.
+
+        A model of the mask, which does not know the row, gives its mean by column.
+        """
+        known: dict[Any, Risk] = {}
+        found = []
+        for spec in (each.spec for each in self.members):
+            key = spec.gammas, id(spec.rho), id(spec.imputed)
+            if key not in known:  # the mean over a model of the mask takes long
+                known[key] = self._row_risk(spec)
+            found.append(known[key])
+        return tuple(found)
+
+    def _row_risk(self, spec: ModelSpec) -> Risk:
         if not spec.mixed:
             return Risk(1.0, 0.0, 0.0)
         if spec.imputed is not None:

@@ -17,7 +17,6 @@ from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.data.axis import Axes, Positions
-from tribit.data.entries import Entries
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
@@ -98,7 +97,7 @@ class Scores:
             return np.asarray(self.link.log_odds(x))
         return np.asarray(logit(self.probability(x)))
 
-    def observed(self, entries: Entries) -> PlacedEntries:
+    def observed(self, entries: Observations) -> PlacedEntries:
         """Return observed entries at the positions here; a row or column that is unknown is refused."""
         advice = "hold out entries (Observations.split or folds), not rows"
         i, j = self.axes.places(entries, "the test entries have", advice)

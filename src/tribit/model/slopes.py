@@ -5,8 +5,8 @@ factors of column j make of the map. The column's own entries may say more of ho
 
     x_ij = g_i' (C_j + d_j)
 
-with ``d_j`` learned in :mod:`tribit.folding.slopes`. To the factors these are further columns, ``g_i`` beside ``d_j``;
-``g_i`` is 0 for rows with entries, so that their predictions stay.
+with ``d_j`` learned in :mod:`tribit.folding.feature_regression`. To the factors these are further columns, ``g_i``
+beside ``d_j``; ``g_i`` is 0 for rows with entries, so that their predictions stay.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tribit.checks import check_whole
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
-from tribit.propensity.low_rank import RANK, low_rank
+from tribit.propensity.low_rank import low_rank
 from tribit.propensity.model import check_observations, check_pairs, resolve_floor
 from tribit.propensity.of_parts import HashedPropensity, OfParts
 from tribit.randomness import RandomState, fold_numbers, generator
@@ -96,14 +96,9 @@ def cross_fitted(
     observations: Observations,
     *,
     folds: int = FOLDS,
-    rank: int = RANK,
-    l2: float = 5.0,
     floor: float | None = None,
-    max_iter: int = 100,
-    tol: float = 1e-5,
-    n_jobs: int | None = 1,
     random_state: RandomState = None,
-    backend: str = "auto",
+    **options: Any,
 ) -> CrossFittedPropensity | HashedPropensity:
     """Fit ``logit q_ij = b + a_i + c_j + u_i' v_j`` to the mask ``folds`` times, each time without a part of it.
 
@@ -116,12 +111,12 @@ def cross_fitted(
         What was observed; the labels do not matter.
     folds : int, default=5
         Number of parts, from 2 to the number of observed entries; so many fits.
-    rank, l2, max_iter, tol, n_jobs, backend
-        As in :func:`low_rank`.
     floor : float or None, default=None
         Smallest probability; None for a tenth of the share that is observed.
     random_state : int, Generator, RandomState or None
         Draws the parts and the first factors.
+    **options
+        ``rank``, ``l2``, ``max_iter``, ``tol``, ``n_jobs`` and ``backend``, as in :func:`low_rank`.
 
     Returns
     -------
@@ -135,7 +130,8 @@ def cross_fitted(
     draws = generator(random_state)
     size = observations.n_observed
     if size == observations.shape[0] * observations.shape[1]:
-        whole = low_rank(observations, rank=rank, l2=l2, floor=lowest, random_state=draws)
+        kept = {name: options[name] for name in ("rank", "l2") if name in options}
+        whole = low_rank(observations, floor=lowest, random_state=draws, **kept)
         if isinstance(observations, RemoteObservations):
             return HashedPropensity((whole,), 0)
         parts = np.zeros(size, dtype=np.int64)
@@ -151,17 +147,7 @@ def cross_fitted(
     models = []
     for outside in remaining:
         scale = size / outside.n_observed
-        model = low_rank(
-            outside,
-            rank=rank,
-            l2=l2,
-            floor=lowest / scale,
-            max_iter=max_iter,
-            tol=tol,
-            n_jobs=n_jobs,
-            random_state=draws,
-            backend=backend,
-        )
+        model = low_rank(outside, floor=lowest / scale, random_state=draws, **options)
         models.append(replace(model, scale=scale))
     if isinstance(observations, RemoteObservations):
         return HashedPropensity(tuple(models), seed)

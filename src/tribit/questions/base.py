@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
 from inspect import Parameter, Signature, cleandoc
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,7 +20,9 @@ from typing import (
     Generic,
     ParamSpec,
     TypeVar,
+    Union,
     get_args,
+    get_origin,
     get_type_hints,
 )
 
@@ -102,7 +105,8 @@ class Field:
     @cached_property
     def types(self) -> tuple[Any, ...]:
         """The type, or the members of a union."""
-        return get_args(self.hint) if type(None) in get_args(self.hint) else (self.hint,)
+        union = get_origin(self.hint) in (Union, UnionType)
+        return get_args(self.hint) if union else (self.hint,)
 
     def check(self, value: Any) -> Any:
         """Return a value that keeps the rules, as the type that the arithmetic needs."""
@@ -123,7 +127,7 @@ class Field:
 
 
 @cache
-def fields_of(question: type) -> tuple[Field, ...]:
+def fields_of(question: Any) -> tuple[Field, ...]:
     """Return the fields of a question or a change, in the order of its signature."""
     hints = get_type_hints(question, include_extras=True)
     return tuple(
@@ -136,7 +140,8 @@ class _Checked:
     """Fields are checked by their rules when the object is made."""
 
     def __post_init__(self) -> None:
-        for each in fields_of(type(self)):
+        question: Any = type(self)
+        for each in fields_of(question):
             object.__setattr__(self, each.name, each.check(getattr(self, each.name)))
 
 
@@ -162,7 +167,7 @@ class Change(_Checked, ABC):
 def asks(question: Callable[P, Question[A]]) -> Callable[Concatenate[Recommender, P], A]:
     """Return the method of a recommender that asks a question."""
 
-    def method(self: Recommender, *args: P.args, **kwargs: P.kwargs) -> A:
+    def method(self: Recommender, /, *args: P.args, **kwargs: P.kwargs) -> A:
         check_is_fitted(self)
         return question(*args, **kwargs).answer(self)
 
@@ -174,7 +179,7 @@ def changes(
 ) -> Callable[Concatenate[Recommender, P], Recommender]:
     """Return the method of a recommender that makes a change."""
 
-    def method(self: Recommender, *args: P.args, **kwargs: P.kwargs) -> Recommender:
+    def method(self: Recommender, /, *args: P.args, **kwargs: P.kwargs) -> Recommender:
         check_is_fitted(self)
         return change(*args, **kwargs).apply(self)
 

@@ -15,6 +15,9 @@ from tribit.questions.kinds import Entries, Ids, entries_of_new_rows, find
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
+#: Reason for which entries are needed.
+NEEDED = "explanations name entries"
+
 
 @dataclass(frozen=True, eq=False)
 class Explain(Question[Explanation]):
@@ -34,7 +37,7 @@ class Explain(Question[Explanation]):
         row = self.row
         if (row is None) == (self.entries is None) or self.column is None:
             raise InvalidInputError("Pass a column, and either a row or the entries of a new one.")
-        recommender.require_entries("explanations name entries", again=True)
+        recommender.require_entries(NEEDED, again=True)
         if self.entries is not None:
             given = entries_of_new_rows(recommender, self.entries)
             if given.shape[0] != 1:
@@ -44,10 +47,11 @@ class Explain(Question[Explanation]):
             recommender = recommender.fold_in(given)
             row = recommender.axes_.rows.names(np.array([recommender.shape_[0] - 1]))
         recommender = recommender.with_rho()
+        seen = recommender.require_entries(NEEDED, again=True)
         axes, model = recommender.axes_, recommender.model_
-        ids = (
+        i, j = (
             axis.names(find(axis, given))
             for axis, given in zip(axes, (row, self.column), strict=True)
         )
-        found = explain(model.fitted_, *ids, recommender.seen_, n_jobs=model.n_jobs)
+        found = explain(model.fitted_, i, j, seen, n_jobs=model.n_jobs)
         return found if self.n is None else found.first(self.n)

@@ -53,6 +53,10 @@ class Vectors(Answer):
         names = np.repeat(list(self.sides), [text.size for text in texts])
         return {"side": names, "id": np.concatenate(texts), "vector": cells}
 
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return one mapping for each vector, its numbers as a list."""
+        return [{**each, "vector": each["vector"].tolist()} for each in super().to_dict()]
+
     def facts(self) -> dict[str, str]:
         """Return the numbers of vectors and their length."""
         sizes = {f"{name}s": str(len(ids)) for name, (ids, _) in self.sides.items()}
@@ -71,8 +75,9 @@ class Vectors(Answer):
                 f"The name {quoted(target.name)} does not tell the format; end it in {' or '.join(ENDINGS)}."
             )
         if target.suffix.lower() == ".parquet":
-            table: dict[str, Any] = self.table()
-            write_parquet(target, {**table, "vector": list(table["vector"])})
+            table: dict[str, Any] = dict(self.table())
+            table["vector"] = list(table["vector"])
+            write_parquet(target, table)
             return
         arrays: dict[str, Any] = {}
         for name, (ids, vectors) in self.sides.items():

@@ -7,7 +7,6 @@ recommender's own. HTTP passes JSON. Texts and records come with ids as text, so
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -18,7 +17,7 @@ from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading, Records
 from tribit.data.tables import read_table
-from tribit.errors import InvalidInputError, InvalidTypeError, UnknownIdError, parameter
+from tribit.errors import InvalidInputError, UnknownIdError, parameter
 from tribit.folding.positions import placed
 from tribit.quoting import quoted
 
@@ -201,7 +200,5 @@ def features_from(path: str | os.PathLike[str] | None, max_size: int | None = No
     return None if path is None else dict(read_table(path, max_size=max_size).columns)
 
 
-def _as_ids(wanted: Sequence[Any]) -> AnyArray:
-    if isinstance(wanted, str | bytes):
-        raise InvalidTypeError("Ids are a list; pass a list of ids.")
+def _as_ids(wanted: Any) -> AnyArray:
     return wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, dtype=object)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.answers import Answer, skipped, with_ids
-from tribit.data.axis import AnyArray, Positions, as_list
+from tribit.data.axis import AnyArray, Axis, Positions, as_list
 from tribit.data.reading import Records
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.questions.base import OMIT, Question, option
 from tribit.questions.kinds import Entries, Ids, Pairs, Texts, entries_of_new_rows, find, place
 from tribit.questions.names import headings
@@ -109,7 +109,8 @@ class Predict(Question[Predictions]):
             given = self.pairs.rows[kept], self.pairs.columns[kept]
             names = headings(self.pairs.names)
         else:
-            rows, columns = self.pairs
+            assert self.pairs is not None
+            rows, columns = _two_sides(self.pairs)
             error = self.unknown == "error"
             sides = (
                 find(axes.rows, rows, unknown_is_error=error),
@@ -123,7 +124,10 @@ class Predict(Question[Predictions]):
             if self.unknown == "skip":
                 kept = (sides[0] >= 0) & (sides[1] >= 0)
                 sides = sides[0][kept], sides[1][kept]
-            given = _ids(rows)[kept], _ids(columns)[kept]
+            given = (
+                _ids(axes.rows, rows, kept, sides[0]),
+                _ids(axes.columns, columns, kept, sides[1]),
+            )
         return predictions(recommender, sides, given, int(np.sum(~kept)), names)
 
     def _of_new(self, recommender: Recommender) -> Predictions:
@@ -171,8 +175,22 @@ def _answer(
     return Predictions(*ids, likely, labels, basis, n_skipped, names)
 
 
-def _ids(given: Any) -> AnyArray:
-    if isinstance(given, Texts):
-        return np.fromiter(given.values, dtype=object)
-    ids = as_list(given)
-    return ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object)
+def _two_sides(pairs: Any) -> tuple[Any, Any]:
+    try:
+        rows, columns = pairs
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            "pairs is no pair of arrays (rows, columns); pass the rows and the columns, two lists of equal length."
+        ) from None
+    return rows, columns
+
+
+def _ids(axis: Axis, given: Any, kept: NDArray[np.bool_], places: Positions) -> AnyArray:
+    """Return the ids of pairs that were kept; those of texts that the model knows as the model has them."""
+    if not isinstance(given, Texts):
+        ids = as_list(given)
+        return (ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object))[kept]
+    found = np.fromiter(given.values, dtype=object)[kept]
+    known = places >= 0
+    found[known] = axis.names(places[known])
+    return found

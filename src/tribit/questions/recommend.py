@@ -38,7 +38,7 @@ from tribit.uncertainty.of_lists import with_intervals
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
-UNKNOWN = ("error", "answer")
+UNKNOWN = ("error", "skip", "answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Recommend(Question[Recommendations]):
     )
     unknown: str = option(
         "error",
-        "Rows that the model does not know: error, or answer by popularity.",
+        "Rows that the model does not know: answer by popularity, skip or error.",
         command="answer",
         serve="answer",
         choices=UNKNOWN,
@@ -87,19 +87,23 @@ class Recommend(Question[Recommendations]):
         if self.entries is not None and self.rows is not None:
             raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
         places, new = self._places(recommender)
-        excluded, unknown = self.exclude_seen, places < 0
+        excluded, unknown, n_skipped = self.exclude_seen, places < 0, 0
         if new is not None:
             if unknown.all() and self.level is None and isinstance(excluded, bool | np.bool_):
                 return self._lists_of_new(recommender, new)
             if unknown.all() and excluded is True and recommender.seen_ is None:
                 excluded = new
             recommender, places, unknown = self._with_rows(recommender, new, unknown)
-        left_out, n_skipped = None, 0
+        elif self.unknown == "skip":
+            n_skipped = int(np.count_nonzero(unknown))
+            places, unknown = places[~unknown], unknown[~unknown]
+        left_out = None
         top = recommender.top_n_
         if isinstance(excluded, bool | np.bool_):
             left_out = recommender.seen_mask_ if excluded else None
         else:
-            seen, n_skipped = known_entries(recommender, _not_none(excluded), "skip")
+            seen, n_lost = known_entries(recommender, _not_none(excluded), "skip")
+            n_skipped += n_lost
             left_out = recommender.axes_.mask(seen, "exclude_seen has")
             if self.ranker and recommender.seen_ is None and recommender.are_of_the_fit(seen):
                 # A file without entries has no ranker, and here are the entries to fit one to.
@@ -124,9 +128,14 @@ class Recommend(Question[Recommendations]):
         if self.rows is None:
             return np.arange(axes.rows.size), None
         places = find(axes.rows, self.rows, unknown_is_error=self.unknown == "error")
-        if (places >= 0).all():
+        unknown = places < 0
+        if self.unknown == "skip" and unknown.all():
+            raise InvalidInputError(
+                f"The model knows none of the rows; check {parameter('rows')}, or leave out {parameter('unknown')}."
+            )
+        if self.unknown == "skip" or not unknown.any():
             return places, None
-        ids = _distinct(axes.rows, self.rows, places < 0)
+        ids = _distinct(self.rows, unknown)
         return places, without_entries(Axis(axes.rows.name, ids.size, ids), axes.columns)
 
     def _with_rows(
@@ -135,7 +144,8 @@ class Recommend(Question[Recommendations]):
         """Return a recommender with new rows, positions of all rows of the question, and rows without entries."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TribitWarning)  # the lists say so themselves
-            recommender = recommender.fold_in(new)
+            texts = isinstance(self.rows, Texts)
+            recommender = recommender.fold_in(_typed(recommender, new) if texts else new)
         if self.entries is None:
             return recommender, find(recommender.axes_.rows, self.rows), unknown
         n = recommender.shape_[0]
@@ -155,17 +165,23 @@ class Recommend(Question[Recommendations]):
         )
 
 
-def _distinct(axis: Axis, rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
+def _distinct(rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
     """Return the ids of the unknown rows, each once."""
-    texts = isinstance(rows, Texts)
-    ids = np.fromiter(rows.values if texts else as_list(rows), dtype=object)[unknown]
-    if axis.ids is None:
+    given = rows.values if isinstance(rows, Texts) else as_list(rows)
+    ids = np.fromiter(given, dtype=object)[unknown]
+    return np.fromiter(dict.fromkeys(ids.tolist()), dtype=object)
+
+
+def _typed(recommender: Recommender, new: Observations) -> Observations:
+    """Return new rows without entries, whose ids have the type of the model's."""
+    known, (rows, columns) = recommender.axes_.rows, new.axes
+    assert rows.ids is not None
+    if known.ids is None:
         raise UnknownIdError(
-            f"The row {quoted(ids[0])} is none of the model's, which count from 0 to {axis.size - 1}; check "
+            f"The row {quoted(rows.ids[0])} is none of the model's, which count from 0 to {known.size - 1}; check "
             f"{parameter('rows')}."
         )
-    distinct = np.fromiter(dict.fromkeys(ids.tolist()), dtype=object)
-    return typed(axis, distinct) if texts else distinct
+    return without_entries(replace(rows, ids=typed(known, rows.ids)), columns)
 
 
 def _not_none(given: Any) -> Any:

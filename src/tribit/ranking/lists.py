@@ -71,7 +71,7 @@ class Recommendations(Answer):
     basis : array of shape (n_rows,) or None
         "model" or, of a row of which nothing is known, "popularity".
     n_skipped : int
-        How many records of a table of entries were left out because the model does not know their ids.
+        How many rows, and records of a table of entries, were left out because the model does not know their ids.
     names : (str, str)
         Headings of the columns of row and column ids.
     """
@@ -205,18 +205,18 @@ class TopN:
         axes, model = self.axes, self.model
         n = min(check_count("n", n), axes.shape[1])
         weight = check_not_negative("avoid_dislikes", avoid_dislikes)
-        by_x = self.ranker is None and isinstance(model, Scores)
-        if by_x and lists_on_device(self, places.size * axes.shape[1]):
-            positions, scores = _best_on_device(model.factors, places, n, left_out)
+        scores_of = model if self.ranker is None and isinstance(model, Scores) else None
+        if scores_of is not None and lists_on_device(self, places.size * axes.shape[1]):
+            positions, scores = _best_on_device(scores_of.factors, places, n, left_out)
             rates = None
         else:
             positions, scores, rates = _best_of(
                 lambda rows: self.weighed(rows, weight), places, axes.shape[1], n, left_out
             )
         shown = positions >= 0
-        if by_x:
+        if scores_of is not None:
             # Ordered by x, which still tells apart what the link rounds or clips to one probability.
-            scores[shown] = model.log_probability(scores[shown])
+            scores[shown] = scores_of.log_probability(scores[shown])
         likes, dislikes = (None, None) if rates is None else rates
         return Recommendations(
             axes.rows.names(places),

@@ -132,7 +132,8 @@ def model_score(model: Scores | Ranker, ranker: Ranker | None, avoid_dislikes: f
 def weighed_score(model: Scores | Ranker, ranker: Ranker | None) -> WeighedScore:
     """Return the same for any weight: factors are copied and ids matched once, for all the lists of a service."""
     parts = rate_parts(model, ranker)
-    if parts is not None:
+    if parts is not None or not isinstance(model, Scores):
+        assert parts is not None
         return lambda places, weight: worth(parts(places), weight)
     judge = _entries(model)
     return lambda places, _: judge(places)
@@ -142,7 +143,7 @@ def rate_parts(
     model: Scores | Ranker, ranker: Ranker | None
 ) -> Callable[[Positions], RateParts] | None:
     """Return what the scores of a ranker, with a model or alone, are made of; None for a model alone."""
-    if is_ranker(model):
+    if not isinstance(model, Scores):
         if ranker is not None:
             raise InvalidTypeError(
                 "A ranker that recommends takes no second ranker: call recommend of the model of the labels."

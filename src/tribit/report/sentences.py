@@ -8,9 +8,9 @@ from typing import Any
 from scipy.special import ndtri
 
 from tribit.evaluation import Evaluation
+from tribit.model.fitted import LIKE
 from tribit.report.names import counted, percent, signed
 from tribit.report.wording import Wording, a
-from tribit.selection.record import LIKE
 
 #: Held-out entries below which a share has an interval of a tenth to either side, and a reader is told.
 FEW_HELD_OUT = 100

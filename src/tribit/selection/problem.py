@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from tribit import propensity
 from tribit.backends import estimated
 from tribit.backends.featured import FeaturedObjective, objective_of
 from tribit.backends.objective import Objective
@@ -93,9 +92,8 @@ def make_problem(
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
     spec = spec.completed()
-    # After the checks: a model of the mask may take seconds to fit.
     risk = spec.risk(
-        _rho(spec.rho, observations, n_jobs, generator, backend),
+        _rho(spec.rho, observations),
         _imputation(spec.imputed, observations),
     )
     risk = observations.knowing(risk)
@@ -127,19 +125,13 @@ def make_problem(
     return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
 
 
-def _rho(
-    rho: Any,
-    observations: Observations,
-    n_jobs: Any,
-    generator: np.random.Generator,
-    backend: str,
-) -> Any:
-    """Return ``rho``, by default the share of entries that are unobserved; a name becomes a model of the mask."""
+def _rho(rho: Any, observations: Observations) -> Any:
+    """Return ``rho``, by default the share of entries that are unobserved."""
     if rho is None or (isinstance(rho, str) and rho == "constant"):
         return 1.0 - observations.density
     if isinstance(rho, str):
-        return propensity.fitted(
-            rho, observations, n_jobs=n_jobs, random_state=generator, backend=backend
+        raise InvalidInputError(
+            f"{parameter('rho', rho)} names a model of the mask: fit it first, with tribit.propensity.fitted."
         )
     if isinstance(rho, MaskModel):
         rho.check_shape(observations)

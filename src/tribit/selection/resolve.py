@@ -16,6 +16,7 @@ from tribit.metrics.entries import Array
 from tribit.model.calibrator_fits import CALIBRATORS, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
+from tribit.model.fitted import LIKE
 from tribit.model.links import as_link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
@@ -23,7 +24,7 @@ from tribit.progress import candidates_bar
 from tribit.selection.judgement import one_sided, preferred_calibrator
 from tribit.selection.one_label import corner, one_label
 from tribit.selection.problem import Problem
-from tribit.selection.record import LIKE, Search
+from tribit.selection.record import Search
 from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.search import Freedom, choose
 from tribit.selection.starts import start_of
@@ -125,8 +126,7 @@ def resolve(
         )
         return base, search
     began = time.perf_counter()
-    if isinstance(base.rho, str):
-        base = replace(base, rho=_fitted(base.rho, observations, estimator, draws))
+    base = with_fitted_rho(base, observations, estimator, draws)
     weights = None  # where every entry has the same
     if estimator.target == "all" and isinstance(base.rho, Missingness):
         weights = _Inverse(base.rho)
@@ -231,19 +231,25 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> Freedom
     return Freedom(free, least if "rank" in free else 0)
 
 
-def _fitted(
-    name: str, observations: Observations, estimator: Any, draws: np.random.Generator
-) -> Missingness | None:
-    """Return the model of the mask of that name: once for all candidates."""
-    if name == "constant":
-        return None
-    return propensity.fitted(
-        name,
+def with_fitted_rho(
+    spec: ModelSpec, observations: Observations, estimator: Any, draws: np.random.Generator
+) -> ModelSpec:
+    """Return a model whose ``rho`` is no name: a model of the mask is fitted once, for all candidates and members."""
+    if not isinstance(spec.rho, str):
+        return spec
+    if spec.rho == "constant":
+        return replace(spec, rho=None)
+    spec.completed().check_shape(
+        observations.shape
+    )  # first: a model of the mask may take seconds to fit
+    rho = propensity.fitted(
+        spec.rho,
         observations,
         n_jobs=estimator.n_jobs,
         random_state=draws,
         backend=estimator.backend,
     )
+    return replace(spec, rho=rho)
 
 
 @dataclass(frozen=True)

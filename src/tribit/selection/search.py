@@ -11,12 +11,13 @@ import numpy as np
 
 from tribit.data.observations import Observations
 from tribit.errors import Message, parameter, warn
+from tribit.model.fitted import LIKE
 from tribit.model.spec import ModelSpec
 from tribit.selection.averages import averaged
 from tribit.selection.folds import make_folds
 from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
 from tribit.selection.part import part_of
-from tribit.selection.record import DONE, LIKE, Candidate, Search
+from tribit.selection.record import DONE, Candidate, Search
 from tribit.selection.ridges import ridge_share
 from tribit.selection.stages import Stages
 from tribit.selection.trials import Options, SearchEndedError, Trials

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
@@ -169,7 +169,8 @@ BY_QUERY = "/recommend"
 
 def _schema_of(field: Field) -> tuple[Any, Any]:
     """Return type and default of a field of a request."""
-    kind, rules, hint = _kind_in_json(field), dict(field.about.rules), field.types[0]
+    kind, rules = _kind_in_json(field), dict(field.about.rules)
+    hint: Any = field.types[0]
     if "choices" in rules:
         hint = Literal[tuple(rules.pop("choices"))]
     elif kind is not None:
@@ -179,16 +180,16 @@ def _schema_of(field: Field) -> tuple[Any, Any]:
     elif hint is float:
         rules["allow_inf_nan"] = False
     default = field.default_of("serve")
-    hint = Annotated[hint, Rule(**rules)]
+    ruled: Any = Annotated[hint, Rule(**rules)]
     if default is None or type(None) in field.types:
-        hint = hint | None
-    described = Annotated[hint, Rule(description=field.about.help)]
+        ruled = ruled | None
+    described: Any = Annotated[ruled, Rule(description=field.about.help)]
     return described, ... if default is MISSING else default
 
 
 def _is_switch(field: Field) -> bool:
     """Return whether a field is on or off; of entries or a switch, HTTP has the switch."""
-    return bool in (*field.types, *get_args(field.hint))
+    return bool in field.types
 
 
 def _is_single(field: Field) -> bool:

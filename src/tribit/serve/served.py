@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from operator import attrgetter
 
@@ -88,28 +88,36 @@ class ServedModel:
         """Return the list of each row, those that were asked for before as they were sent."""
         if not isinstance(question.rows, Texts):
             raise InvalidInputError("Pass rows, or the entries of new rows.")
-        key, places = _without_rows(question), self._places(question.rows)
-        texts = dict(zip(places, question.rows.values, strict=True))
-        kept = {at: self.kept.get((at, key)) for at in texts}
-        found = {at: sent for at, sent in kept.items() if sent is not None}
-        for new in ([at for at in texts if at not in found and at != UNKNOWN], [UNKNOWN]):
-            some = [at for at in new if at in texts and at not in found]
-            if some:
-                found |= self._new_lists(question, key, some, [texts[at] for at in some])
+        key = _without_rows(question)
+        rows = list(zip(question.rows.values, self._places(question.rows), strict=True))
+        if question.unknown == "skip":
+            rows = [(row, at) for row, at in rows if at != UNKNOWN] or rows
+        found: dict[int, bytes] = {}
+        new: dict[int, str] = {}
+        for row, at in rows:
+            kept = self.kept.get((at, key))
+            if kept is None:
+                new[at] = row
+            else:
+                found[at] = kept
+        unknown = {UNKNOWN: new.pop(UNKNOWN)} if UNKNOWN in new else {}
+        for some in filter(None, (new, unknown)):
+            found |= self._new_lists(question, key, some)
         lists = [
             # Rows that the model does not know share a list, each under its own name.
             b'{"row":%b,%b' % (encode(row), found[at]) if at == UNKNOWN else found[at]
-            for row, at in zip(question.rows.values, places, strict=True)
+            for row, at in rows
         ]
         return b'{"lists":[%b],"model":%b}' % (b",".join(lists), self._encoded_version)
 
     def _new_lists(
-        self, question: Recommend, key: Hashable, places: Sequence[int], texts: Sequence[str]
+        self, question: Recommend, key: Hashable, rows: dict[int, str]
     ) -> dict[int, bytes]:
-        """Return the lists of rows at some positions, and keep them."""
-        answer = replace(question, rows=Texts(tuple(texts))).answer(self.recommender)
+        """Return the lists of rows by their positions, and keep them."""
+        texts = Texts(tuple(rows.values()))
+        answer = replace(question, rows=texts).answer(self.recommender)
         made = {}
-        for at, found in zip(places, fields_of_answer(answer)["lists"], strict=True):
+        for at, found in zip(rows, fields_of_answer(answer)["lists"], strict=True):
             if at == UNKNOWN:
                 del found["row"]
             made[at] = encode(found)[1 if at == UNKNOWN else 0 :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -10,11 +10,14 @@ from tribit.checks import check_choice
 from tribit.errors import InvalidTypeError, parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
-from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.lbfgs import LBFGS
+from tribit.registries import Entry, LazyRegistry, lazily
 from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
-from tribit.solvers.newton import Newton
-from tribit.solvers.projected_gradient import ProjectedGradient
+
+if TYPE_CHECKING:
+    from tribit.solvers.bounded import AugmentedLagrangian
+    from tribit.solvers.lbfgs import LBFGS
+    from tribit.solvers.newton import Newton
+    from tribit.solvers.projected_gradient import ProjectedGradient
 
 __all__ = [
     "LBFGS",
@@ -54,12 +57,22 @@ class Solver(Protocol):
         ...
 
 
-SOLVERS: dict[str, type[Any]] = {
-    "newton": Newton,
-    "lbfgs": LBFGS,
-    "augmented_lagrangian": AugmentedLagrangian,
-    "projected_gradient": ProjectedGradient,
-}
+#: Solvers by name, imported when they are used.
+SOLVERS = LazyRegistry(
+    {
+        "newton": Entry("tribit.solvers.newton:Newton"),
+        "lbfgs": Entry("tribit.solvers.lbfgs:LBFGS"),
+        "augmented_lagrangian": Entry("tribit.solvers.bounded:AugmentedLagrangian"),
+        "projected_gradient": Entry("tribit.solvers.projected_gradient:ProjectedGradient"),
+    }
+)
+__getattr__ = lazily(
+    __name__,
+    LBFGS="tribit.solvers.lbfgs",
+    AugmentedLagrangian="tribit.solvers.bounded",
+    Newton="tribit.solvers.newton",
+    ProjectedGradient="tribit.solvers.projected_gradient",
+)
 
 
 def as_solver(solver: Any) -> Solver:

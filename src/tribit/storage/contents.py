@@ -21,7 +21,7 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, either
 from tribit.model.fitted import Fitted
 from tribit.quoting import quoted
-from tribit.selection.record import FitRecord
+from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
 from tribit.storage.fields import (
     COUNT,
@@ -112,6 +112,7 @@ class Contents:
 def write(path: str | os.PathLike[str], contents: Contents) -> None:
     """Write one file, all of it or nothing."""
     record = contents.record
+    search = record.search  # of a file it is parsed now: what is damaged there has its own sentence
     try:
         header = {
             "format": FORMAT,
@@ -124,7 +125,7 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
             "reading": contents.reading,
             "summary": contents.summary,
         }
-        tensors = _tensors(contents)
+        tensors = _tensors(contents, search)
         _check(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
         _check_numbers(contents.fitted, tensors["history"])
     except DAMAGE as error:
@@ -236,13 +237,12 @@ def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
     )
 
 
-def _tensors(contents: Contents) -> Tensors:
+def _tensors(contents: Contents, search: Search | None) -> Tensors:
     """Return every array as the file holds it."""
     tensors = fitted_tensors(contents.fitted) | id_tensors(contents.fitted.axes)
     # Without the seconds, which would make equal fits different files.
     rows = [(each.iteration, each.objective, each.decrease) for each in contents.record.history]
     tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS)
-    search = contents.record.search
     if search is not None:
         tensors[SEARCH] = packed_search(search)
     if contents.entries is not None:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,11 @@ CALIBRATORS: dict[str | None, Schema] = {
 
 def _are_groups(value: Any) -> bool:
     return type(value) is list and all(type(group) is dict for group in value)
+
+
+def _are_knots(levels: list[Any]) -> bool:
+    rising = all(map(NUMBER.holds, levels)) and all(low < high for low, high in pairwise(levels))
+    return rising and len(levels) > 1
 
 
 TYPICAL = Field(
@@ -142,6 +148,10 @@ def check_fitted_header(header: Any) -> None:
                 raise ValueError(
                     f"means must be {len(group['levels'])} numbers, one for each level"
                 )
+            if group["kind"] == "quantity" and not _are_knots(group["levels"]):
+                raise ValueError(
+                    "levels of a quantity must be two finite numbers or more that rise"
+                )
 
 
 def fitted_schema(
@@ -163,7 +173,7 @@ def fitted_schema(
             needed |= _factor_schema(number, "factors", shared=False)
         for side, width in zip(SIDES, widths, strict=True):
             if width:
-                shape = 1 + width, f"factors and intercept of member {number}"
+                shape = 1 + width, _map_width(number)
                 optional[f"member {number}:cold {side}s"] = Tensor(("F64",), shape)
     for side, other, width in zip(SIDES, SIDES[::-1], widths, strict=True):
         if width:
@@ -178,8 +188,15 @@ def fitted_schema(
             _check_parts(sizes, number, spec, widths)
             rank = sizes[f"rank of member {number}"]
             # A solver that lets the rank grow may have found fewer columns to be enough.
-            if rank > spec.rank or described["own_rank"] > rank:
+            if rank > spec.rank:
                 raise ValueError(f"rank of member {number} must be at least {rank}, its columns")
+            if described["own_rank"] > rank:
+                raise ValueError(f"own_rank of member {number} must be at most {rank}, its columns")
+            if sizes.get(_map_width(number), rank + 1) != rank + 1:
+                raise ValueError(
+                    f"the maps of member {number} must have {rank + 1} columns, one for each latent factor and one for "
+                    "the bias"
+                )
             spec.check_shape(shape)
 
     return needed, optional, check_sizes
@@ -242,6 +259,7 @@ def check_scores(fitted: Fitted) -> None:
         raise ValueError("the dtypes of the factors do not agree")
     if not all(math.isfinite(_largest(array)) for array in arrays):
         raise ValueError("the factors hold NaN or infinity")
+    _check_maps(fitted)
     factors = fitted.scores.factors
     U, V, a, c = (_largest(array) for array in factors.arrays)
     reach = U * V * factors.rank + abs(factors.intercept) + a + c
@@ -252,6 +270,21 @@ def check_scores(fitted: Fitted) -> None:
         ends = np.array([np.nan])
     if not (math.isfinite(reach) and np.isfinite(ends).all()):
         raise ValueError("its factors are too large to predict with")
+
+
+def _check_maps(fitted: Fitted) -> None:
+    """Refuse maps from features to factors that are not finite, and popularities that are no shares."""
+    for each in (each for member in fitted.members for each in member.maps):
+        if each.cold is not None and not math.isfinite(_largest(each.cold)):
+            raise ValueError("the maps of features hold NaN or infinity")
+        shares = 0.0 if each.activity is None else each.activity.popularity
+        if not np.all((shares >= 0.0) & (shares <= 1.0)):  # NaN is neither
+            raise ValueError("popularity must be shares, from 0 to 1")
+
+
+def _map_width(number: int) -> str:
+    """Return the word for the number of columns of a member's maps from features to factors."""
+    return f"columns of the maps of member {number}"
 
 
 def _kept(spec: ModelSpec) -> ModelSpec:
@@ -347,13 +380,14 @@ def _map(
 
 
 def _slopes(tensors: Mapping[str, NDArray[Any]]) -> BothSlopes:
-    rows, columns = (
-        Slopes(tensors[f"{side} slopes:features"], tensors[f"{side} slopes:own"])
-        if any(name.startswith(f"{side} slopes:") for name in tensors)
-        else None
-        for side in SIDES
-    )
-    return rows, columns
+    found: list[Slopes | None] = []
+    for side in SIDES:
+        names = f"{side} slopes:features", f"{side} slopes:own"
+        missing = [name for name in names if name not in tensors]
+        if len(missing) == 1:
+            raise ValueError(f"{missing[0]} is missing")
+        found.append(None if missing else Slopes(*(tensors[name] for name in names)))
+    return found[0], found[1]
 
 
 def _largest(array: NDArray[Any]) -> float:

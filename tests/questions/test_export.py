@@ -4,9 +4,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations
-from tribit.export import export_factors
-from tribit.recommender import Recommender
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender
 
 FIXED = {"gammas": (1, 0, 0), "rank": 3, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
 SHAPE = (30, 20)
@@ -22,11 +20,19 @@ def recommender():
     return Recommender(BinaryMatrixCompletion(**FIXED), random_state=0).fit(seen)
 
 
+def of_model(X):
+    """A recommender of a model of fixed rank."""
+    model = BinaryMatrixCompletion(**{**FIXED, "rank": 1}, random_state=0)
+    return Recommender(model, ranker=False, random_state=0).fit(X)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_nearest_columns_are_the_list_of_the_model(recommender, tmp_path, dtype):
     path = tmp_path / "factors.npz"
-    counts = export_factors(recommender, path, dtype=dtype)
-    assert counts == (*SHAPE, FIXED["rank"] + 2)
+    vectors = recommender.vectors(dtype=dtype)
+    vectors.write(path)
+    sizes = {"rows": SHAPE[0], "columns": SHAPE[1], "length": FIXED["rank"] + 2}
+    assert vectors.facts() == {name: str(size) for name, size in sizes.items()}
     stored = np.load(path, allow_pickle=False)
     assert stored["row_vectors"].dtype == dtype
     products = stored["row_vectors"] @ stored["column_vectors"].T
@@ -47,7 +53,7 @@ def test_intercepts_are_in_the_vectors(recommender, tmp_path):
 
 def test_parquet_has_a_record_for_each_vector(recommender, tmp_path):
     path = tmp_path / "factors.parquet"
-    export_factors(recommender, path, dtype="float64")
+    recommender.vectors(dtype="float64").write(path)
     table = parquet.read_table(path).to_pydict()
     assert table["side"] == ["row"] * SHAPE[0] + ["column"] * SHAPE[1]
     assert table["id"][:2] == ["r0", "r1"]
@@ -59,22 +65,22 @@ def test_parquet_has_a_record_for_each_vector(recommender, tmp_path):
 
 def test_one_side_alone(recommender, tmp_path):
     path = tmp_path / "columns.npz"
-    assert export_factors(recommender, path, rows=False)[:2] == (0, SHAPE[1])
+    vectors = recommender.vectors(rows=False)
+    vectors.write(path)
+    assert (vectors.facts()["rows"], vectors.facts()["columns"]) == ("0", str(SHAPE[1]))
     assert set(np.load(path)) == {"column_ids", "column_vectors"}
 
 
 def test_a_model_without_ids_has_positions(tmp_path):
     A = np.array([[1, -1, 0], [0, 1, -1], [1, 0, 1]])
-    model = BinaryMatrixCompletion(**FIXED, random_state=0).fit(A)
-    export_factors(model, tmp_path / "f.npz")
+    of_model(A).vectors().write(tmp_path / "f.npz")
     np.testing.assert_array_equal(np.load(tmp_path / "f.npz")["column_ids"], [0, 1, 2])
 
 
 def test_ids_of_several_kinds_need_no_pickle(tmp_path):
     rows, columns = np.array([0, 0, 1]), np.array([0, 1, 1])
     seen = Observations(rows, columns, [1, -1, 1], (2, 2), ["a", 7], [("x", 1), "y"])
-    model = BinaryMatrixCompletion(**{**FIXED, "rank": 1}, random_state=0).fit(seen)
-    export_factors(model, tmp_path / "f.npz")
+    of_model(seen).vectors().write(tmp_path / "f.npz")
     stored = np.load(tmp_path / "f.npz", allow_pickle=False)
     assert stored["row_ids"].tolist() == ["a", "7"]
 
@@ -90,13 +96,8 @@ def test_ids_of_several_kinds_need_no_pickle(tmp_path):
 )
 def test_bad_input_is_one_sentence(recommender, tmp_path, name, options, words):
     with pytest.raises(InvalidInputError, match=words):
-        export_factors(recommender, tmp_path / name, **options)
+        recommender.vectors(**options).write(tmp_path / name)
     assert not list(tmp_path.iterdir())
-
-
-def test_another_object_is_refused(tmp_path):
-    with pytest.raises(InvalidTypeError, match="got list"):
-        export_factors([1], tmp_path / "f.npz")
 
 
 def test_the_command(recommender, tmp_path, run):

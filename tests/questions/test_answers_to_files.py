@@ -5,9 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asked import evaluate_file, n_unknown, predict_file, recommend_file
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
+from tribit.cli.fitting import fit_file
 from tribit.data.tables import read_table
-from tribit.workflows import evaluate_file, fit_file, predict_file, recommend_file
 
 USERS, ITEMS = [f"u{n}" for n in range(10)], [str(100 + n) for n in range(8)]
 
@@ -88,7 +89,7 @@ def test_from_a_file_to_an_answer(tmp_path, name):
 
     out = tmp_path / ("scores.csv" if name == "likes.txt" else f"scores-{name}")
     done = predict_file(tmp_path / "model.tribit", test, out)
-    assert (done.n_pairs, done.n_skipped, done.n_unknown) == (len(HELD_OUT), 0, 0)
+    assert (len(done), done.n_skipped, n_unknown(done)) == (len(HELD_OUT), 0, 0)
     table = read_table(out)
     assert list(table.columns) == ["user", "item", "probability", "label", "basis"]
     assert table.columns["user"].tolist() == users
@@ -183,7 +184,7 @@ def test_unknown_ids_are_refused_or_left_out(tmp_path, model_path):
             call()
     assert not (tmp_path / "scores.csv").exists()
     done = predict_file(model_path, path, tmp_path / "scores.csv", unknown="skip")
-    assert (done.n_pairs, done.n_skipped, done.n_unknown) == (5, 2, 0)
+    assert (len(done), done.n_skipped, n_unknown(done)) == (5, 2, 0)
     table = read_table(tmp_path / "scores.csv")
     assert list(zip(table.columns["user"], table.columns["item"], strict=True)) == HELD_OUT[:5]
     result = evaluate_file(model_path, path, unknown="skip")

@@ -1,0 +1,218 @@
+"""Options that follow from fields: of questions, of the model, of the fit, and of the rules by which a table is read.
+
+They are made when they are first asked for: the library takes half a second to import, and ``--help`` should not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from inspect import Parameter
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from tribit.cli.common import MaxSize
+from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words, yes_no_or_auto
+from tribit.quoting import quoted
+
+Parameters = list[Parameter]
+
+
+class LazyCommand(TyperCommand):
+    """A command with groups of further options; ``context.obj`` has their values by group."""
+
+    groups: ClassVar[Mapping[str, Callable[[], Parameters]]] = MappingProxyType({})
+    _made: Mapping[str, tuple[str, ...]] | None = None
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all options and arguments."""
+        if self._made is None:
+            self._made = {name: self._add(make()) for name, make in self.groups.items()}
+        return super().get_params(ctx)
+
+    def _add(self, parameters: Parameters) -> tuple[str, ...]:
+        """Add options behind those that there are, whose names and flags stay theirs."""
+        names = {each.name for each in self.params}
+        flags = {flag for each in self.params for flag in each.opts}
+        made = [
+            each
+            for each in _typer_parameters(parameters)
+            if each.name not in names and not flags & set(each.opts)
+        ]
+        self.params += made
+        return tuple(each.name for each in made)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take several numbers as one word too: ``--gammas 0,1,0``."""
+        several = {
+            opt: each.nargs
+            for each in self.get_params(ctx)
+            for opt in each.opts
+            if each.nargs > 1 and each.param_type_name == "option"
+        }
+        taken: list[str] = []
+        for argument in args:
+            name, equals, value = argument.partition("=")
+            if equals and name in several:
+                taken += [name, *_separate(name, value, several[name])]
+            elif taken and taken[-1] in several and "," in argument:
+                taken += _separate(taken[-1], argument, several[taken[-1]])
+            else:
+                taken.append(argument)
+        return super().parse_args(ctx, taken)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command with the options of its own."""
+        ctx.obj = {
+            group: {name: ctx.params.pop(name) for name in names}
+            for group, names in (self._made or {}).items()
+        }
+        return super().invoke(ctx)
+
+
+def _separate(name: str, text: str, count: int) -> list[str]:
+    numbers = text.split(",")
+    if len(numbers) != count:
+        raise typer.BadParameter(
+            f"{name} takes {count} numbers, such as 1{',0' * (count - 1)}; got {quoted(text)}."
+        )
+    return numbers
+
+
+def _typer_parameters(parameters: Parameters) -> list[Any]:
+    """Return parameters as typer makes them of the signature of a function."""
+    from tribit.questions.base import with_signature  # noqa: PLC0415
+
+    def options() -> None:
+        """Take them all."""
+
+    alone = typer.Typer(add_completion=False)
+    alone.command()(with_signature(options, parameters, name="options"))
+    made: Any = typer.main.get_command(alone)
+    return list(made.params)
+
+
+def _option(name: str, hint: Any, default: Any, shown: Any) -> Parameter:
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=Parameter.empty if default is MISSING else default,
+        annotation=Annotated[hint, shown],
+    )
+
+
+def model_options() -> Parameters:
+    """Return the options of the model, in the order of its fields."""
+    from tribit.model.spec import ModelSpec  # noqa: PLC0415
+
+    hints = get_type_hints(ModelSpec)
+    return [
+        _of_model(each, hints[each.name]) for each in fields(ModelSpec) if "help" in each.metadata
+    ]
+
+
+def _of_model(of: Field[Any], hint: Any) -> Parameter:
+    """Return a field as typer reads an option: by its type, and by whether it may be chosen from the data."""
+    chosen = of.metadata.get("choosable", False)
+    default = of.metadata.get("default", "auto" if chosen else of.default)
+    about: dict[str, Any] = {"help": of.metadata["help"]}
+    kind: Any = str if isinstance(default, str) else hint
+    if chosen and get_origin(hint) is tuple:
+        # Several numbers or none of them: there is no option of several values that are one word.
+        default, kind = None, hint | None
+        about |= {"show_default": False, "callback": lambda value: value or "auto"}
+    elif chosen:
+        kind = Any
+        parser = {int: whole_or_auto, bool: yes_no_or_auto}.get(hint, number_or_word)
+        about |= {"parser": parser, "metavar": "yes|no|auto" if hint is bool else VALUE}
+        about |= {"show_default": "none"} if default is None else {}
+    return _option(of.name, kind, default, typer.Option(**about))
+
+
+def fit_options() -> Parameters:
+    """Return the options of the fit that are no part of the model."""
+    from tribit.completion.parameters import FitOptions  # noqa: PLC0415
+
+    hints = get_type_hints(FitOptions)
+    parsers = {"calibration": (number_or_word, "word"), "n_fits": (whole_or_auto, VALUE)}
+    found = []
+    for each in fields(FitOptions):
+        command = each.metadata["command"]
+        default = each.default if command is None else command
+        about: dict[str, Any] = {"help": each.metadata["help"]}
+        hint = type(default) if isinstance(default, int | str) else hints[each.name]
+        if each.name in parsers:
+            hint = Any
+            about |= dict(zip(("parser", "metavar"), parsers[each.name], strict=True))
+        found.append(_option(each.name, hint, default, typer.Option(**about)))
+    return found
+
+
+def reading_options(*, later: bool = False) -> Parameters:
+    """Return the rules by which a table is read: of the fit, or of a ``later`` table, which are those of the fit."""
+    from tribit.data.reading import Reading  # noqa: PLC0415
+
+    hints, found = get_type_hints(Reading), []
+    for each in fields(Reading):
+        if "help" not in each.metadata:
+            continue
+        text, hint, default = each.metadata["help"], hints[each.name], each.default
+        about: dict[str, Any] = {"help": text, "show_default": default is not None}
+        if later:
+            first = text.split(" [")[0].rstrip(".")
+            about, default = {"help": f"{first} [as in the fit].", "show_default": False}, None
+            hint = hint if type(None) in get_args(hint) else hint | None
+        if each.name in ("like", "dislike"):
+            hint, about = Any, {**about, "parser": words, "metavar": "words"}
+        found.append(_option(each.name, hint, default, typer.Option(**about)))
+    max_size = Parameter("max_size", Parameter.KEYWORD_ONLY, default=None, annotation=MaxSize)
+    return [*found, max_size]
+
+
+def later_reading() -> Parameters:
+    """Return the rules of a table that comes after the fit."""
+    return reading_options(later=True)
+
+
+def question_options(question: Any) -> Parameters:
+    """Return the options of a question or a change, those that the command line offers."""
+    from tribit.questions.base import fields_of  # noqa: PLC0415
+
+    found = (_of_question(each) for each in fields_of(question))
+    return [each for each in found if each is not None]
+
+
+def _of_question(of: Any) -> Parameter | None:
+    from tribit.questions.base import OMIT  # noqa: PLC0415
+    from tribit.questions.kinds import IDS, kind_of  # noqa: PLC0415
+
+    default, about, kind = of.default_of("command"), of.about, kind_of(of.hint)
+    if default is OMIT:
+        return None
+    hint: Any = of.types[0]
+    told: dict[str, Any] = {"help": about.help}
+    if kind is not None:
+        hint = Path if kind is not IDS else str if about.argument else list[str]
+        default = default if default is MISSING else None
+        hint = hint if default is MISSING else hint | None
+    elif type(None) in of.types:
+        hint, told = Any, {**told, "parser": number_or_word, "metavar": "number|none"}
+    flags = (about.flag,) if about.flag else ()
+    shown: Any = typer.Argument(**told) if about.argument else typer.Option(*flags, **told)
+    return _option(of.name, hint, default, shown)
+
+
+class TableCommand(LazyCommand):
+    """A command that reads a table after the fit; ``context.obj["rules"]`` has the rules that differ from the fit's."""
+
+    groups = MappingProxyType({"rules": later_reading})
+
+
+def given_rules(context: typer.Context) -> tuple[dict[str, Any], int | None]:
+    """Return the rules of reading that were given, and the most bytes to read."""
+    rules = {name: value for name, value in context.obj["rules"].items() if value is not None}
+    return rules, rules.pop("max_size", None)
