@@ -7,6 +7,7 @@ import pytest
 
 from service_parts import fitted
 from tribit import Observations, Recommender, similar
+from tribit.model import column_regression
 from tribit.serve import rates_table
 from tribit.serve.schemas import ENDPOINTS
 from tribit.serve.served import ServedModel
@@ -31,7 +32,9 @@ def served(recommenders):
 def ask(served, path, **body):
     """Return the answer to a request, without a connection."""
     endpoint = ENDPOINTS[path]
-    asked = endpoint.asked(endpoint.read_json(json.dumps(body).encode()), served.recommender)
+    asked = endpoint.make_question(
+        endpoint.read_json(json.dumps(body).encode()), served.recommender
+    )
     return json.loads(served.answer(asked))
 
 
@@ -302,7 +305,19 @@ def test_kept_lists_are_answered_at_once(served):
     endpoint = ENDPOINTS["/recommend"]
     served.has_tables = False
     body = json.dumps({"rows": ["r1", "nobody"]}).encode()
-    asked = endpoint.asked(endpoint.read_json(body), served.recommender)
+    asked = endpoint.make_question(endpoint.read_json(body), served.recommender)
     assert not served.is_quick(asked)
     served.answer(asked)
     assert served.is_quick(asked)
+
+
+def test_a_model_with_too_many_columns_for_tables_has_the_same_lists(
+    library, recommenders, monkeypatch
+):
+    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 5)
+    monkeypatch.setattr(rates_table, "MAX_CELLS", 0)
+    served = ServedModel(Recommender.load(recommenders[0]))
+    assert not served.has_tables
+    found = ask(served, "/recommend", rows=["r3"], n=4)["lists"][0]["items"]
+    expected = library.recommend(["r3"], 4, level=None)
+    assert [item["column"] for item in found] == expected.columns[0].tolist()

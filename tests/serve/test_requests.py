@@ -273,7 +273,7 @@ def test_a_new_field_of_a_question_is_a_field_of_the_request(library):
             return Wider
 
     endpoint = Endpoint("wider", Question("", "", "", {"rows": ["r1"]}))
-    asked = endpoint.asked(endpoint.read_json(b'{"rows": ["r1"], "among": [3]}'), library)
+    asked = endpoint.make_question(endpoint.read_json(b'{"rows": ["r1"], "among": [3]}'), library)
     assert (asked.question.among, asked.question.share) == (Texts(("3",)), 0.5)
     for body in (b'{"rows": ["r1"], "secret": 2}', b'{"rows": ["r1"], "share": 1}'):
         with pytest.raises(ValidationError):

@@ -61,7 +61,7 @@ class Service:
             given = await read(request, endpoint, self.settings)
             served = self.model.served  # once: the next may be another
             check_size(given, served.shape, self.settings)
-            asked = endpoint.asked(given, served.recommender)
+            asked = endpoint.make_question(given, served.recommender)
             quick = served.is_quick(asked)
             answer = served.answer(asked) if quick else await self.threads.run(served.answer, asked)
             return Response(answer, media_type=JSON)
@@ -108,7 +108,7 @@ def create_app(settings: ServiceSettings) -> Starlette:
         with suppress(asyncio.CancelledError):
             await polling
 
-    async def lost(request: Request, error: Exception) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         path = quoted(request.url.path)
         sentence = {
@@ -119,7 +119,7 @@ def create_app(settings: ServiceSettings) -> Starlette:
         return error_answer(status, sentence)
 
     app = Starlette(
-        routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: lost}
+        routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: refuse}
     )
     app.state.service = service
     return app

@@ -25,7 +25,7 @@ BINS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Loaded(Protocol):
+class LoadedModel(Protocol):
     """The model that answers: its version, the time of loading, and the problem with a newer file."""
 
     loaded: float
@@ -70,7 +70,7 @@ class Counters:
         self._requests.labels(endpoint, status).inc()
         self._seconds.labels(endpoint).observe(seconds)
 
-    def describe(self, model: Loaded) -> None:
+    def describe(self, model: LoadedModel) -> None:
         """Add gauges of the model of the worker that answers."""
         self.registry.register(_ModelGauges(model))
 
@@ -80,7 +80,7 @@ class Counters:
 
 
 class _ModelGauges(Collector):
-    def __init__(self, model: Loaded) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         self.model = model
 
     def collect(self) -> Iterator[Metric]:

@@ -70,7 +70,7 @@ LISTS: dict[Any, Any] = {
 }
 
 
-class Asked(NamedTuple):
+class AskedQuestion(NamedTuple):
     """A question as the library takes it, and the columns of its entries that the model does not know."""
 
     question: Question[Any]
@@ -138,7 +138,7 @@ class Endpoint:
             values[name] = given if is_list else given[-1]
         return self.schema.model_validate(values)
 
-    def asked(self, request: BaseModel, recommender: Recommender) -> Asked:
+    def make_question(self, request: BaseModel, recommender: Recommender) -> AskedQuestion:
         """Return the question that a request asks."""
         values, unknown = dict(request.__dict__), None
         for name, kind in self._kinds.items():
@@ -154,7 +154,7 @@ class Endpoint:
                 )
             elif isinstance(given, list):
                 values[name], unknown = read_entries(given, recommender)
-        return Asked(self.question(**values), unknown)
+        return AskedQuestion(self.question(**values), unknown)
 
 
 #: The questions that have an example request, by path.

@@ -15,7 +15,7 @@ from tribit.recommender import Recommender
 from tribit.serve.answers import encode, fields_of_answer
 from tribit.serve.kept_lists import KeptLists
 from tribit.serve.rates_table import with_rates_table
-from tribit.serve.schemas import Asked
+from tribit.serve.schemas import AskedQuestion
 
 #: Bytes of lists that are kept, some 60,000 lists of ten: those of all 943 rows of MovieLens-100k fill 1 MB.
 MAX_KEPT_BYTES = 2**26
@@ -60,7 +60,7 @@ class ServedModel:
         """Numbers of rows and columns."""
         return self.recommender.shape_
 
-    def answer(self, asked: Asked) -> bytes:
+    def answer(self, asked: AskedQuestion) -> bytes:
         """Return the answer to a question."""
         question, unknown_columns = asked
         if isinstance(question, Recommend) and question.entries is None:
@@ -70,7 +70,7 @@ class ServedModel:
             found["unknown_columns"] = unknown_columns
         return encode({**found, "model": self.version})
 
-    def is_quick(self, asked: Asked) -> bool:
+    def is_quick(self, asked: AskedQuestion) -> bool:
         """Return whether the event loop can answer a question without delaying others."""
         question = asked.question
         if isinstance(question, Predict) and question.pairs is not None:
