@@ -52,6 +52,8 @@ class ServedModel:
         recommender.model_.fitted_.factors_with_unknown  # noqa: B018
         if recommender.seen_ is not None:
             recommender.seen_mask_  # noqa: B018
+        for axis in recommender.axes_:
+            axis.by_text  # noqa: B018
         self.recommender, self.version, self.kept = recommender, version, KeptLists(MAX_KEPT_BYTES)
         self._encoded_version = encode(version)
 
