@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from tribit.workflows import predict_file, recommend_file
 
 from service_parts import made
 from tribit import Observations
 from tribit.serve import rates_table
 from tribit.serve.served import ServedModel, Wanted
-from tribit.workflows import predict_file, recommend_file
 
 
 def items(answer, row=0):
