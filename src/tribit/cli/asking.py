@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import MISSING
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tribit.data.files import writable
 from tribit.questions import QUESTIONS, kinds
 from tribit.questions.base import OMIT, Field, fields_of
 from tribit.questions.changes import Incorporate
 from tribit.questions.kinds import kind_of
 from tribit.recommender import Recommender
+
+if TYPE_CHECKING:
+    from tribit.report import Report
 
 
 def asked(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any]) -> Any:
@@ -70,3 +74,33 @@ def _read(of: Field, value: Any, recommender: Recommender, rules: dict[str, Any]
     reading = kinds.reading_of(recommender, **options)
     read = reading.pairs if kind is kinds.PAIRS else reading.records
     return read(value, max_size=max_size)
+
+
+def updated(
+    model: Path, file: Path, out: Path, tables: tuple[Path | None, ...], rules: dict[str, Any]
+) -> tuple[Recommender, Recommender]:
+    """Write a recommender that knows the entries of a further table; return it behind the one before."""
+    writable(out)  # an unwritable path is refused before the work
+    before, options = Recommender.load(model), dict(rules)
+    max_size = options.pop("max_size", None)
+    records = kinds.reading_of(before, **options).records(file, max_size=max_size)
+    features = (kinds.features_from(path, max_size) for path in tables)
+    after = Incorporate(records, *features).apply(before)
+    after.save(out)
+    return before, after
+
+
+def reported(
+    model: Path, out: Path, test: Path | None, rules: dict[str, Any], **options: Any
+) -> tuple[Report, int]:
+    """Write the report of a recommender; return it, and how many records of the test were left out."""
+    from tribit.report import write_report  # noqa: PLC0415 - other questions need no report
+
+    writable(out)  # before the work
+    recommender, told = Recommender.load(model), dict(rules)
+    max_size, unknown = told.pop("max_size", None), told.pop("unknown")
+    entries, n_skipped = None, 0
+    if test is not None:
+        records = kinds.reading_of(recommender, **told).records(test, max_size=max_size)
+        entries, n_skipped = kinds.known_entries(recommender, records, unknown)
+    return write_report(recommender, out, entries, **options), n_skipped
