@@ -6,7 +6,6 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tribit.data.files import writable
 from tribit.questions import QUESTIONS, kinds
 from tribit.questions.base import OMIT, Field, fields_of
 from tribit.questions.changes import Incorporate
@@ -80,7 +79,6 @@ def updated(
     model: Path, file: Path, out: Path, tables: tuple[Path | None, ...], rules: dict[str, Any]
 ) -> tuple[Recommender, Recommender]:
     """Write a recommender that knows the entries of a further table; return it behind the one before."""
-    writable(out)  # an unwritable path is refused before the work
     before, options = Recommender.load(model), dict(rules)
     max_size = options.pop("max_size", None)
     records = kinds.reading_of(before, **options).records(file, max_size=max_size)
@@ -96,7 +94,6 @@ def reported(
     """Write the report of a recommender; return it, and how many records of the test were left out."""
     from tribit.report import write_report  # noqa: PLC0415 - other questions need no report
 
-    writable(out)  # before the work
     recommender, told = Recommender.load(model), dict(rules)
     max_size, unknown = told.pop("max_size", None), told.pop("unknown")
     entries, n_skipped = None, 0
