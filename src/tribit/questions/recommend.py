@@ -71,6 +71,7 @@ class Recommend(Question[Recommendations]):
     ranker: bool = option(
         True, "Whether to rank by exposure too: the columns that a row will observe."
     )
+    among: Ids | None = option(None, "Only these columns [every column].")
     entries: Entries | None = option(
         None, "Entries of new rows, which take the place of rows.", command=OMIT
     )
@@ -118,7 +119,10 @@ class Recommend(Question[Recommendations]):
     def lists(self, top: TopN, places: Positions, left_out: sp.csr_array | None) -> Recommendations:
         """Return the lists of rows at some positions."""
         chosen = top if self.ranker else top.without_ranker
-        return chosen.lists(places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out)
+        among = None if self.among is None else find(top.axes.columns, self.among)
+        return chosen.lists(
+            places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out, among=among
+        )
 
     def _places(self, recommender: Recommender) -> tuple[Positions, Observations | None]:
         """Return positions of known rows, -1 for an unknown one, and the entries of new rows, none of unknown ones."""

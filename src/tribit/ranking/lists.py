@@ -200,18 +200,29 @@ class TopN:
         *,
         avoid_dislikes: float = 1.0,
         left_out: sp.csr_array | None = None,
+        among: Positions | None = None,
     ) -> Recommendations:
-        """Return the lists of rows at some positions; ``left_out`` has the cells that no list shows."""
+        """Return the lists of rows at some positions.
+
+        ``left_out`` has the cells that no list shows, and ``among`` the only columns that lists may show; None for all.
+        """
         axes, model = self.axes, self.model
-        n = min(check_count("n", n), axes.shape[1])
+        allowed = np.full(axes.shape[1], among is None)
+        allowed[() if among is None else among] = True
+        n = min(check_count("n", n), int(np.count_nonzero(allowed)))
+        if not n:
+            raise InvalidInputError(
+                f"{parameter('among')} holds no column; pass some, or leave it out for every column."
+            )
         weight = check_not_negative("avoid_dislikes", avoid_dislikes)
         scores_of = model if self.ranker is None and isinstance(model, Scores) else None
-        if scores_of is not None and lists_on_device(self, places.size * axes.shape[1]):
+        on_device = allowed.all() and lists_on_device(self, places.size * axes.shape[1])
+        if scores_of is not None and on_device:
             positions, scores = _best_on_device(scores_of.factors, places, n, left_out)
             rates = None
         else:
             positions, scores, rates = _best_of(
-                lambda rows: self.weighed(rows, weight), places, axes.shape[1], n, left_out
+                lambda rows: self.weighed(rows, weight), places, allowed, n, left_out
             )
         shown = positions >= 0
         if scores_of is not None:
@@ -277,17 +288,21 @@ def best_columns(
 
     Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
     """
-    return _best_of(score, rows, n_columns, n, seen)[:2]
+    return _best_of(score, rows, np.ones(n_columns, dtype=bool), n, seen)[:2]
 
 
 def _best_of(
-    score: Score, rows: Positions, n_columns: int, n: int, seen: sp.csr_array | None
+    score: Score,
+    rows: Positions,
+    allowed: NDArray[np.bool_],
+    n: int,
+    seen: sp.csr_array | None,
 ) -> tuple[Positions, NDArray[np.float64], NDArray[np.float64] | None]:
     """Return the best columns, their scores, and the rates of likes and dislikes where the scores come with them."""
     positions = np.full((rows.size, n), -1, dtype=np.int64)
     scores = np.full((rows.size, n), -np.inf)
     rates = None
-    step = max(LEAST_ROWS, BLOCK // n_columns)
+    step = max(LEAST_ROWS, BLOCK // allowed.size)
     for start in range(0, rows.size, step):
         places = rows[start : start + step]
         found = score(places)
@@ -296,7 +311,8 @@ def _best_of(
             raise InvalidInputError(
                 f"A score of row {places[odd]} is not a number (NaN); rank finite scores only."
             )
-        free = np.ones(block.shape, dtype=bool)
+        free = np.tile(allowed, (len(block), 1))
+        block[:, ~allowed] = -np.inf
         if seen is not None:
             out = Ones.of(seen, places)
             free[out.rows, out.columns] = False
