@@ -1,7 +1,7 @@
 """Maps of a report: rows and columns in the two directions along which their scores differ most.
 
 Columns are compared as in :mod:`tribit.explain.neighbours`, by their scores ``u_i' v_j`` over the rows, less the
-effects of rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most
+biases of rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most
 of the squared distances between columns. It does not depend on how factors are rotated or scaled.
 """
 
@@ -16,7 +16,7 @@ from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
 from tribit.model.scores import Scores
-from tribit.report.names import names_at
+from tribit.report.wording import names_at
 
 Array = NDArray[np.floating[Any]]
 
@@ -28,7 +28,7 @@ NEIGHBOURS = 6
 
 
 def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str, Any] | None:
-    """Return the points of a map of rows or columns; None where scores differ by effects alone.
+    """Return the points of a map of rows or columns; None where scores differ by biases alone.
 
     Parameters
     ----------
