@@ -1,7 +1,7 @@
 """The facts of a page, by section: everything that it shows, as plain values, before any markup.
 
-A section is a function here (or in :mod:`~tribit.report.lists` or :mod:`~tribit.report.maps`) that returns its facts, None
-where the model or the data do not have them, and a template of the same name.
+A section is a function that returns its facts, None where the model or the data do not have them, and a template. Those
+of recommendations are in :mod:`tribit.report.lists`, those of maps in :mod:`tribit.report.maps`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tribit.report.lists import example_facts, trade_off
 from tribit.report.maps import map_facts
 from tribit.report.trial import LEVEL, Trial
 from tribit.report.wording import Wording, a, names_at
-from tribit.selection.record import Average, Candidate, Search
+from tribit.selection.record import Candidate, Search
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -43,8 +43,8 @@ POINTS = 41
 MIN_IN_BIN = 20
 #: Most candidates that are drawn; a search tries some tens.
 MOST_CANDIDATES = 400
-#: Rows (and columns) in each table of outliers; entries with which a mean is shrunk towards that of all, so that a row of
-#: so many counts half; and the least entries of a row that is listed.
+#: Rows (and columns) in each table of outliers; entries with which a mean is shrunk towards that of all, so that a row
+#: of so many counts half; and the least entries of a row that is listed.
 MOST_OUTLIERS, PRIOR, MIN_ENTRIES = 5, 5.0, 3
 
 
@@ -52,11 +52,8 @@ def page_facts(
     recommender: Recommender, trial: Trial, found: Evaluation, title: str | None
 ) -> Facts:
     """Return the facts of every section."""
-    model, seen, words = (
-        recommender.model_,
-        recommender.seen_,
-        Wording.of(recommender.reading_),
-    )
+    model, seen = recommender.model_, recommender.seen_
+    words = Wording.of(recommender.reading_)
     table = None if seen is None else table_facts(seen)
     search = None if model.search_ is None else search_facts(model.search_)
     opening = [
@@ -117,7 +114,7 @@ def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
     bars = [{"name": "the model", "value": value, "low": low, "high": high}]
     bars += [
         {"name": sentences.baseline_name(title, words), "value": baseline.measures[name]}
-        for title, baseline in reversed(found.baselines.items())
+        for title, baseline in reversed([*found.baselines.items()])
     ]
     measure = _titles(found, words)[name]
     return {"measure": measure, "less_is_better": name == "sign_error", "bars": bars}
@@ -227,6 +224,10 @@ def search_facts(search: Search) -> Facts | None:
         }
 
     best = sorted(search.families().values(), key=lambda each: each.score)
+    average = search.average
+    if average is not None:  # without seconds, so that a page has the same bytes on any machine
+        members = tuple(replace(each, seconds=None) for each in average.members)
+        average = replace(average, members=members)
     return {
         "measure": search.measure.replace("_", "-"),
         "n_held_out": search.n_held_out,
@@ -236,14 +237,8 @@ def search_facts(search: Search) -> Facts | None:
         "candidates": [described(each) for each in candidates],
         # The part of the simplex, from its corner of observed signs, that holds every mixture.
         "view": next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if drawn else None,
-        "average": None if search.average is None else str(_untimed(search.average)),
+        "average": None if average is None else str(average),
     }
-
-
-def _untimed(average: Average) -> Average:
-    """Return an average without the seconds of its fits: a page has the same bytes on any machine."""
-    members = tuple(replace(each, seconds=None) for each in average.members)
-    return replace(average, members=members)
 
 
 def _on_the_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:

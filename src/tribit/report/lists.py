@@ -1,4 +1,4 @@
-"""Recommendations of a report: likes found against dislikes shown over ``avoid_dislikes``, and examples with reasons."""
+"""Recommendations of a report: likes found against dislikes shown over ``avoid_dislikes``, and explained examples."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def trade_off(trial: Trial) -> dict[str, Any] | None:
     Without a ranker the order of a list does not depend on the weight.
     """
     rows, _, labels = trial.places
-    if trial.ranker is None or trial.train is None or not (labels > 0).any():
+    if trial.ranker is None or trial.train is None or not trial.train.n_dislikes:
         return None
-    if not trial.train.n_dislikes:
+    if not (labels > 0).any():
         return None
     users = np.unique(rows[labels > 0])
     if users.size > MOST_ROWS:
@@ -166,7 +166,7 @@ def _example_rows(counts: Positions) -> Positions:
 
 
 def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, Any]] | None:
-    """Return the entries that raise a column's probability most, and those that lower it; None where it cannot be explained."""
+    """Return the entries that raise a probability most, and that lower it; None where the model cannot explain it."""
     axes = recommender.model_.axes_
     ids = (axis.names(np.array([at]))[0] for axis, at in zip(axes, (row, column), strict=True))
     try:

@@ -39,23 +39,19 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str,
     side : {"rows", "columns"}
         What the points are.
     """
-    factors, axes = scores.factors.astype("float64"), scores.axes
-    places, labels = None, None
-    if seen is not None:
-        places, labels = (seen.rows if side == "rows" else seen.columns), seen.labels
-    axis = axes.columns
+    factors, axis = scores.factors.astype("float64"), scores.axes.columns
     if side == "rows":
-        factors, axis = factors.transposed, axes.rows
+        factors, axis = factors.transposed, scores.axes.rows
     if axis.size < 3 or not factors.rank:
         return None
     points, kept = principal_components(in_geometry(factors.row_factors, factors.column_factors))
     if kept is None:
         return None
-    counts = np.zeros(axis.size, dtype=np.int64)
-    likes = np.zeros(axis.size, dtype=np.int64)
-    if places is not None and labels is not None:
+    counts = likes = np.zeros(axis.size, dtype=np.int64)
+    if seen is not None:
+        places = seen.rows if side == "rows" else seen.columns
         counts = np.bincount(places, minlength=axis.size)
-        likes = np.bincount(places[labels > 0], minlength=axis.size)
+        likes = np.bincount(places[seen.labels > 0], minlength=axis.size)
     some = np.sort(np.argsort(-counts, kind="stable")[:MOST_POINTS])
     near = similar(scores, n=NEIGHBOURS, seen=seen, **{side: axis.names(some)})
     number, names = _numbered(axis, some, near.positions)
@@ -67,9 +63,9 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str,
         "names": names,
         "x": np.round(points[some, 0], 3),
         "y": np.round(points[some, 1], 3),
-        "counts": counts[some] if places is not None else None,
+        "counts": None if seen is None else counts[some],
         "shares": np.round(likes[some] / np.maximum(counts[some], 1), 2)
-        if labels is not None and labels.min() != labels.max()
+        if seen is not None and seen.n_likes and seen.n_dislikes
         else None,
         "near": number[near.positions],
         "similarities": np.round(near.similarities, 2),

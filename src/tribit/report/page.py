@@ -1,4 +1,4 @@
-"""Reports: the facts of a page, rendered by templates into one file, which fetches nothing and runs no script but its own."""
+"""Reports: facts, rendered by templates into one file that fetches nothing and runs no script but its own."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def of_data(facts: Facts | None, shape: tuple[int, int], words: Wording) -> str:
         labels = f"{likes:,} are likes and {dislikes:,} dislikes (base rate {percent(likes / n)})."
     return (
         f"The data have {size}, with {counted(n, 'entry')}: {percent(facts['density'])} of all {words.pairs}. "
-        f"{labels} The median {words.row} has {median['row']:g} entries, the median {words.column} {median['column']:g}."
+        f"{labels} The median {words.row} has {median['row']:g} entries, the median {words.column} "
+        f"{median['column']:g}."
     )
 
 
@@ -73,8 +74,8 @@ def of_quality(found: Evaluation, words: Wording) -> list[str]:
 
 def _errors(found: Evaluation, words: Wording) -> str:
     text = (
-        f"On {counted(found.n_entries, 'test entry')} of {counted(found.n_rows, words.row)} the error rate of the model "
-        f"is {percent(found.sign_error)}"
+        f"On {counted(found.n_entries, 'test entry')} of {counted(found.n_rows, words.row)} the error rate of the "
+        f"model is {percent(found.sign_error)}"
     )
     if (ends := found.intervals.get("sign_error")) is not None:
         text += f" ({100 * found.level:g}% interval: {percent(ends[0])} to {percent(ends[1])})"
@@ -85,7 +86,7 @@ def _errors(found: Evaluation, words: Wording) -> str:
 
 
 def _comparison(found: Evaluation, words: Wording) -> tuple[bool, str] | None:
-    """Return whether the model is better than biases by log-loss, the measure with least noise, and a sentence on it."""
+    """Return whether the model beats biases by log-loss, the measure with least noise, and a sentence on it."""
     baseline = found.baselines.get(BIASES)
     if baseline is None or "log_loss" not in baseline.differences:
         return None
@@ -107,7 +108,9 @@ def _among_unseen(found: Evaluation, words: Wording) -> str:
     report = found.unseen
     assert report is not None
     if not report.n_unseen:
-        return "One label alone was observed, for every pair: no unseen pair is left to compare with."
+        return (
+            "One label alone was observed, for every pair: no unseen pair is left to compare with."
+        )
     return (
         "One label alone was observed. The AUC, the probability that the model ranks one of "
         f"{counted(report.n_entries, 'test entry')} above one of {counted(report.n_unseen, 'unseen pair')}, is "

@@ -98,11 +98,11 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refi
             f"{either('keep_seen=True', 'its entries (without --no-seen)')}."
         )
     train, held_out = _split(seen, random_state)
-    model, notes = recommender.model_, []
-    notes.append(
+    model = recommender.model_
+    notes = [
         f"No test was given: the test set is {len(held_out):,} of the {counted(seen.n_observed, 'entry')}, drawn at "
         "random, and the chosen model was fitted again on the others with the same hyperparameters."
-    )
+    ]
     if model.search_ is not None:
         notes.append(
             "The hyperparameters were tuned on all entries, so that these measures are slightly optimistic. Those of "
@@ -157,5 +157,7 @@ def _given(recommender: Recommender, test: Any) -> Trial:
             )
     notes = [f"Measured on the {counted(len(held_out), 'entry')} of the test set that was given."]
     if seen is None:
-        notes.append("The model keeps no entries, so that there are no baselines and no recommendations.")
+        notes.append(
+            "The model keeps no entries, so that there are no baselines and no recommendations."
+        )
     return Trial(model.scores_, recommender.ranker_, seen, held_out, False, tuple(notes))

@@ -18,7 +18,7 @@ NOUN, LONGEST_NOUN = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*"), 24
 OF_IDS = re.compile(r"(?:[\W_]+(?i:ids?|no|nr|key|name|code)|(?<=[a-z])(?:Id|ID))$")
 #: Words of which the page speaks anyway: a table with a column of that name has rows and columns.
 TAKEN = frozenset({"like", "dislike", "entry", "list", "model", "cell", "score", "row", "column"})
-#: Longest name, and the kept ends of a longer one: a page holds thousands of them, and a phone shows some forty letters.
+#: Longest name, and the kept ends of a longer one: a page holds thousands of them, and a phone shows forty letters.
 LONGEST, HEAD, TAIL = 60, 40, 15
 
 
