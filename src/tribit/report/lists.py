@@ -126,34 +126,28 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     counts = seen.counts[0]
     places = _example_rows(counts)
     lists = recommender.recommend(axes.rows.names(places), N_EXAMPLE)
-    ends = lists.intervals
     lower, upper = (np.full(lists.positions.shape, np.nan) for _ in range(2))
-    if ends is not None:
+    if (ends := lists.intervals) is not None:
         lower[lists.shown], upper[lists.shown] = ends.lower, ends.upper
     found = []
     for i, (row, name) in enumerate(zip(places, names_at(axes.rows, places), strict=True)):
         kept = lists.positions[i][lists.shown[i]]
-        columns = []
-        for k, (column, title) in enumerate(zip(kept, names_at(axes.columns, kept), strict=True)):
-            explained = k < EXPLAINED and counts[row] <= MOST_ENTRIES
-            columns.append(
-                {
-                    "name": title,
-                    "probability": float(lists.probabilities[i, k]),  # type: ignore[index]
-                    "lower": float(lower[i, k]),
-                    "upper": float(upper[i, k]),
-                    "reasons": _reasons(recommender, int(row), int(column)) if explained else None,
-                }
-            )
-        labels = seen.labels[seen.rows == row]
-        found.append(
+        explained = EXPLAINED if counts[row] <= MOST_ENTRIES else 0
+        columns = [
             {
-                "row": name,
-                "likes": int(np.count_nonzero(labels > 0)),
-                "dislikes": int(np.count_nonzero(labels < 0)),
-                "columns": columns,
+                "name": title,
+                "probability": float(lists.probabilities[i, k]),  # type: ignore[index]
+                "lower": float(lower[i, k]),
+                "upper": float(upper[i, k]),
+                "reasons": _reasons(recommender, row, column) if k < explained else None,
             }
-        )
+            for k, (column, title) in enumerate(
+                zip(kept, names_at(axes.columns, kept), strict=True)
+            )
+        ]
+        likes = int(np.count_nonzero(seen.labels[seen.rows == row] > 0))
+        dislikes = int(counts[row]) - likes
+        found.append({"row": name, "likes": likes, "dislikes": dislikes, "columns": columns})
     return found
 
 

@@ -188,13 +188,11 @@ def rounded_values(values: Any) -> Any:
         return [rounded_values(value) for value in values]
     if hasattr(values, "tolist"):
         return rounded_values(values.tolist())
-    return _rounded(values) if isinstance(values, float) else values
-
-
-def _rounded(value: float) -> float | int | None:
-    if not math.isfinite(value):
+    if not isinstance(values, float):
+        return values
+    if not math.isfinite(values):
         return None
-    rounded = float(f"{value:.{DIGITS}g}")
+    rounded = float(f"{values:.{DIGITS}g}")
     # Shorter, and no -0 that differs from 0 by a bit of a sum.
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 

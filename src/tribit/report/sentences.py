@@ -173,8 +173,8 @@ def limits(
             "above has a wide interval."
         )
     if (comparison := _comparison(found, words)) is not None and not comparison[0]:
-        text = comparison[1]
-        texts.append(f"Not for tastes of single {words.rows}: {text[0].lower()}{text[1:]}")
+        compared = comparison[1].removeprefix("It")
+        texts.append(f"Not for tastes of single {words.rows}: the model{compared}")
     if found.unseen is None and not ranked:
         texts.append(
             f"Not for predicting the {words.columns} that {a(words.row)} will meet: there is no ranker, and "

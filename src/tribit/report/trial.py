@@ -99,10 +99,11 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refi
         )
     train, held_out = _split(seen, random_state)
     model = recommender.model_
-    notes = [
+    text = (
         f"No test was given: the test set is {len(held_out):,} of the {counted(seen.n_observed, 'entry')}, drawn at "
         "random, and the chosen model was fitted again on the others with the same hyperparameters."
-    ]
+    )
+    notes = [text]
     if model.search_ is not None:
         notes.append(
             "The hyperparameters were tuned on all entries, so that these measures are slightly optimistic. Those of "
