@@ -131,7 +131,7 @@ async def run(
 
 
 def saved(folder: Path) -> tuple[str, Path, int]:
-    """Return the name of the data, the file of a bundle fitted on them, and the number of rows."""
+    """Return the name of the data, the file of a recommender fitted on them, and the number of rows."""
     name, seen = movielens()
     model = BinaryMatrixCompletion((1, 0, 0), **SETTINGS, n_fits=1, random_state=0)
     path = folder / "model.tribit"

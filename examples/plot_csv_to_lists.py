@@ -43,8 +43,7 @@ print("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:5]))
 ratings = observations_from_file(path, row="user", column="film", value="stars", like_at=4)
 train, held_out = ratings.split(0.1, random_state=0)
 recommender = Recommender(random_state=0).fit(train)
-for name, fact in recommender.info().items():
-    print(f"{name:12} {fact}")
+print(recommender.info())
 
 # %%
 # How good is it on what it has not seen? Baselines stand beside it, and every measure has an interval.
@@ -52,17 +51,15 @@ for name, fact in recommender.info().items():
 print(recommender.evaluate(held_out))
 
 # %%
-# A list, with the probability of a like and its interval.
+# A list, best first: the probability of a like with its interval, and the likes and dislikes to be expected.
 
 lists = recommender.recommend(["user3"], 8)
-table = lists.table("user", "film")
-for place, film, p in zip(table["place"], table["film"], table["probability"], strict=True):
-    print(f"{place}. {film:12} P(like) {p:.2f}")
+print(lists)
 
 # %%
 # And why: what each of the ratings of ``user3`` adds to the score of the first film.
 
-why = recommender.explain("user3", table["film"][0])
+why = recommender.explain("user3", lists.columns[0, 0])
 print(why)
 
 # %%

@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib import pyplot
 from scipy.special import expit
 
-from tribit import BinaryMatrixCompletion
+from tribit import BinaryMatrixCompletion, evaluate
 from tribit.evaluation.ranking import ranking_report
-from tribit.metrics.unseen import unseen_report
 
 # %%
 # 200 people, 120 things, tastes of rank two; a thing that is liked is bought with a probability that depends on how
@@ -31,7 +30,7 @@ print(f"{train.sum()} purchases ({100 * train.mean():.0f}% of the cells), {later
 
 model = BinaryMatrixCompletion(random_state=0).fit(train)
 print(model.search_)
-report = unseen_report(model, train, later)
+report = evaluate(model, later, train).unseen
 print(f"a held-out purchase stands above an unseen cell with probability {report.auc:.3f}")
 
 # %%

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tribit.cli.questions import CHANGE, asked
-from tribit.questions import QUESTIONS, Entry
+from tribit.cli.asking import asked
+from tribit.questions import QUESTIONS
 from tribit.questions.base import fields_of
+from tribit.questions.changes import Incorporate
 from tribit.questions.kinds import kind_of
 
 
 def ask(name, model, out=None, *, escape_formulas=None, **given):
     """Return the answer, written to ``out`` where that is given; what is no option of the question is one of tables."""
-    kinds = QUESTIONS[name].load(), Entry(CHANGE, "", "").load()
+    kinds = QUESTIONS[name].load(), Incorporate
     known = {field.name: field for kind in kinds for field in fields_of(kind)}
     values = {key: None for key, field in known.items() if kind_of(field.hint)}  # not given
     values |= {key: value for key, value in given.items() if key in known}

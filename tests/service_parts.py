@@ -1,4 +1,4 @@
-"""Bundles for the tests of the service."""
+"""Recommenders for the tests of the service."""
 
 import os
 from pathlib import Path
@@ -13,21 +13,25 @@ FIXED |= {"implicit_features": True, "radius": None, "n_jobs": 1, "random_state"
 SHAPE = (40, 25)
 
 
-def drawn(seed=0):
+def simulated(seed=0):
     rng = np.random.default_rng(seed)
     U, V = rng.standard_normal((SHAPE[0], 2)), rng.standard_normal((SHAPE[1], 2))
     labels = np.where(rng.random(SHAPE) < 1 / (1 + np.exp(-2 * U @ V.T)), 1, -1)
     return np.where(rng.random(SHAPE) < 0.4, labels, 0)
 
 
-def made(seed=0, *, ids=True, **options):
-    A = drawn(seed)
+def fitted(seed=0, *, ids=True, **options):
+    A = simulated(seed)
     i, j = np.nonzero(A)
-    names = [f"r{n}" for n in range(SHAPE[0])], [f"c{n}" for n in range(SHAPE[1])]
-    seen = Observations(i, j, A[i, j], SHAPE, *(names if ids else (None, None)))
-    bundle = Recommender(BinaryMatrixCompletion(**FIXED), random_state=0, **options).fit(seen)
-    bundle.reading_ = Reading(row="user", column="item", value="stars", like_at=4)
-    return bundle
+    names = {
+        False: (None, None),
+        True: ([f"r{n}" for n in range(SHAPE[0])], [f"c{n}" for n in range(SHAPE[1])]),
+        "numbers": (range(100, 100 + SHAPE[0]), range(200, 200 + SHAPE[1])),
+    }[ids]
+    seen = Observations(i, j, A[i, j], SHAPE, *names)
+    recommender = Recommender(BinaryMatrixCompletion(**FIXED), random_state=0, **options).fit(seen)
+    recommender.reading_ = Reading(row="user", column="item", value="stars", like_at=4)
+    return recommender
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -212,7 +212,7 @@ def test_what_nobody_foresaw_is_not_hidden(run, model, ratings, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tribit.cli.questions.asked", broken)
+    monkeypatch.setattr("tribit.cli.asking.asked", broken)
     with pytest.raises(ZeroDivisionError):
         main(["evaluate", str(model), str(ratings)])
 
@@ -228,7 +228,7 @@ def test_what_the_system_refuses_is_one_line(run, model, ratings, monkeypatch, e
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr("tribit.cli.questions.asked", refuse)
+    monkeypatch.setattr("tribit.cli.asking.asked", refuse)
     assert_refused(run("evaluate", model, ratings), match)
 
 

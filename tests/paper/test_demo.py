@@ -114,7 +114,7 @@ def test_nothing_is_drawn_off_a_terminal(capsys, monkeypatch):
 def test_a_fit_that_was_interrupted_ends_the_demo(monkeypatch):
     def interrupted(seen):
         model = demo.effects_model(seen)
-        model.stop_reason_ = demo.INTERRUPTED
+        model.record_ = dataclasses.replace(model.record_, stop_reason=demo.INTERRUPTED)
         return model
 
     monkeypatch.setattr(demo, "FITS", {EFFECTS: interrupted})

@@ -85,7 +85,7 @@ def command_line(path, rows, asked, further=()):
 
 def over_http(path, rows, asked):
     """Return what ``POST /recommend`` answers."""
-    from fastapi.testclient import TestClient  # warns of a newer one, which the run ignores
+    from starlette.testclient import TestClient  # warns of a newer one, which the run ignores
 
     with TestClient(service(path)) as client:
         answer = client.post("/recommend", json={"rows": rows, **asked})

@@ -16,11 +16,10 @@ from tribit import (
     Recommender,
 )
 from tribit.cli import app
-from tribit.cli.questions import CHANGE
 from tribit.data.reading import Reading
-from tribit.questions import QUESTIONS, Entry
+from tribit.questions import QUESTIONS
 from tribit.questions.base import OMIT, Change, Question, asks, fields_of, option
-from tribit.questions.changes import FoldIn, Update
+from tribit.questions.changes import FoldIn, Incorporate, Update
 from tribit.questions.kinds import Ids, Table, kind_of
 
 #: Methods whose names are not those of the commands.
@@ -39,7 +38,7 @@ NEEDED = {
 KINDS = {
     **{name: entry.load() for name, entry in QUESTIONS.items()},
     **CHANGES,
-    "--new": Entry(CHANGE, "", "").load(),
+    "--new": Incorporate,
 }
 FIELDS = [(name, field) for name, kind in KINDS.items() for field in fields_of(kind)]
 

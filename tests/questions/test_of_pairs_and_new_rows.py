@@ -11,6 +11,7 @@ from tribit import (
     Recommender,
 )
 from tribit.data.reading import Records
+from tribit.questions.kinds import reading_of
 
 ROWS, COLUMNS = [f"u{n}" for n in range(20)], [f"i{n}" for n in range(12)]
 
@@ -131,8 +132,6 @@ def test_records_are_asked_about_by_the_text_of_their_ids(tmp_path):
     recommender = Recommender(model, random_state=0).fit(seen)
     path = tmp_path / "pairs.csv"
     path.write_text("who,what\n103,5\n100,2\n")
-    from tribit.questions.kinds import reading_of
-
     records = reading_of(recommender, row="who", column="what").pairs(path)
     assert isinstance(records, Records)
     found = recommender.predictions(records)

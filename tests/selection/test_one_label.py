@@ -216,10 +216,16 @@ def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_pat
     assert fitted.search_.regression is not None
     assert "regression" in str(fitted.search_)
     assert fitted.rank_ == fitted.row_factors_.shape[1] > 120
+    (member,) = fitted.fitted_.members
+    assert member.own_rank == fitted.rank_ - 120
+    assert member.without_regression().factors.rank == member.own_rank
     again = make(**plain, n_jobs=2).fit(train)
     np.testing.assert_array_equal(fitted.row_factors_, again.row_factors_)
     fitted.save(tmp_path / "model.tribit")
-    np.testing.assert_array_equal(load(tmp_path / "model.tribit").complete(), fitted.complete())
+    copy = load(tmp_path / "model.tribit")
+    np.testing.assert_array_equal(copy.complete(), fitted.complete())
+    assert copy.fitted_.members[0].own_rank == member.own_rank
+    assert copy.search_.regression == fitted.search_.regression
     monkeypatch.setattr(regression, "MOST_REGRESSED", 10)
     without = make(**plain).fit(train)
     assert without.search_.regression is None

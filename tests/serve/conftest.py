@@ -1,41 +1,41 @@
-"""Bundles and clients of the service."""
+"""Saved recommenders and clients of the service."""
 
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 
-from service_parts import made
+from service_parts import fitted
 from tribit import Recommender
 from tribit.serve.app import create_app
 from tribit.serve.settings import ServiceSettings
 
 
 @pytest.fixture(scope="session")
-def bundles(tmp_path_factory):
-    """Paths of two bundles of the same rows and columns, fitted on different entries."""
-    folder = tmp_path_factory.mktemp("bundles")
+def recommenders(tmp_path_factory):
+    """Paths of two recommenders of the same rows and columns, fitted on different entries."""
+    folder = tmp_path_factory.mktemp("recommenders")
     paths = [folder / f"{seed}.tribit" for seed in range(2)]
     for seed, path in enumerate(paths):
-        made(seed).save(path)
+        fitted(seed).save(path)
     return paths
 
 
 @pytest.fixture(scope="session")
-def library(bundles):
-    """The bundle that the service has, asked without it."""
-    return Recommender.load(bundles[0])
+def library(recommenders):
+    """The recommender of the service, asked without it."""
+    return Recommender.load(recommenders[0])
 
 
 @pytest.fixture
-def model_path(bundles, tmp_path):
-    """A bundle that a test may replace."""
+def model_path(recommenders, tmp_path):
+    """A saved recommender that a test may replace."""
     path = tmp_path / "model.tribit"
-    path.write_bytes(bundles[0].read_bytes())
+    path.write_bytes(recommenders[0].read_bytes())
     return path
 
 
 @pytest.fixture(scope="session")
-def client(bundles):
-    with TestClient(create_app(ServiceSettings(str(bundles[0])))) as found:
+def client(recommenders):
+    with TestClient(create_app(ServiceSettings(str(recommenders[0])))) as found:
         yield found
 
 

@@ -5,19 +5,46 @@ import json
 import numpy as np
 import pytest
 
-from service_parts import made
-from tribit import Observations
+from service_parts import fitted
+from tribit import Observations, Recommender, similar
+from tribit.model import column_regression
 from tribit.serve import rates_table
-from tribit.serve.served import ServedModel, Wanted
-from tribit.workflows import predict_file, recommend_file
+from tribit.serve.schemas import ENDPOINTS
+from tribit.serve.served import ServedModel
+
+LABELS = {"c7": 1, "c2": -1, "c19": 1, "c11": 1}
+ENTRIES = [{"column": column, "label": label} for column, label in LABELS.items()]
+
+
+@pytest.fixture(scope="module")
+def folded(library):
+    """The recommender with one new row."""
+    columns = list(LABELS)
+    given = Observations([0] * 4, range(4), list(LABELS.values()), (1, 4), ["new"], columns)
+    return library.fold_in(given)
+
+
+@pytest.fixture
+def served(recommenders):
+    return ServedModel(Recommender.load(recommenders[0]))
+
+
+def ask(served, path, **body):
+    """Return the answer to a request, without a connection."""
+    endpoint = ENDPOINTS[path]
+    asked = endpoint.make_question(
+        endpoint.read_json(json.dumps(body).encode()), served.recommender
+    )
+    return json.loads(served.answer(asked))
 
 
 def items(answer, row=0):
     return answer.json()["lists"][row]["items"]
 
 
-def assert_lists(found, expected, row=0):
-    shown = expected.positions[row] >= 0
+def assert_list(found, expected, row=0):
+    """Compare the items of a list with those of the library, bit for bit."""
+    shown = expected.shown[row]
     assert [item["column"] for item in found] == expected.columns[row][shown].tolist()
     for name, values in {
         "score": expected.scores,
@@ -27,8 +54,8 @@ def assert_lists(found, expected, row=0):
     }.items():
         if values is None:
             assert not any(name in item for item in found)
-            continue
-        np.testing.assert_allclose([item[name] for item in found], values[row][shown], rtol=1e-9)
+        else:
+            assert [item[name] for item in found] == values[row][shown].tolist()
 
 
 @pytest.mark.parametrize(
@@ -52,24 +79,24 @@ def test_lists(client, library, options, again):
     for place, row in enumerate(rows):
         assert answer.json()["lists"][place]["row"] == row
         assert answer.json()["lists"][place]["basis"] == "model"
-        assert_lists(items(answer, place), expected, place)
+        assert_list(items(answer, place), expected, place)
 
 
-@pytest.mark.parametrize("cells", [0, rates_table.CELLS])
-def test_lists_do_not_depend_on_rates_that_were_computed_before(library, monkeypatch, cells):
-    monkeypatch.setattr(rates_table, "CELLS", cells)
-    served = ServedModel(library)
-    assert isinstance(served._score, rates_table.RatesTable) == bool(cells)
+@pytest.mark.parametrize("cells", [0, rates_table.MAX_CELLS])
+def test_lists_do_not_depend_on_rates_that_were_computed_before(
+    library, recommenders, monkeypatch, cells
+):
+    monkeypatch.setattr(rates_table, "MAX_CELLS", cells)
+    served = ServedModel(Recommender.load(recommenders[0]))
+    assert (served.recommender.top_n_.prepared is not None) == bool(cells)
     expected = library.recommend(["r3", "r20"], 6, avoid_dislikes=0.3, level=None)
-    answer = json.loads(served.lists(["r3", "r20"], Wanted(6, 0.3)))
+    answer = ask(served, "/recommend", rows=["r3", "r20"], n=6, avoid_dislikes=0.3)
     for place in (0, 1):
-        found = answer["lists"][place]["items"]
-        assert [item["score"] for item in found] == expected.scores[place].tolist()
-        assert [item["column"] for item in found] == expected.columns[place].tolist()
+        assert_list(answer["lists"][place]["items"], expected, place)
 
 
 def test_lists_with_intervals(client, library):
-    answer = client.get("/recommend", params={"row": ["r3", "r4"], "n": 4, "level": 0.8})
+    answer = client.post("/recommend", json={"rows": ["r3", "r4"], "n": 4, "level": 0.8})
     expected = library.recommend(["r3", "r4"], 4, level=0.8)
     for end in ("lower", "upper"):
         found = [item[end] for place in (0, 1) for item in items(answer, place)]
@@ -78,39 +105,44 @@ def test_lists_with_intervals(client, library):
     assert "lower" not in items(client.get("/recommend", params={"row": "r3", "n": 4}))[0]
 
 
-def test_an_unknown_row_gets_the_popular_columns(client, bundles):
-    answer = client.post("/recommend", json={"rows": ["r1", "nobody", "r2"], "n": 6})
-    told = recommend_file(bundles[0], only=["nobody"], n=6, level=None)
-    assert [each["basis"] for each in answer.json()["lists"]] == ["model", "popularity", "model"]
-    assert answer.json()["lists"][1]["row"] == "nobody"
-    assert told.table["basis"].tolist() == ["popularity"] * 6
-    found = items(answer, 1)
-    assert [item["column"] for item in found] == told.table["item"].tolist()
-    np.testing.assert_allclose([item["score"] for item in found], told.table["score"], rtol=1e-7)
-    probabilities = [item["probability"] for item in found]
-    np.testing.assert_allclose(probabilities, told.table["probability"], rtol=1e-6)
+def test_a_query_asks_as_a_body_does(client):
+    body = {"rows": ["r3", "r4"], "n": 2, "exclude_seen": False, "level": 0.5}
+    query = {"row": ["r3", "r4"], "n": "2", "exclude_seen": "false", "level": "0.5"}
+    assert (
+        client.get("/recommend", params=query).json() == client.post("/recommend", json=body).json()
+    )
 
 
-def test_predictions(client, bundles, tmp_path):
-    pairs = [
-        ("r3", "c0"),
-        ("nobody", "c8"),
-        ("r39", "nothing"),
-        ("nobody", "nothing"),
-        ("r0", "c24"),
-    ]
-    table = tmp_path / "pairs.csv"
-    table.write_text("user,item\n" + "\n".join(map(",".join, pairs)) + "\n")
-    told = predict_file(bundles[0], table, None).table
-    body = {"pairs": [{"row": row, "column": column} for row, column in pairs]}
+def test_an_unknown_row_gets_the_popular_columns(client, library):
+    answer = client.post("/recommend", json={"rows": ["r1", "nobody", "r2", "noone"], "n": 6})
+    expected = library.recommend(["nobody"], 6, level=None, unknown="answer")
+    bases = [each["basis"] for each in answer.json()["lists"]]
+    assert bases == ["model", "popularity", "model", "popularity"]
+    assert [each["row"] for each in answer.json()["lists"]] == ["r1", "nobody", "r2", "noone"]
+    assert expected.basis.tolist() == ["popularity"]
+    assert_list(items(answer, 1), expected)
+    assert items(answer, 3) == items(answer, 1)
+    refused = client.post("/recommend", json={"rows": ["nobody"], "unknown": "error"})
+    assert refused.status_code == 404
+    body = {"rows": ["nobody", "r2", "r1"], "unknown": "skip", "n": 6}
+    known = client.post("/recommend", json=body).json()["lists"]
+    assert known == [answer.json()["lists"][2], answer.json()["lists"][0]]
+    refused = client.post("/recommend", json={"rows": ["nobody"], "unknown": "skip"})
+    assert (refused.status_code, "none of the rows" in refused.json()["error"]) == (422, True)
+
+
+def test_predictions(client, library):
+    rows = ["r3", "nobody", "r39", "nobody", "r0"]
+    columns = ["c0", "c8", "nothing", "nothing", "c24"]
+    body = {"pairs": [{"row": i, "column": j} for i, j in zip(rows, columns, strict=True)]}
     found = client.post("/predict", json=body).json()["predictions"]
-    assert [(each["row"], each["column"]) for each in found] == pairs
-    assert [each["basis"] for each in found] == told["basis"].tolist()
-    assert [each["label"] for each in found] == told["label"].tolist()
-    probabilities = [each["probability"] for each in found]
-    np.testing.assert_allclose(probabilities, told["probability"], rtol=1e-12)
-    sides = {"row": [row for row, _ in pairs], "column": [column for _, column in pairs]}
-    assert client.get("/predict", params=sides).json()["predictions"] == found
+    expected = library.predictions((rows, columns), unknown="answer")
+    assert [(each["row"], each["column"]) for each in found] == list(
+        zip(rows, columns, strict=True)
+    )
+    assert [each["basis"] for each in found] == expected.basis.tolist()
+    assert [each["label"] for each in found] == expected.labels.tolist()
+    assert [each["probability"] for each in found] == expected.probabilities.tolist()
 
 
 def test_many_predictions_are_made_in_a_thread(client, library):
@@ -120,88 +152,172 @@ def test_many_predictions_are_made_in_a_thread(client, library):
     np.testing.assert_allclose([each["probability"] for each in found], expected, rtol=1e-12)
 
 
-def test_explanations(client, library):
-    expected = library.explain("r3", "c8")
-    found = client.post("/explain", json={"row": "r3", "column": "c8", "n": 3}).json()
+def assert_explanation(found, expected, n):
     assert found["parts"] == pytest.approx(expected.parts)
     assert found["x"] == pytest.approx(expected.x)
     assert found["n_entries"] == len(expected.entries)
-    assert [entry["column"] for entry in found["entries"]] == [
-        entry.column for entry in expected.entries[:3]
-    ]
-    assert found["entries"][0]["contribution"] == pytest.approx(expected.entries[0].contribution)
-    assert client.get("/explain", params={"row": "r3", "column": "c8", "n": 3}).json() == found
+    assert found["entries"] == [entry._asdict() for entry in expected.entries[:n]]
+
+
+def test_explanations(client, library):
+    found = client.post("/explain", json={"row": "r3", "column": "c8", "n": 3}).json()
+    assert_explanation(found, library.explain("r3", "c8"), 3)
+    assert (found["row"], found["column"]) == ("r3", "c8")
+
+
+def test_neighbours(client, library):
+    found = client.post("/similar", json={"columns": ["c8", "c2"], "n": 3}).json()["neighbours"]
+    expected = similar(library.model_, columns=["c8", "c2"], n=3, seen=library.seen_)
+    assert [each["of"] for each in found] == ["c8"] * 3 + ["c2"] * 3
+    assert [each["column"] for each in found] == expected.nearest.ravel().tolist()
+    assert [each["similarity"] for each in found] == expected.similarities.ravel().tolist()
+    rows = client.post("/similar", json={"rows": ["r3"], "n": 1}).json()["neighbours"]
+    assert list(rows[0]) == ["row", "similarity"]
 
 
 @pytest.mark.parametrize("ranker", [True, False])
-def test_folding_in(client, library, ranker):
-    labels = {"c7": 1, "c2": -1, "c19": 1, "c11": 1}
-    given = Observations([0] * 4, range(4), list(labels.values()), (1, 4), ["new"], list(labels))
-    bundle = library.fold_in(given)
-    expected = bundle.recommend(["new"], 5, avoid_dislikes=0.5, level=None, ranker=ranker)
-    entries = [{"column": column, "label": label} for column, label in labels.items()]
-    body = {"n": 5, "avoid_dislikes": 0.5, "columns": ["c1", "c7"], "ranker": ranker}
-    found = client.post("/fold-in", json={"entries": entries, **body}).json()
-    assert_lists(found["items"], expected)
-    probabilities = [each["probability"] for each in found["predictions"]]
-    told = bundle.predict_proba(["new"] * 2, ["c1", "c7"])
-    np.testing.assert_allclose(probabilities, told, rtol=1e-9)
-    assert (found["basis"], found["unknown_columns"]) == ("model", [])
+@pytest.mark.parametrize("level", [None, 0.9])
+def test_lists_of_a_new_row(client, folded, ranker, level):
+    expected = folded.recommend(["new"], 5, avoid_dislikes=0.5, level=level, ranker=ranker)
+    body = {"n": 5, "avoid_dislikes": 0.5, "ranker": ranker, "level": level}
+    found = client.post("/recommend", json={"entries": ENTRIES, **body})
+    assert_list(items(found), expected)
+    if level is not None:
+        lower = [item["lower"] for item in items(found)]
+        np.testing.assert_allclose(lower, expected.intervals.lower, rtol=1e-9)
+    only = found.json()["lists"][0]
+    assert (only["row"], only["basis"]) == (None, "model")
+    assert found.json()["unknown_columns"] == []
     # Ratings by the bar of the fit, and columns that are not known left out.
-    rated = [{"column": c, "value": 4 if label > 0 else 3.5} for c, label in labels.items()]
+    rated = [{"column": c, "value": 4 if label > 0 else 3.5} for c, label in LABELS.items()]
     rated.append({"column": "nothing", "value": 5})
-    again = client.post("/fold-in", json={"entries": rated, **body}).json()
-    assert again["unknown_columns"] == ["nothing"]
-    assert again["items"] == found["items"]
+    again = client.post("/recommend", json={"entries": rated, **body})
+    assert again.json()["unknown_columns"] == ["nothing"]
+    assert again.json()["lists"] == found.json()["lists"]
 
 
-def test_nobody_is_kept(client):
-    entries = [{"column": "c7", "label": 1}]
+def test_predictions_and_reasons_of_a_new_row(client, folded):
+    body = {"entries": ENTRIES, "columns": ["c1", "c7"]}
+    found = client.post("/predict", json=body).json()["predictions"]
+    probabilities = [each["probability"] for each in found]
+    expected = folded.predict_proba(["new"] * 2, ["c1", "c7"])
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
+    assert [(each["column"], each["basis"]) for each in found] == [("c1", "model"), ("c7", "model")]
+    everywhere = client.post("/predict", json={"entries": ENTRIES}).json()["predictions"]
+    assert [each for each in everywhere if each["column"] in body["columns"]] == found
+    reasons = client.post("/explain", json={"entries": ENTRIES, "column": "c1", "n": 2}).json()
+    assert_explanation(reasons, folded.explain("new", "c1"), 2)
+
+
+def test_several_new_rows_are_independent(client):
+    named = [{**entry, "row": row} for row in ("a", "b") for entry in ENTRIES]
+    named += [{"column": "c1", "label": -1, "row": "b"}]
+    found = client.post("/recommend", json={"entries": named, "n": 4}).json()["lists"]
+    alone = client.post("/recommend", json={"entries": ENTRIES, "n": 4}).json()["lists"]
+    assert [each["row"] for each in found] == ["a", "b"]
+    # Rows that are solved for together stop together, a few digits later.
+    for one, other in zip(found[0]["items"], alone[0]["items"], strict=True):
+        assert one.pop("column") == other.pop("column")
+        assert one == pytest.approx(other, rel=1e-5)
+    assert found[1]["items"] != found[0]["items"]
+
+
+def test_nothing_of_a_new_row_is_kept(client):
+    body = {"entries": [{"column": "c7", "label": 1}]}
     before = client.get("/health").json()
-    first = client.post("/fold-in", json={"entries": entries}).json()
-    assert client.post("/fold-in", json={"entries": entries}).json() == first
+    first = client.post("/recommend", json=body).json()
+    assert client.post("/recommend", json=body).json() == first
     assert client.get("/health").json() == before
 
 
-def test_folding_in_nothing_is_popularity(client):
-    found = client.post("/fold-in", json={"entries": [], "n": 4}).json()
+def test_a_new_row_without_known_entries_gets_the_popular_columns(client):
     popular = client.get("/recommend", params={"row": "nobody", "n": 4}).json()["lists"][0]
-    assert found["basis"] == popular["basis"] == "popularity"
-    assert found["items"] == popular["items"]
+    for entries in ([], [{"column": "nothing", "label": 1}]):
+        found = client.post("/recommend", json={"entries": entries, "n": 4}).json()["lists"][0]
+        assert found == {**popular, "row": None}
+    predicted = client.post("/predict", json={"entries": [], "columns": ["c1"]}).json()
+    assert predicted["predictions"][0]["basis"] == "column alone"
 
 
 def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
-    bundle = made(ids=False)
-    bundle.save(tmp_path / "m.tribit")
+    recommender = fitted(ids=False)
+    recommender.save(tmp_path / "m.tribit")
     client = client_of(tmp_path / "m.tribit")
-    expected = bundle.recommend([3], 4, level=None)
+    expected = recommender.recommend([3], 4, level=None)
     for row in (3, "3"):
         found = client.post("/recommend", json={"rows": [row], "n": 4})
         assert found.json()["lists"][0]["row"] == 3
-        assert_lists(items(found), expected)
+        assert_list(items(found), expected)
     pair = {"pairs": [{"row": 3, "column": 40}]}
     assert client.post("/predict", json=pair).json()["predictions"][0]["basis"] == "row alone"
+    entries = [{"column": int(column[1:]), "label": label} for column, label in LABELS.items()]
+    given = Observations([0] * 4, [7, 2, 19, 11], list(LABELS.values()), (1, 25))
+    expected = recommender.fold_in(given).recommend([40], 4, level=None)
+    assert_list(items(client.post("/recommend", json={"entries": entries, "n": 4})), expected)
+    beyond = client.post("/recommend", json={"rows": [40]})
+    assert beyond.json()["lists"][0]["basis"] == "popularity"
+    refused = client.post("/recommend", json={"rows": [40], "level": 0.5})
+    assert (refused.status_code, "from 0 to 39" in refused.json()["error"]) == (404, True)
 
 
-def test_a_bundle_without_entries_says_what_it_cannot_do(client_of, tmp_path):
-    bundle = made(keep_seen=False)
-    bundle.save(tmp_path / "m.tribit")
+def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):
+    recommender = fitted(ids="numbers")
+    recommender.save(tmp_path / "m.tribit")
+    client = client_of(tmp_path / "m.tribit")
+    found = client.get("/recommend", params={"row": "103", "n": 2}).json()["lists"][0]
+    assert found["row"] == 103
+    assert all(type(item["column"]) is int for item in found["items"])
+    pairs = [{"row": "103", "column": 205}]
+    predicted = client.post("/predict", json={"pairs": pairs}).json()["predictions"][0]
+    assert (predicted["row"], predicted["column"]) == (103, 205)
+    popular = client.get("/recommend", params={"row": "nobody", "n": 2}).json()["lists"][0]
+    assert (popular["row"], popular["basis"]) == ("nobody", "popularity")
+    reasons = client.post("/explain", json={"row": 103, "column": "205"}).json()
+    assert (reasons["row"], reasons["column"]) == (103, 205)
+
+
+def test_a_model_without_entries_says_what_it_cannot_do(client_of, tmp_path):
+    recommender = fitted(keep_seen=False)
+    recommender.save(tmp_path / "m.tribit")
     client = client_of(tmp_path / "m.tribit")
     refused = client.get("/recommend", params={"row": "r3"})
     assert refused.status_code == 422
     assert "keeps no entries" in refused.json()["error"]
-    assert client.get("/explain", params={"row": "r3", "column": "c1"}).status_code == 422
+    assert client.post("/explain", json={"row": "r3", "column": "c1"}).status_code == 422
     found = client.get("/recommend", params={"row": "r3", "exclude_seen": "false"})
-    expected = bundle.model_.recommend(["r3"], 10)
+    expected = recommender.model_.recommend(["r3"], 10)
     assert [item["column"] for item in items(found)] == expected.columns[0].tolist()
+    new = [item["column"] for item in items(client.post("/recommend", json={"entries": ENTRIES}))]
+    assert len(new) == 10
+    assert not set(new) & set(LABELS)
+    assert items(client.get("/recommend", params={"row": "nobody"}))
 
 
-def test_kept_lists_are_dropped_when_they_are_too_many(library):
-    served = ServedModel(library)
-    served._kept.limit = 3000
-    from tribit.serve.served import Wanted
-
+def test_kept_lists_are_dropped_when_they_are_too_many(served):
+    served.kept.limit = 3000
     rows = [f"r{n}" for n in range(40)]
-    first = served.lists(rows, Wanted(n=3))
-    assert 0 < served._kept.size <= 3000
-    assert served.lists(rows, Wanted(n=3)) == first
+    first = ask(served, "/recommend", rows=rows, n=3)
+    assert 0 < served.kept.size <= 3000
+    assert ask(served, "/recommend", rows=rows, n=3) == first
+
+
+def test_kept_lists_are_answered_at_once(served):
+    endpoint = ENDPOINTS["/recommend"]
+    served.has_tables = False
+    body = json.dumps({"rows": ["r1", "nobody"]}).encode()
+    asked = endpoint.make_question(endpoint.read_json(body), served.recommender)
+    assert not served.is_quick(asked)
+    served.answer(asked)
+    assert served.is_quick(asked)
+
+
+def test_a_model_with_too_many_columns_for_tables_has_the_same_lists(
+    library, recommenders, monkeypatch
+):
+    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 5)
+    monkeypatch.setattr(rates_table, "MAX_CELLS", 0)
+    served = ServedModel(Recommender.load(recommenders[0]))
+    assert not served.has_tables
+    found = ask(served, "/recommend", rows=["r3"], n=4)["lists"][0]["items"]
+    expected = library.recommend(["r3"], 4, level=None)
+    assert [item["column"] for item in found] == expected.columns[0].tolist()

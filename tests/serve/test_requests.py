@@ -1,13 +1,24 @@
 """Requests that are wrong, too large or too slow: one sentence, and the service goes on."""
 
 import asyncio
+import html
 import json
+import re
+from dataclasses import dataclass
 
 import pytest
+from pydantic import ValidationError
 
+from service_parts import fitted
+from tribit.questions import Entry
+from tribit.questions.base import OMIT, option
+from tribit.questions.kinds import Ids, Texts
+from tribit.questions.predict import Predict
+from tribit.questions.recommend import Recommend
 from tribit.serve import handling
 from tribit.serve.app import Service, create_app
 from tribit.serve.handling import RefusedError, Threads
+from tribit.serve.schemas import ENDPOINTS, Endpoint
 from tribit.serve.settings import ServiceSettings
 
 
@@ -29,7 +40,7 @@ def refused(answer, status, words):
         (b"\xff\xfe", 400, "no JSON"),
         ("[" * 10**5, 400, "no JSON"),
         ("[]", 422, "an object"),
-        ("{}", 422, "rows: field required"),
+        ("{}", 422, "Pass rows, or the entries of new rows"),
         ('{"rows": []}', 422, "rows: list should have at least 1 item"),
         ('{"rows": "r3"}', 422, "rows: "),
         ('{"rows": [null]}', 422, "rows.0: "),
@@ -45,6 +56,8 @@ def refused(answer, status, words):
         ('{"rows": ["r3"], "avoid_dislikes": 1e999}', 422, "avoid_dislikes: "),
         ('{"rows": ["r3"], "level": 1}', 422, "level: "),
         ('{"rows": ["r3"], "avoid": 1}', 422, "avoid: extra inputs"),
+        ('{"rows": ["r3"], "unknown": "no"}', 422, "unknown: "),
+        ('{"rows": ["r3"], "entries": []}', 422, "not both"),
     ],
 )
 def test_bad_bodies(client, body, status, words):
@@ -54,20 +67,34 @@ def test_bad_bodies(client, body, status, words):
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [
-        ("/recommend", 422, "rows: field required"),
+        ("/recommend", 422, "Pass rows"),
         ("/recommend?row=r3&n=x", 422, "n: "),
         ("/recommend?row=r3&m=3", 422, "m: extra inputs"),
         ("/recommend?row=%ff", 400, "no UTF-8"),
-        ("/predict?row=r3&row=r4&column=c1", 422, "2 times row= and 1 times column="),
-        ("/explain?row=nobody&column=c1", 404, "'nobody' is not one the model was fitted on"),
-        ("/explain?row=r1&column=nothing", 404, "'nothing' is not one"),
-        ("/explain?row=r1", 422, "column: field required"),
         ("/elsewhere", 404, "nothing at '/elsewhere'"),
-        ("/fold-in", 405, "does not take 'GET'"),
+        ("/predict?row=r3&column=c1", 405, "does not take 'GET'"),
+        ("/explain?row=r3&column=c1", 405, "does not take 'GET'"),
     ],
 )
 def test_bad_queries(client, path, status, words):
     refused(client.get(path), status, words)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/explain", {"row": "nobody", "column": "c1"}, 404, "'nobody' is not one the model was"),
+        ("/explain", {"row": "r1", "column": "nothing"}, 404, "'nothing' is not one"),
+        ("/explain", {"row": "r1"}, 422, "Pass a column"),
+        ("/explain", {"row": ["r1"], "column": "c1"}, 422, "row: "),
+        ("/predict", {}, 422, "either pairs, or the entries"),
+        ("/predict", {"pairs": [{"row": "r1"}]}, 422, "pairs.0.column: field required"),
+        ("/similar", {"columns": ["nothing"]}, 404, "'nothing' is not one"),
+        ("/similar", {}, 422, "either rows or columns"),
+    ],
+)
+def test_bad_questions(client, path, body, status, words):
+    refused(client.post(path, json=body), status, words)
 
 
 @pytest.mark.parametrize(
@@ -77,15 +104,32 @@ def test_bad_queries(client, path, status, words):
         ({"entries": [{"column": "c1", "label": 1, "value": 4}]}, 422, "either a label"),
         ({"entries": [{"column": "c1", "label": 0}]}, 422, "entries.0.label: "),
         ({"entries": [{"column": "c1", "label": 1}] * 2}, 422, "'c1' is in two entries"),
+        ({"entries": [{"row": "r3", "column": "c1", "label": 1}]}, 422, "knows the row 'r3'"),
         ({"entries": [], "columns": ["nothing"]}, 404, "'nothing' is not one"),
     ],
 )
 def test_bad_entries(client, body, status, words):
-    refused(client.post("/fold-in", json=body), status, words)
+    refused(client.post("/predict", json=body), status, words)
 
 
-def test_limits(client_of, bundles):
-    client = client_of(bundles[0], max_body=400, max_pairs=9, max_rows=3, max_entries=1, max_n=4)
+def test_reasons_are_of_one_row(client):
+    entries = [{"row": row, "column": "c1", "label": 1} for row in ("a", "b")]
+    answer = client.post("/explain", json={"entries": entries, "column": "c2"})
+    refused(answer, 422, "of 2 new rows")
+
+
+def test_ratings_need_a_model_of_ratings(client_of, tmp_path):
+    recommender = fitted()
+    recommender.reading_ = None
+    recommender.save(tmp_path / "m.tribit")
+    body = {"entries": [{"column": "c1", "value": 4}]}
+    refused(client_of(tmp_path / "m.tribit").post("/recommend", json=body), 422, "send labels")
+
+
+def test_limits(client_of, recommenders):
+    client = client_of(
+        recommenders[0], max_body=400, max_pairs=9, max_rows=3, max_entries=1, max_n=4
+    )
     pair = {"row": "r1", "column": "c1"}
     entry = {"column": "c1", "label": 1}
     assert client.post("/predict", json={"pairs": [pair] * 9}).status_code == 200
@@ -95,7 +139,11 @@ def test_limits(client_of, bundles):
     refused(client.post("/recommend", json={"rows": ["r1"] * 4}), 413, "4 rows are more than 3")
     refused(client.post("/recommend", json={"rows": ["r1"], "n": 5}), 413, "more than 4")
     two = [entry, {"column": "c2", "label": 1}]
-    refused(client.post("/fold-in", json={"entries": two}), 413, "2 entries are more than 1")
+    refused(client.post("/recommend", json={"entries": two}), 413, "2 entries are more than 1")
+    refused(client.post("/predict", json={"entries": []}), 413, "25 columns in all lists")
+    assert client.post("/predict", json={"entries": [], "columns": ["c1"]}).status_code == 200
+    refused(client.post("/similar", json={"rows": ["r1"] * 3, "n": 4}), 413, "12 columns in all")
+    refused(client.post("/explain", json={"row": "r1", "column": "c1", "n": 5}), 413, "more than 4")
     large = client.post("/recommend", content=b" " * 401)
     refused(large, 413, "more than 400 bytes")
     assert large.headers["connection"] == "close"
@@ -118,8 +166,8 @@ def asgi(app, receive, path="/recommend"):
     return sent[0]["status"], json.loads(sent[1]["body"])
 
 
-def test_a_slow_sender_is_not_waited_for(bundles):
-    app = create_app(ServiceSettings(str(bundles[0]), body_seconds=0.05))
+def test_a_slow_sender_is_not_waited_for(recommenders):
+    app = create_app(ServiceSettings(str(recommenders[0]), body_seconds=0.05))
 
     async def never():
         await asyncio.sleep(60)
@@ -129,8 +177,8 @@ def test_a_slow_sender_is_not_waited_for(bundles):
     assert "did not come in 0.05 s" in body["error"]
 
 
-def test_a_sender_that_goes_away(bundles):
-    app = create_app(ServiceSettings(str(bundles[0])))
+def test_a_sender_that_goes_away(recommenders):
+    app = create_app(ServiceSettings(str(recommenders[0])))
 
     async def gone():
         return {"type": "http.disconnect"}
@@ -138,14 +186,14 @@ def test_a_sender_that_goes_away(bundles):
     assert asgi(app, gone)[0] == 400
 
 
-def test_what_nobody_foresaw_is_no_traceback(client_of, bundles, monkeypatch, caplog):
-    client = client_of(bundles[0])
+def test_what_nobody_foresaw_is_no_traceback(client_of, recommenders, monkeypatch, caplog):
+    client = client_of(recommenders[0])
 
     def broken(*_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(type(client.app.state.service.served), "predictions", broken)
-    answer = client.get("/predict?row=r1&column=c1")
+    monkeypatch.setattr(Predict, "answer", broken)
+    answer = client.post("/predict", json={"pairs": [{"row": "r1", "column": "c1"}]})
     refused(answer, 500, "its log says why")
     assert "secret" not in answer.text
     assert "secret" in caplog.text
@@ -168,11 +216,10 @@ def test_too_many_long_requests_are_sent_away(monkeypatch):
     assert handling.error_answer(503, "Busy.").headers["retry-after"] == "1"
 
 
-def test_the_pages_describe_what_is_taken(client):
+def test_openapi_describes_the_requests(client):
     pages = client.get("/openapi.json").json()
-    assert set(pages["paths"]) == {
-        *("/predict", "/recommend", "/explain", "/fold-in", "/health", "/metrics")
-    }
+    questions = {"/predict", "/recommend", "/explain", "/similar"}
+    assert set(pages["paths"]) == questions | {"/health", "/metrics"}
     schemas = pages["components"]["schemas"]
 
     def references(value):
@@ -186,24 +233,55 @@ def test_the_pages_describe_what_is_taken(client):
                 yield from references(each)
 
     assert set(references(pages)) <= set(schemas)
-    query = pages["paths"]["/recommend"]["get"]["parameters"]
-    assert {each["name"]: each["required"] for each in query}["row"]
-    assert client.get("/docs").status_code == 200
-
-
-def test_the_examples_of_the_pages_are_requests(client):
-    pages = client.get("/openapi.json").json()
-    for path in ("/predict", "/recommend", "/fold-in"):
-        schema = pages["paths"][path]["post"]["requestBody"]["content"]["application/json"][
-            "schema"
-        ]
-        example = pages["components"]["schemas"][schema["$ref"].rpartition("/")[2]]["examples"][0]
-        # Their ids are not those of the model here; what is wrong may be that alone.
+    fields = schemas["RecommendRequest"]["properties"]
+    assert {"rows", "n", "avoid_dislikes", "entries", "unknown"} <= set(fields)
+    assert fields["n"]["minimum"] == 1
+    assert fields["level"]["default"] is None
+    assert fields["exclude_seen"]["type"] == "boolean"
+    query = {each["name"] for each in pages["paths"]["/recommend"]["get"]["parameters"]}
+    assert query >= {"row", "n", "exclude_seen"}
+    assert not query & {"rows", "entries"}
+    for path in questions:
+        operation = pages["paths"][path]["post"]
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        example = schemas[schema["$ref"].rpartition("/")[2]]["examples"][0]
+        # Their ids are not those of the model here; nothing else may be wrong.
         assert client.post(path, json=example).status_code in {200, 404}
 
 
-def test_settings_are_checked_and_travel(bundles, monkeypatch):
-    settings = ServiceSettings(str(bundles[0]), max_rows=7)
+def test_the_manual_has_every_field_and_loads_nothing(client):
+    page = client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for endpoint in ENDPOINTS.values():
+        for name, field in endpoint.fields.items():
+            assert f"<td>{name}</td>" in page.text
+            assert html.escape(field.about.help) in page.text
+    assert "curl http://127.0.0.1:8000/similar -d" in page.text
+    assert not re.search(r"<script|<link|src=|url\(", page.text)
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_new_field_of_a_question_is_a_field_of_the_request(library):
+    @dataclass(frozen=True, eq=False)
+    class Wider(Recommend):
+        among: Ids | None = option(None, "Only these columns.")  # noqa: RUF009
+        share: float = option(0.5, "A share.", gt=0, lt=1)
+        secret: int = option(1, "Not over HTTP.", serve=OMIT)
+
+    class Question(Entry):
+        def load(self):
+            return Wider
+
+    endpoint = Endpoint("wider", Question("", "", "", {"rows": ["r1"]}))
+    asked = endpoint.make_question(endpoint.read_json(b'{"rows": ["r1"], "among": [3]}'), library)
+    assert (asked.question.among, asked.question.share) == (Texts(("3",)), 0.5)
+    for body in (b'{"rows": ["r1"], "secret": 2}', b'{"rows": ["r1"], "share": 1}'):
+        with pytest.raises(ValidationError):
+            endpoint.read_json(body)
+
+
+def test_settings_are_checked_and_travel(recommenders, monkeypatch):
+    settings = ServiceSettings(str(recommenders[0]), max_rows=7)
     monkeypatch.setenv("TRIBIT_SERVE_SETTINGS", "")
     settings.to_environment()
     assert ServiceSettings.from_environment() == settings

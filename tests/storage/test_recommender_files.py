@@ -217,6 +217,32 @@ def test_a_damaged_ranker_is_refused_by_whoever_ranks(path, recommender):
         np.testing.assert_array_equal(load(path).complete(), recommender.model_.complete())
 
 
+def test_an_unknown_array_of_a_ranker_is_named(path):
+    def change(description, _, tensors):
+        description["ranker:colour"] = {"dtype": "F64", "shape": [1]}
+        tensors["ranker:colour"] = np.ones(1).tobytes()
+
+    damaged(path, change)
+    with pytest.raises(InvalidInputError, match=r"the ranker is damaged .*unknown colour"):
+        Recommender.load(path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_wrong_numbers_of_a_ranker_are_refused(path, recommender, value):
+    whole = path.read_bytes()
+    for name, array in recommender.ranker_.arrays().items():
+        if name == "coefficients" and value == -1.0:
+            continue  # which have either sign
+        path.write_bytes(whole)
+        spoilt = np.array(array, dtype=np.float64)
+        spoilt.flat[-1] = value
+        damaged(
+            path, lambda _, __, t, name=name, to=spoilt: t.update({f"ranker:{name}": to.tobytes()})
+        )
+        with pytest.raises(InvalidInputError, match=rf"the ranker is damaged \({name}"):
+            Recommender.load(path)
+
+
 def test_a_ranker_of_another_dtype_is_refused(path):
     name = ranker_tensor(path.read_bytes())
 

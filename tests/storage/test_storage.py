@@ -433,6 +433,13 @@ def test_another_format(path, number):
     assert f"tribit {__version__} reads format 9 alone;" in text
 
 
+def test_a_format_that_is_no_number_is_refused_in_one_sentence(path):
+    rewrite(path, lambda header, _: header.update(format=header["fitted"]))
+    text = refusal(path)
+    assert "has model format {'calibrator': None" in text
+    assert len(text) < 700
+
+
 def test_a_file_that_names_no_format(path):
     rewrite(path, lambda header, _: header.pop("format"))
     assert f"has model format None, and tribit {__version__} reads format 9 alone;" in refusal(path)
@@ -684,7 +691,7 @@ def test_missing_or_misshapen_parts_are_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("side", ["row", "column"])
-def test_a_part_too_few_is_told_by_its_number(tmp_path, side):
+def test_a_part_too_few_is_refused_with_the_number_wanted(tmp_path, side):
     path = tmp_path / "model"
     featured().save(path)
 

@@ -19,7 +19,7 @@ FIXED = {
 }
 
 
-@pytest.fixture(params=[False, True])
+@pytest.fixture(params=[False, True], scope="module")
 def averaged_model(request):
     fixed = {**FIXED, "implicit_features": request.param, "l2_implicit": 1.0}
     return BinaryMatrixCompletion(**fixed, n_fits=2).fit(A)

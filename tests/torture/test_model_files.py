@@ -5,12 +5,21 @@ import json
 import re
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from model_parts import put_together, taken_apart
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, ProjectedGradient, load
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    Observations,
+    ProjectedGradient,
+    Recommender,
+    load,
+)
 
 RNG = np.random.default_rng(0)
 A = np.where(RNG.random((12, 8)) < 0.8, RNG.choice([-1, 1], (12, 8)), 0)
@@ -41,16 +50,16 @@ def models():
     yield BinaryMatrixCompletion(**fixed, solver=ProjectedGradient(grow=True), link="probit").fit(A)
     for calibration in ("platt", "isotonic"):
         yield BinaryMatrixCompletion(**{**fixed, "rank": 0}, calibration=calibration).fit(named)
-    plain = BinaryMatrixCompletion((1, 0, 0), **fixed, implicit_features=False, n_fits=1).fit(named)
-    featured = BinaryMatrixCompletion(
-        (1, 0, 0), **fixed, implicit_features=True, side_features=True, n_fits=1
-    ).fit(named, column_features={"column": list(range(8)), "kind": list("abcabcab")})
-    both = zip((plain, featured), (1.0, 3.0), strict=True)
-    members = [replace(each.fitted_.members[0], weight=weight) for each, weight in both]
-    yield plain.with_fitted(replace(plain.fitted_, members=tuple(members[:1] * 2)))
-    yield featured
-    both = replace(featured.fitted_, members=tuple(members[::-1]))
-    yield Recommender(featured, random_state=0).fit(named).replace(fitted=both)
+    fixed |= {"gammas": (1, 0, 0), "n_fits": 1, "calibration": None}
+    yield BinaryMatrixCompletion(**{**fixed, "n_fits": 2}, implicit_features=True).fit(named)
+    # A recommender of the mean of two members of different families, with features of one side.
+    table = {"column": range(8), "kind": list("abcabcab"), "year": np.arange(8.0)}
+    plain = BinaryMatrixCompletion(**fixed, implicit_features=False).fit(named)
+    featured = BinaryMatrixCompletion(**fixed, implicit_features=True, side_features=True)
+    both = Recommender(featured, random_state=0).fit(named, column_features=pd.DataFrame(table))
+    (first,), (second,) = (each.fitted_.members for each in (both.model_, plain))
+    members = replace(first, weight=3.0), second
+    yield both.replace(fitted=replace(both.model_.fitted_, members=members))
 
 
 @pytest.fixture(scope="module")
@@ -184,17 +193,24 @@ CHANGES = [
 ]
 
 
-def loaded(path):
-    """Return the model, or the sentence with which the file is refused; nothing else may happen."""
+def loaded(path, read=load):
+    """Return the model, or the sentence with which the file or its search is refused; nothing else may happen."""
     tracemalloc.start()
     try:
-        return load(path)
+        found = read(path)
+        # A search is parsed when it is asked for, as a file that is written is.
+        _ = (found.model_ if isinstance(found, Recommender) else found).search_
+        return found
     except InvalidInputError as error:
         return str(error)
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < BASE + MULTIPLE * path.stat().st_size
+
+
+def some_row(model):
+    return 0 if model.row_ids_ is None else model.row_ids_[0]
 
 
 def test_a_changed_file_is_a_model_or_is_refused(cases, wholes, tmp_path):
@@ -221,6 +237,13 @@ def test_a_changed_file_is_a_model_or_is_refused(cases, wholes, tmp_path):
                     ids, same = getattr(model, name), getattr(copied, name)
                     assert (ids is None and same is None) or ids.tolist() == same.tolist()
                 answered += 1
+                whole_file = loaded(path, Recommender.load)
+                if isinstance(whole_file, str):
+                    assert re.fullmatch(r".{1,999}\.", whole_file), whole_file
+                elif whole_file.seen_ is not None:
+                    warnings.simplefilter("ignore")  # numbers of a ranker may be finite and absurd
+                    columns = whole_file.recommend(some_row(model), 1).columns
+                    whole_file.axes_.columns.find(columns.ravel())
             except BaseException as error:
                 error.add_note(f"seed {seed}, {change.__name__}")
                 raise

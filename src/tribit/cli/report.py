@@ -32,24 +32,21 @@ def report(
     unknown: UnknownRefused = "error",
 ) -> None:
     """Write one page, for any browser, on what a model does and how good it is."""
-    from tribit.data.files import writable  # noqa: PLC0415 - help should not wait
-    from tribit.questions.kinds import known_entries, reading_of  # noqa: PLC0415
-    from tribit.recommender import Recommender  # noqa: PLC0415
-    from tribit.report import write_report  # noqa: PLC0415
+    from tribit.answers import skipped  # noqa: PLC0415 - help should not wait
+    from tribit.cli.asking import reported  # noqa: PLC0415
 
-    writable(out)  # before the work
     check_out(out, model, test)
-    recommender = Recommender.load(model)
     rules, max_size = given_rules(context)
-    entries, n_skipped = None, 0
-    if test is not None:
-        records = reading_of(recommender, **rules).records(test, max_size=max_size)
-        entries, n_skipped = known_entries(recommender, records, unknown)
-    done = write_report(recommender, out, entries, title=title, random_state=random_state)
+    done, n_skipped = reported(
+        model,
+        out,
+        test,
+        rules | {"max_size": max_size, "unknown": unknown},
+        title=title,
+        random_state=random_state,
+    )
     found = done.evaluation
     which = "held out for the report" if done.held_out_here else "of the test"
-    from tribit.answers import skipped  # noqa: PLC0415
-
     facts = {
         "report": f"{out} ({done.size / 1000:.0f} kB)",
         "measured on": f"{found.n_entries} entries {which}{skipped(n_skipped)}",

@@ -12,8 +12,8 @@ from tribit.cli.endings import tell, until_stopped
 from tribit.cli.values import size
 from tribit.errors import InvalidInputError
 
-#: Packages that the service stands on, none of which the library needs.
-NEEDED = ("fastapi", "uvicorn")
+#: Packages that the service needs and the library does not.
+NEEDED = ("starlette", "pydantic", "uvicorn", "prometheus_client")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -33,16 +33,18 @@ def serve(
     ] = 2**20,
     max_pairs: Annotated[
         int,
-        typer.Option(help="Most pairs of a /predict, and columns in all lists of a /recommend."),
+        typer.Option(help="Most pairs of a request, and most columns in all its lists."),
     ] = 10_000,
-    max_rows: Annotated[int, typer.Option(help="Most rows of a /recommend.")] = 1000,
-    max_entries: Annotated[int, typer.Option(help="Most entries of a /fold-in.")] = 10_000,
+    max_rows: Annotated[int, typer.Option(help="Most rows of a request.")] = 1000,
+    max_entries: Annotated[
+        int, typer.Option(help="Most entries of new rows in a request.")
+    ] = 10_000,
     max_n: Annotated[int, typer.Option(help="Most columns of a list.")] = 1000,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log a line for each request.")
     ] = False,
 ) -> None:
-    """Answer /predict, /recommend, /explain and /fold-in over HTTP; a replaced model file is loaded."""
+    """Answer /predict, /recommend, /explain and /similar over HTTP; a replaced model file is loaded."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InvalidInputError(

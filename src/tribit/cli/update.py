@@ -33,19 +33,12 @@ def update(
     ] = None,
 ) -> None:
     """Write a model that knows new entries, rows and columns too, without a new fit."""
-    from tribit.data.files import writable  # noqa: PLC0415 - help should not wait
-    from tribit.questions.changes import Incorporate  # noqa: PLC0415
-    from tribit.questions.kinds import features_from, reading_of  # noqa: PLC0415
-    from tribit.recommender import Recommender  # noqa: PLC0415
+    from tribit.cli.asking import updated  # noqa: PLC0415 - help should not wait
 
     check_out(out, file, row_features, column_features)
-    writable(out)  # an unwritable path is refused before the work
-    before = Recommender.load(model)
     rules, max_size = given_rules(context)
-    records = reading_of(before, **rules).records(file, max_size=max_size)
-    tables = (features_from(path, max_size) for path in (row_features, column_features))
-    after = Incorporate(records, *tables).apply(before)
-    after.save(out)
+    tables = row_features, column_features
+    before, after = updated(model, file, out, tables, rules | {"max_size": max_size})
     (rows, columns), (old_rows, old_columns) = after.shape_, before.shape_
     new, old = (0 if each.seen_ is None else each.seen_.n_observed for each in (after, before))
     print_facts(

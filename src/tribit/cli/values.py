@@ -65,9 +65,11 @@ STREAM = "-"
 
 
 def check_out(out: Any, *sources: Any) -> None:
-    """Refuse to write over a file that is read; a stream is none."""
-    from tribit.data.files import check_different  # noqa: PLC0415 - help should not wait
+    """Refuse to write over a file that is read, and a path that cannot be written; a stream is neither."""
+    from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
 
+    if out is not None and str(out) != STREAM:
+        writable(out)  # before the work
     for source in sources:
         if out is not None and source is not None and STREAM not in (str(source), str(out)):
             check_different(source, out)

@@ -150,6 +150,8 @@ class Axis:
                     f"position, so {advice}."
                 )
             return np.arange(self.size)
+        if theirs.ids is self.ids:
+            return np.arange(self.size)
         if theirs.ids is None:
             raise InvalidInputError(
                 f"The model was fitted on {self.name} ids but {source} none: read the entries with the same ids "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,8 @@ class Explanation(Answer):
         inverse propensity weights, or other entries than those the model was fitted on.
     meaning : str
         The event that the probability is of: "a like", or what else is identified.
+    others : tuple of EntryEffect
+        Seen entries that add less than these, where only some were asked for.
     """
 
     row: Any
@@ -77,6 +79,12 @@ class Explanation(Answer):
     entries: tuple[EntryEffect, ...]
     residual: float
     meaning: str = LIKE
+    others: tuple[EntryEffect, ...] = ()
+
+    def first(self, n: int) -> Explanation:
+        """Return the explanation with the first ``n`` entries alone; the others are kept apart."""
+        found = self.entries + self.others
+        return replace(self, entries=found[:n], others=found[n:])
 
     @property
     def rest(self) -> float:
@@ -86,7 +94,7 @@ class Explanation(Answer):
         alike.
         """
         given = self.parts["overall level"] + self.parts["column effect"]
-        return self.x - given - sum(entry.contribution for entry in self.entries)
+        return self.x - given - sum(entry.contribution for entry in self.entries + self.others)
 
     def table(self) -> dict[str, AnyArray]:
         """Return the entries of the row as columns of a table; ``parts`` are another."""
@@ -108,6 +116,7 @@ class Explanation(Answer):
             "x": float(self.x),
             "parts": {name: float(part) for name, part in self.parts.items()},
             "entries": [entry._asdict() for entry in self.entries],
+            "n_entries": len(self.entries) + len(self.others),
             "residual": float(self.residual),
             "meaning": str(self.meaning),
         }
@@ -135,8 +144,8 @@ class Explanation(Answer):
 
     def _lines(self) -> list[str]:
         """Return the entries that matter most, a line each."""
-        shown, n = self.entries[:SHOWN], len(self.entries)
-        some = f", the {SHOWN} largest of {n}" if n > SHOWN else ""
+        shown, n = self.entries[:SHOWN], len(self.entries) + len(self.others)
+        some = f", the {len(shown)} largest of {n}" if n > len(shown) else ""
         names = [printable(str(entry.column)) for entry in shown]
         width = max(len("entry"), *(len(name) for name in names))
         lines = [f"{DIFFERENCE}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  P(like)"]

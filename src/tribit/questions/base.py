@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from inspect import Parameter, Signature, cleandoc
 from types import UnionType
 from typing import (
@@ -102,7 +102,7 @@ class Field:
         told = getattr(self.about, face)
         return self.default if told is SAME else told
 
-    @property
+    @cached_property
     def types(self) -> tuple[Any, ...]:
         """The type, or the members of a union."""
         union = get_origin(self.hint) in (Union, UnionType)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tribit.errors import InvalidInputError
 from tribit.explain import Explanation, explain
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, find, new_entries
+from tribit.questions.kinds import Entries, Ids, entries_of_new_rows, find
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -39,7 +39,12 @@ class Explain(Question[Explanation]):
             raise InvalidInputError("Pass a column, and either a row or the entries of a new one.")
         recommender.require_entries(NEEDED, again=True)
         if self.entries is not None:
-            recommender = recommender.fold_in(new_entries(recommender, self.entries))
+            given = entries_of_new_rows(recommender, self.entries)
+            if given.shape[0] != 1:
+                raise InvalidInputError(
+                    f"The entries are of {given.shape[0]} new rows; pass those of one."
+                )
+            recommender = recommender.fold_in(given)
             row = recommender.axes_.rows.names(np.array([recommender.shape_[0] - 1]))
         recommender = recommender.with_rho()
         seen = recommender.require_entries(NEEDED, again=True)
@@ -49,4 +54,4 @@ class Explain(Question[Explanation]):
             for axis, given in zip(axes, (row, self.column), strict=True)
         )
         found = explain(model.fitted_, i, j, seen, n_jobs=model.n_jobs)
-        return found if self.n is None else replace(found, entries=found.entries[: self.n])
+        return found if self.n is None else found.first(self.n)

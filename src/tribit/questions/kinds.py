@@ -166,6 +166,18 @@ def new_entries(recommender: Recommender, given: Any) -> Observations:
     return named_alike.observations()
 
 
+def entries_of_new_rows(recommender: Recommender, given: Any) -> Observations:
+    """Return entries of rows that the model must not know."""
+    found, axis = new_entries(recommender, given), recommender.axes_.rows
+    if axis.ids is not None and found.axes.rows.ids is not None:
+        for each in found.axes.rows.ids.tolist():
+            if str(each) in axis.by_text:
+                raise InvalidInputError(
+                    f"The model knows the {axis.name} {quoted(each)} already: pass entries of new {axis.name}s."
+                )
+    return found
+
+
 def reading_of(recommender: Recommender, **rules: Any) -> Reading:
     """Return the rules by which the recommender's own table was read, but for those that are given."""
     kept = recommender.reading_ or Reading(like_at=recommender.model_.like_at)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.answers import Answer, skipped, with_ids
-from tribit.data.axis import AnyArray, Positions, as_list
+from tribit.data.axis import AnyArray, Axis, Positions, as_list
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, Pairs, Texts, find, new_entries, place
+from tribit.questions.kinds import Entries, Ids, Pairs, Texts, entries_of_new_rows, find, place
 from tribit.questions.names import headings
 
 if TYPE_CHECKING:
@@ -124,27 +124,24 @@ class Predict(Question[Predictions]):
             if self.unknown == "skip":
                 kept = (sides[0] >= 0) & (sides[1] >= 0)
                 sides = sides[0][kept], sides[1][kept]
-            given = _ids(rows)[kept], _ids(columns)[kept]
+            given = (
+                _ids(axes.rows, rows, kept, sides[0]),
+                _ids(axes.columns, columns, kept, sides[1]),
+            )
         return predictions(recommender, sides, given, int(np.sum(~kept)), names)
 
     def _of_new(self, recommender: Recommender) -> Predictions:
         """Return predictions for new rows from their entries, in all columns that are asked for."""
-        given = new_entries(recommender, self.entries)
+        given = entries_of_new_rows(recommender, self.entries)
         scores, _ = recommender.new_rows(given)
         axis = recommender.axes_.columns
         columns = np.arange(axis.size) if self.columns is None else find(axis, self.columns)
         n = scores.shape[0]
         i, j = np.repeat(np.arange(n), columns.size), np.tile(columns, n)
         likely = scores.probability(scores.x(i, j))
-        ids = given.axes.rows.names(i)
-        return _answer(
-            recommender,
-            (ids, axis.names(j)),
-            likely,
-            np.full(i.size, BASES[1, 1]),
-            0,
-            recommender.headings,
-        )
+        ids, known = given.axes.rows.names(i), (given.counts[0] > 0).astype(int)
+        basis = BASES[known[i], 1]
+        return _answer(recommender, (ids, axis.names(j)), likely, basis, 0, recommender.headings)
 
 
 def predictions(
@@ -188,8 +185,12 @@ def _two_sides(pairs: Any) -> tuple[Any, Any]:
     return rows, columns
 
 
-def _ids(given: Any) -> AnyArray:
-    if isinstance(given, Texts):
-        return np.fromiter(given.values, dtype=object)
-    ids = as_list(given)
-    return ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object)
+def _ids(axis: Axis, given: Any, kept: NDArray[np.bool_], places: Positions) -> AnyArray:
+    """Return the ids of pairs that were kept; those of texts that the model knows as the model has them."""
+    if not isinstance(given, Texts):
+        ids = as_list(given)
+        return (ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object))[kept]
+    found = np.fromiter(given.values, dtype=object)[kept]
+    known = places >= 0
+    found[known] = axis.names(places[known])
+    return found

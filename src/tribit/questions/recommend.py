@@ -11,10 +11,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import AnyArray, Axis, Positions, as_list
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, parameter
+from tribit.data.observations import Observations
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitWarning,
+    UnknownIdError,
+    parameter,
+)
 from tribit.folding.positions import without_entries
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, Texts, find, known_entries, new_entries, typed
+from tribit.questions.kinds import (
+    Entries,
+    Ids,
+    Texts,
+    entries_of_new_rows,
+    find,
+    known_entries,
+    typed,
+)
 from tribit.quoting import quoted
 from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
@@ -69,21 +84,20 @@ class Recommend(Question[Recommendations]):
 
     def answer(self, recommender: Recommender) -> Recommendations:
         """Return the lists."""
-        rows, excluded = self.rows, self.exclude_seen
-        if self.entries is not None:
-            if rows is not None:
-                raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
-            given = new_entries(recommender, self.entries)
-            if excluded is True and recommender.seen_ is None:
-                excluded = given
-            n_before = recommender.shape_[0]
-            recommender = recommender.fold_in(given)
-            rows = recommender.axes_.rows.names(np.arange(n_before, recommender.shape_[0]))
-        recommender, places, unknown = self._places(recommender, rows)
-        left_out, n_skipped = None, 0
-        if self.unknown == "skip":
+        if self.entries is not None and self.rows is not None:
+            raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
+        places, new = self._places(recommender)
+        excluded, unknown, n_skipped = self.exclude_seen, places < 0, 0
+        if new is not None:
+            if unknown.all() and self.level is None and isinstance(excluded, bool | np.bool_):
+                return self._lists_of_new(recommender, new)
+            if unknown.all() and excluded is True and recommender.seen_ is None:
+                excluded = new
+            recommender, places, unknown = self._with_rows(recommender, new, unknown)
+        elif self.unknown == "skip":
             n_skipped = int(np.count_nonzero(unknown))
             places, unknown = places[~unknown], unknown[~unknown]
+        left_out = None
         top = recommender.top_n_
         if isinstance(excluded, bool | np.bool_):
             left_out = recommender.seen_mask_ if excluded else None
@@ -106,40 +120,68 @@ class Recommend(Question[Recommendations]):
         chosen = top if self.ranker else top.without_ranker
         return chosen.lists(places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out)
 
-    def _places(
-        self, recommender: Recommender, rows: Any
-    ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
-        """Return a recommender that has all rows, their positions, and which of them it did not know."""
-        axis = recommender.axes_.rows
-        if rows is None:
-            return recommender, np.arange(axis.size), np.zeros(axis.size, dtype=bool)
-        places = find(axis, rows, unknown_is_error=self.unknown == "error")
+    def _places(self, recommender: Recommender) -> tuple[Positions, Observations | None]:
+        """Return positions of known rows, -1 for an unknown one, and the entries of new rows, none of unknown ones."""
+        if self.entries is not None:
+            return np.zeros(0, dtype=np.int64), entries_of_new_rows(recommender, self.entries)
+        axes = recommender.axes_
+        if self.rows is None:
+            return np.arange(axes.rows.size), None
+        places = find(axes.rows, self.rows, unknown_is_error=self.unknown == "error")
         unknown = places < 0
         if self.unknown == "skip" and unknown.all():
             raise InvalidInputError(
                 f"The model knows none of the rows; check {parameter('rows')}, or leave out {parameter('unknown')}."
             )
         if self.unknown == "skip" or not unknown.any():
-            return recommender, places, unknown
-        new = _distinct(axis, rows, unknown)
-        nothing = without_entries(Axis(axis.name, new.size, new), recommender.axes_.columns)
+            return places, None
+        ids = _distinct(self.rows, unknown)
+        return places, without_entries(Axis(axes.rows.name, ids.size, ids), axes.columns)
+
+    def _with_rows(
+        self, recommender: Recommender, new: Observations, unknown: NDArray[np.bool_]
+    ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
+        """Return a recommender with new rows, positions of all rows of the question, and rows without entries."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TribitWarning)  # the lists say so themselves
-            recommender = recommender.fold_in(nothing)
-        return recommender, find(recommender.axes_.rows, rows), unknown
+            texts = isinstance(self.rows, Texts)
+            recommender = recommender.fold_in(_typed(recommender, new) if texts else new)
+        if self.entries is None:
+            return recommender, find(recommender.axes_.rows, self.rows), unknown
+        n = recommender.shape_[0]
+        return recommender, np.arange(n - new.shape[0], n), new.counts[0] == 0
+
+    def _lists_of_new(self, recommender: Recommender, given: Observations) -> Recommendations:
+        """Return the lists of new rows at the cost of these rows."""
+        _, top = recommender.new_rows(given)
+        axis = given.axes.rows
+        places = np.arange(axis.size) if self.rows is None else find(axis, self.rows)
+        found = self.lists(top, places, top.seen if self.exclude_seen else None)
+        return replace(
+            found,
+            basis=np.where(given.counts[0][places] > 0, BY_MODEL, BY_POPULARITY),
+            n_skipped=len(given) - (0 if top.seen is None else top.seen.nnz),
+            names=recommender.headings,
+        )
 
 
-def _distinct(axis: Axis, rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
+def _distinct(rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
     """Return the ids of the unknown rows, each once."""
-    texts = isinstance(rows, Texts)
-    ids = np.fromiter(rows.values if texts else as_list(rows), dtype=object)[unknown]
-    if axis.ids is None:
-        raise InvalidInputError(
-            f"The row {quoted(ids[0])} is none of the model's, which count from 0 to {axis.size - 1}; check "
+    given = rows.values if isinstance(rows, Texts) else as_list(rows)
+    ids = np.fromiter(given, dtype=object)[unknown]
+    return np.fromiter(dict.fromkeys(ids.tolist()), dtype=object)
+
+
+def _typed(recommender: Recommender, new: Observations) -> Observations:
+    """Return new rows without entries, whose ids have the type of the model's."""
+    known, (rows, columns) = recommender.axes_.rows, new.axes
+    assert rows.ids is not None
+    if known.ids is None:
+        raise UnknownIdError(
+            f"The row {quoted(rows.ids[0])} is none of the model's, which count from 0 to {known.size - 1}; check "
             f"{parameter('rows')}."
         )
-    distinct = np.fromiter(dict.fromkeys(ids.tolist()), dtype=object)
-    return typed(axis, distinct) if texts else distinct
+    return without_entries(replace(rows, ids=typed(known, rows.ids)), columns)
 
 
 def _not_none(given: Any) -> Any:

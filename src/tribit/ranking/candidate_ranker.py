@@ -147,6 +147,21 @@ class CandidateRanker(MatrixEstimator):
             coefficients = fit_rates(cells, labels, rows, draws, n_jobs)
         return self._set(cells, coefficients, observations.axes)
 
+    def prepare(self) -> bool:
+        """Compute the tables of both regressions now and not at the first rows, where the columns are few enough.
+
+        Returns
+        -------
+        bool
+            Whether there are tables, so that no linear system is solved for a row.
+        """
+        check_is_fitted(self)
+        regressions = self._cells.likes, self._cells.mask
+        for each in regressions:
+            if self.shape_[1] <= each.algebra.most_columns:
+                each.inverse  # noqa: B018 - computed and kept
+        return all(each.has_table for each in regressions)
+
     def log_rates(self, rows: Positions) -> tuple[Array, Array]:
         """Return the logarithms of the rates of likes and of dislikes of some rows, for every column.
 

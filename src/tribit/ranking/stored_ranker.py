@@ -33,6 +33,11 @@ def checked_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[st
         "mask_diagonal": (n_columns,),
         "fitted_rows": (),
     }
+    unknown = next((name for name in arrays if name not in shapes), None)
+    if unknown is not None:
+        raise InvalidInputError(
+            f"The arrays of the ranker have an unknown {unknown}; use those of a fitted ranker as they are."
+        )
     found = {name: _as_floats(arrays, name, wanted) for name, wanted in shapes.items()}
     for name in ("l2", "likes_diagonal", "mask_diagonal"):
         if not ((found[name] > 0) & (found[name] < np.inf)).all():

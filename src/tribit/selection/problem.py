@@ -99,7 +99,7 @@ def make_problem(
     risk = observations.knowing(risk)
     if spec.mixed:
         _check_learnable(observations, risk)
-        _warn_if_rho_unknown(observations, spec.rho)
+        warn_if_rho_unknown(observations, spec.rho)
     else:
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
@@ -222,7 +222,7 @@ def _check_learnable(observations: Observations, risk: Risk) -> None:
             )
 
 
-def _warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
+def warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
     """Warn where only one sign was observed and a ``rho`` of the mask alone would pass for knowledge."""
     if (rho is None or isinstance(rho, str)) and not (
         observations.n_likes and observations.n_dislikes

@@ -23,7 +23,7 @@ from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.progress import candidates_bar
 from tribit.selection.judgement import one_sided, preferred_calibrator
 from tribit.selection.one_label import corner, one_label
-from tribit.selection.problem import Problem
+from tribit.selection.problem import Problem, warn_if_rho_unknown
 from tribit.selection.record import Search
 from tribit.selection.regression import regression_factors, with_regression
 from tribit.selection.search import Freedom, choose
@@ -249,6 +249,8 @@ def with_fitted_rho(
         random_state=draws,
         backend=estimator.backend,
     )
+    if spec.mixed:
+        warn_if_rho_unknown(observations, spec.rho)  # later the name is not seen any more
     return replace(spec, rho=rho)
 
 

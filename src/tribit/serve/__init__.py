@@ -1,6 +1,7 @@
-"""A bundle as a service over HTTP: ``tribit serve``; needs ``pip install "tribit[serve]"``.
+"""A saved recommender over HTTP: ``tribit serve``; needs ``pip install "tribit[serve]"``.
 
-Only the command line imports this package. A request is read and checked (:mod:`tribit.serve.handling`,
-:mod:`tribit.serve.schemas`), answered by a bundle made ready for many small questions (:mod:`tribit.serve.served`) and
-counted (:mod:`tribit.serve.counters`); :mod:`tribit.serve.watched` swaps the model when its file changes.
+Only the command line imports this package. Each question with an example request in
+:data:`tribit.questions.QUESTIONS` is an endpoint. A request is read (:mod:`tribit.serve.handling`), checked by a schema
+that follows from the fields of the question (:mod:`tribit.serve.schemas`), answered (:mod:`tribit.serve.served`) and
+counted (:mod:`tribit.serve.counters`). :mod:`tribit.serve.hot_reload` loads a new model when its file changes.
 """

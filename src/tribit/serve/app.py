@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
-from fastapi import FastAPI
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
-from tribit import __version__
-from tribit.errors import InvalidInputError
+from tribit.errors import TribitWarning
 from tribit.quoting import quoted
+from tribit.serve.answers import encode
 from tribit.serve.counters import Counters
-from tribit.serve.encoding import encoded
-from tribit.serve.handling import JSON, RefusedError, Threads, asked, error_answer, handler
-from tribit.serve.openapi import DESCRIPTION, document
-from tribit.serve.schemas import (
-    ExplainRequest,
-    FoldInRequest,
-    PredictRequest,
-    RecommendRequest,
-)
-from tribit.serve.served import ServedModel, Wanted
+from tribit.serve.handling import JSON, Threads, check_size, error_answer, handler, read
+from tribit.serve.hot_reload import HotReload
+from tribit.serve.pages import HEADERS, manual, openapi
+from tribit.serve.schemas import BY_QUERY, ENDPOINTS, Endpoint
 from tribit.serve.settings import ServiceSettings
-from tribit.serve.watched import WatchedModel
-
-#: Cells that the event loop scores by itself, and pairs that it predicts: 5 ms or so. A thread would take longer to
-#: begin, and what is larger would keep the others waiting.
-QUICK_CELLS, QUICK_PAIRS = 2**13, 500
 
 
 class Service:
-    """The answers of a service, one method for each endpoint.
+    """The answers of a service.
 
     Parameters
     ----------
@@ -46,139 +37,95 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        self.counters = Counters(settings.counters)
-        self.watched = WatchedModel(settings.model, self.counters)
+        self.counters = Counters()
+        self.model = HotReload(settings.model, self.counters)
         self.threads = Threads()
 
-    @property
-    def served(self) -> ServedModel:
-        """The model that answers now; a request takes it once."""
-        return self.watched.served
+    def routes(self) -> list[Route]:
+        """Return the endpoints."""
+        found = []
+        for path, endpoint in ENDPOINTS.items():
+            methods = ["GET", "POST"] if path == BY_QUERY else ["POST"]
+            found.append(self._route(path, self._asker(endpoint), methods))
+        others = {"/health": self.health, "/metrics": self.metrics}
+        found += [self._route(path, answer, ["GET"]) for path, answer in others.items()]
+        return [*found, Route("/docs", _docs), Route("/openapi.json", _openapi)]
 
-    async def predict(self, request: Request) -> Response:
-        """Probability of a like for pairs of rows and columns, and what it rests on."""
-        wanted: PredictRequest = await asked(request, PredictRequest, self.settings)
-        self._check_many("pairs", len(wanted.pairs), self.settings.max_pairs)
-        ids = [pair.row for pair in wanted.pairs], [pair.column for pair in wanted.pairs]
-        if len(wanted.pairs) <= QUICK_PAIRS:
-            return Response(self.served.predictions(*ids), media_type=JSON)
-        return Response(await self.threads.run(self.served.predictions, *ids), media_type=JSON)
+    def _route(
+        self, path: str, answer: Callable[[Request], Awaitable[Response]], methods: list[str]
+    ) -> Route:
+        return Route(path, handler(path, self.counters, answer), methods=methods)
 
-    async def recommend(self, request: Request) -> Response:
-        """Best columns for each row, none of which it has seen; of rows that nobody knows the most popular ones."""
-        given: RecommendRequest = await asked(request, RecommendRequest, self.settings)
-        self._check_many("rows", len(given.rows), self.settings.max_rows)
-        self._check_many("columns in a list (n)", given.n, self.settings.max_n)
-        wanted = Wanted(
-            given.n, given.avoid_dislikes, given.exclude_seen, given.ranker, given.level
-        )
-        served = self.served
-        listed = len(given.rows) * min(given.n, served.shape[1])
-        self._check_many("columns in all lists", listed, self.settings.max_pairs)
-        if served.is_quick(given.rows, wanted, QUICK_CELLS):
-            return Response(served.lists(given.rows, wanted), media_type=JSON)
-        answer = await self.threads.run(served.lists, given.rows, wanted)
-        return Response(answer, media_type=JSON)
+    def _asker(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+        async def ask(request: Request) -> Response:
+            given = await read(request, endpoint, self.settings)
+            served = self.model.served  # once: the next may be another
+            check_size(given, served.shape, self.settings)
+            asked = endpoint.make_question(given, served.recommender)
+            quick = served.is_quick(asked)
+            answer = served.answer(asked) if quick else await self.threads.run(served.answer, asked)
+            return Response(answer, media_type=JSON)
 
-    async def explain(self, request: Request) -> Response:
-        """Parts of a score, and which entries of the row pulled it up or down."""
-        cell: ExplainRequest = await asked(request, ExplainRequest, self.settings)
-        answer = await self.threads.run(self.served.explanation, cell.row, cell.column, cell.n)
-        return Response(answer, media_type=JSON)
-
-    async def fold_in(self, request: Request) -> Response:
-        """List and probabilities of somebody new from their entries, of which nothing is kept."""
-        new: FoldInRequest = await asked(request, FoldInRequest, self.settings)
-        self._check_many("entries", len(new.entries), self.settings.max_entries)
-        self._check_many("columns", len(new.columns), self.settings.max_entries)
-        self._check_many("columns in a list (n)", new.n, self.settings.max_n)
-        served = self.served
-        columns = [entry.column for entry in new.entries]
-        labels = labels_of(served, new)
-        wanted = Wanted(new.n, new.avoid_dislikes, ranker=new.ranker)
-        answer = await self.threads.run(served.folded, columns, labels, wanted, new.columns)
-        return Response(answer, media_type=JSON)
+        return ask
 
     async def health(self, _: Request) -> Response:
         """Whether the service answers, by which model, and whether the file holds another."""
-        watched, served = self.watched, self.served
-        rows, columns = served.shape
-        loaded = datetime.datetime.fromtimestamp(watched.loaded, datetime.UTC)
+        model = self.model
+        rows, columns = model.served.shape
+        loaded = datetime.datetime.fromtimestamp(model.loaded, datetime.UTC)
         answer = {
-            "status": "ok" if watched.problem is None else "stale",
-            "model": served.version,
+            "status": "ok" if model.problem is None else "stale",
+            "model": model.version,
             "loaded": loaded.isoformat(timespec="seconds"),
             "rows": rows,
             "columns": columns,
-            "problem": watched.problem,
+            "problem": model.problem,
         }
-        return Response(encoded(answer), media_type=JSON)
+        return Response(encode(answer), media_type=JSON)
 
     async def metrics(self, _: Request) -> Response:
         """Numbers of requests, seconds and models in the text format of Prometheus."""
-        watched = self.watched
-        text = self.counters.text(watched.served.version, watched.loaded, watched.problem)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    @staticmethod
-    def _check_many(what: str, number: int, limit: int) -> None:
-        if number > limit:
-            raise RefusedError(
-                413, f"{number} {what} are more than {limit}; ask for fewer at once."
-            )
+        return Response(self.counters.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-def labels_of(served: ServedModel, new: FoldInRequest) -> list[int]:
-    """Return +1 or -1 for each entry; ratings by the bar of the fit."""
-    reading = served.bundle.reading_
-    bar = served.bundle.model_.like_at if reading is None else reading.like_at
-    labels: list[int] = []
-    for entry in new.entries:
-        if (entry.label is None) == (entry.value is None):
-            raise InvalidInputError(
-                f"The entry in the column {quoted(entry.column)} needs either a label (1 or -1) or a value (a rating)."
-            )
-        if entry.value is not None and bar is None:
-            raise InvalidInputError(
-                "The model was not fitted on ratings, so that it knows of no bar for a like; send labels, 1 or -1."
-            )
-        labels.append(entry.label or (1 if entry.value >= bar else -1))  # type: ignore[operator]
-    return labels
+async def _docs(_: Request) -> Response:
+    return HTMLResponse(manual(), headers=HEADERS)
 
 
-def create_app(settings: ServiceSettings) -> FastAPI:
-    """Return the application, with its model loaded; it looks after the file while it runs."""
+async def _openapi(_: Request) -> Response:
+    return Response(encode(openapi()), media_type=JSON)
+
+
+def create_app(settings: ServiceSettings) -> Starlette:
+    """Return the application with its model loaded; while it runs it reloads a file that is replaced."""
     service = Service(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(service.watched.watch())
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        polling = asyncio.create_task(service.model.poll())
         yield
-        watching.cancel()
+        polling.cancel()
         with suppress(asyncio.CancelledError):
-            await watching
+            await polling
 
-    app = FastAPI(title="tribit", version=__version__, description=DESCRIPTION, lifespan=lifespan)
-    app.state.service = service
-    document(app, service)
-
-    async def lost(request: Request, error: Exception) -> Response:
+    async def refuse(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         path = quoted(request.url.path)
         sentence = {
-            404: f"There is nothing at {path}; /docs lists what there is.",
-            405: f"{path} does not take {quoted(request.method)}; /docs says what it takes.",
+            404: f"There is nothing at {path}; /docs lists the endpoints.",
+            405: f"{path} does not take {quoted(request.method)}; see /docs.",
         }.get(status, "The request cannot be answered.")
-        service.counters.answered("other", status, 0.0)
+        service.counters.count("other", status, 0.0)
         return error_answer(status, sentence)
 
-    app.add_exception_handler(HTTPException, lost)
+    app = Starlette(
+        routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: refuse}
+    )
+    app.state.service = service
     return app
 
 
-def from_environment() -> Any:
+def from_environment() -> Starlette:
     """Return the application of a worker process."""
+    warnings.simplefilter("ignore", TribitWarning)  # the basis of an answer says it
     return create_app(ServiceSettings.from_environment())
-
-
-__all__ = ["Service", "create_app", "from_environment", "handler"]

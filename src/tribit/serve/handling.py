@@ -10,25 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from tribit.errors import TribitError
+from tribit.errors import TribitError, UnknownIdError
 from tribit.quoting import printable, quoted
+from tribit.serve.answers import encode
 from tribit.serve.counters import Counters
-from tribit.serve.encoding import encoded
-from tribit.serve.schemas import Request as Asked
-from tribit.serve.schemas import UnequalError
-from tribit.serve.served import UnknownIdError
+from tribit.serve.schemas import Endpoint
 from tribit.serve.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Handler = Callable[[Request], Awaitable[Response]]
 
-#: Threads for what takes long, and how many such requests may wait: with more, an answer would come too late to be
-#: read. An explanation of a row with thousands of entries takes a second or more.
+#: Threads for long questions, and how many of these may wait: with more, an answer would come too late to be read. An
+#: explanation of a row with thousands of entries takes a second or more.
 THREADS, WAITING = 2, 32
 JSON = "application/json"
 
@@ -52,7 +50,7 @@ class RefusedError(Exception):
 
 
 class Threads:
-    """Threads for questions that take long, so that short ones need not wait for them."""
+    """Threads for long questions, so that short ones need not wait for them."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="tribit-serve")
@@ -75,7 +73,7 @@ def handler(
     counters: Counters,
     answer: Callable[[Request], Awaitable[Response]],
 ) -> Handler:
-    """Return what the router calls: an answer or an error, never a traceback, and a count of it."""
+    """Return a handler that answers or says what is wrong, never with a traceback, and counts the request."""
 
     async def handle(request: Request) -> Response:
         began = time.perf_counter()
@@ -89,7 +87,7 @@ def handler(
             status = response.status_code
             return response
         finally:
-            counters.answered(path, status, time.perf_counter() - began)
+            counters.count(path, status, time.perf_counter() - began)
 
     return handle
 
@@ -102,7 +100,7 @@ def refusal(error: Exception) -> Response:
         return _invalid(error)
     if isinstance(error, UnknownIdError):
         return error_answer(404, str(error))
-    if isinstance(error, TribitError | UnequalError):
+    if isinstance(error, TribitError):
         return error_answer(422, str(error))
     logger.error("A request failed.", exc_info=error)
     return error_answer(500, "The service failed at this request; its log says why.")
@@ -113,7 +111,7 @@ def error_answer(status: int, sentence: str, *, close: bool = False) -> Response
     headers = {"connection": "close"} if close else {}
     if status == 503:
         headers["retry-after"] = "1"
-    return Response(encoded({"error": printable(sentence)}), status, headers, JSON)
+    return Response(encode({"error": printable(sentence)}), status, headers, JSON)
 
 
 def _invalid(error: ValidationError) -> Response:
@@ -131,10 +129,10 @@ def _invalid(error: ValidationError) -> Response:
     return error_answer(422, f"{where}{message}{got}{more}; /docs has an example.")
 
 
-async def asked(request: Request, schema: type[Asked], settings: ServiceSettings) -> Any:
+async def read(request: Request, endpoint: Endpoint, settings: ServiceSettings) -> BaseModel:
     """Return the checked request in a body or in a query."""
     if request.method == "POST":
-        return schema.model_validate_json(await _body(request, settings))
+        return endpoint.read_json(await _body(request, settings))
     query = request.scope["query_string"]
     if len(query) > settings.max_body:
         raise RefusedError(
@@ -144,7 +142,29 @@ async def asked(request: Request, schema: type[Asked], settings: ServiceSettings
         fields = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
         raise RefusedError(400, "The query is no UTF-8; escape it as URLs are.") from None
-    return schema.from_query(fields)
+    return endpoint.read_query(fields)
+
+
+def check_size(given: BaseModel, shape: tuple[int, int], settings: ServiceSettings) -> None:
+    """Refuse a request whose lists, or whose answer, are longer than the limits."""
+    values = given.__dict__
+    sizes = {name: len(value) for name, value in values.items() if isinstance(value, list)}
+    limits = {"pairs": settings.max_pairs, "rows": settings.max_rows}
+    for name, size in sizes.items():
+        _check_limit(name, size, limits.get(name, settings.max_entries))
+    n = values.get("n") or 0
+    _check_limit("columns in a list (n)", n, settings.max_n)
+    if "entries" in sizes:
+        sizes["rows"] = max(1, len({entry.row for entry in values["entries"]}))
+        _check_limit("rows", sizes["rows"], settings.max_rows)
+    asked = sizes.get("rows", 0) or sizes.get("columns", 0)
+    each = min(n, max(shape)) if "n" in values else sizes.get("columns", shape[1])
+    _check_limit("columns in all lists", asked * each, settings.max_pairs)
+
+
+def _check_limit(name: str, number: int, limit: int) -> None:
+    if number > limit:
+        raise RefusedError(413, f"{number} {name} are more than {limit}; ask for fewer at once.")
 
 
 async def _body(request: Request, settings: ServiceSettings) -> bytes:

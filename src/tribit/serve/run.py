@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from tribit.checks import check_count
 from tribit.errors import InvalidInputError, TribitWarning, parameter
 from tribit.quoting import quoted
 from tribit.serve.app import create_app
+from tribit.serve.counters import FOLDER
+from tribit.serve.hot_reload import load
 from tribit.serve.settings import ServiceSettings
-from tribit.serve.watched import load
 
 #: Connections that a worker holds at once; the next ones get a 503, so that none can fill the memory.
 CONNECTIONS = 1000
@@ -56,7 +57,7 @@ def serve(
     """
     check_count("workers", workers)
     check_count("port", port, 0, 65535)
-    warnings.simplefilter("ignore", TribitWarning)  # answers say what they rest on
+    warnings.simplefilter("ignore", TribitWarning)  # the basis of an answer says it
     port = _free_port(host, port)
     with ExitStack() as stack:
         app: Any = "tribit.serve.app:from_environment"
@@ -64,8 +65,9 @@ def serve(
             app = create_app(settings)
         else:
             load(Path(settings.model))  # a damaged file is refused once, and not by every worker
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tribit-serve-"))
-            replace(settings, counters=folder).to_environment()
+            folder = tempfile.TemporaryDirectory(prefix="tribit-serve-")
+            os.environ[FOLDER] = stack.enter_context(folder)
+            settings.to_environment()
         ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         uvicorn.run(
             app,

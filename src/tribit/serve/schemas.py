@@ -1,13 +1,29 @@
-"""Fields of requests and answers, checked by pydantic and shown in the OpenAPI pages."""
+"""Requests: pydantic models made from the fields of questions, and questions made from requests."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
+from pydantic import Field as Rule
+
+from tribit.data.axis import Axes, Axis
+from tribit.data.ingest import Checked
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError
+from tribit.questions import QUESTIONS, Entry
+from tribit.questions.base import OMIT, Field, Question, fields_of
+from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
+from tribit.quoting import quoted
+from tribit.recommender import Recommender
 
 #: Most characters of an id in a request.
-LONGEST_ID = 1000
+MAX_ID_LENGTH = 1000
+STRICT = ConfigDict(extra="forbid")
 
 
 def _as_text(given: Any) -> Any:
@@ -18,237 +34,222 @@ def _as_text(given: Any) -> Any:
 
 #: An id as text, as a file has it: 7 and "7" are the same id.
 Id = Annotated[
-    str, Field(max_length=LONGEST_ID), BeforeValidator(_as_text, json_schema_input_type=str | int)
+    str, Rule(max_length=MAX_ID_LENGTH), BeforeValidator(_as_text, json_schema_input_type=str | int)
 ]
-AvoidDislikes = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=False, description="How many likes to give up to avoid a dislike."),
-]
-Length = Annotated[int, Field(ge=1, description="Length of a list.")]
-UseRanker = Annotated[bool, Field(description="Whether to rank by exposure too.")]
-
-
-class Request(BaseModel):
-    """A request; a field of another name is an error and no wish that nobody hears."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @classmethod
-    def from_query(cls, fields: dict[str, list[str]]) -> Self:
-        """Return the request that a query string makes; a name that is a list may stand more than once."""
-        return cls.model_validate(_last(fields))
 
 
 class Pair(BaseModel):
     """A row and a column."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
     row: Id
     column: Id
 
 
-class PredictRequest(Request):
-    """Pairs of ids."""
+class NewEntry(BaseModel):
+    """An entry of a new row: a label, or a rating where the model was fitted on ratings."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"pairs": [{"row": "user3", "column": "item8"}]}]}
-    )
-    pairs: Annotated[list[Pair], Field(min_length=1)]
-
-    @classmethod
-    def from_query(cls, fields: dict[str, list[str]]) -> Self:
-        """Return the pairs of the first row and the first column, of the second ones, and so on."""
-        rows, columns = fields.pop("row", []), fields.pop("column", [])
-        if len(rows) != len(columns):
-            raise UnequalError(len(rows), len(columns))
-        pairs = [{"row": i, "column": j} for i, j in zip(rows, columns, strict=True)]
-        return cls.model_validate({"pairs": pairs, **_last(fields)})
-
-
-class RecommendRequest(Request):
-    """Rows to make lists for."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"rows": ["user3", "user8"], "n": 5, "avoid_dislikes": 0.6}]
-        }
-    )
-    rows: Annotated[list[Id], Field(min_length=1)]
-    n: Length = 10
-    avoid_dislikes: AvoidDislikes = 1.0
-    exclude_seen: Annotated[bool, Field(description="Whether to leave out what was seen.")] = True
-    ranker: UseRanker = True
-    level: Annotated[
-        float | None,
-        Field(gt=0, lt=1, description="Posterior probability of intervals; none by default."),
-    ] = None
-
-    @classmethod
-    def from_query(cls, fields: dict[str, list[str]]) -> Self:
-        """Return the request, with a row for each ``row=``."""
-        rows = {"rows": fields.pop("row")} if "row" in fields else {}
-        return cls.model_validate({**rows, **_last(fields)})
-
-
-class ExplainRequest(Request):
-    """A cell."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"row": "user3", "column": "item8", "n": 5}]}
-    )
-    row: Id
+    model_config = STRICT
     column: Id
-    n: Annotated[int, Field(ge=0, description="How many of the row's entries to name.")] = 10
-
-
-class Entry(BaseModel):
-    """A like, a dislike, or a rating."""
-
-    model_config = ConfigDict(extra="forbid")
-    column: Id
-    label: Annotated[Literal[1, -1] | None, Field(description="+1 or -1.")] = None
-    value: Annotated[
-        float | None,
-        Field(allow_inf_nan=False, description="A rating, where the model was fitted on ratings."),
-    ] = None
-
-
-class FoldInRequest(Request):
-    """The entries of somebody new."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "entries": [
-                        {"column": "item8", "label": 1},
-                        {"column": "item2", "label": -1},
-                    ],
-                    "n": 5,
-                    "columns": ["item7"],
-                }
-            ]
-        }
+    label: Annotated[Literal[1, -1] | None, Rule(description="1 (like) or -1 (dislike).")] = None
+    value: Annotated[float | None, Rule(allow_inf_nan=False, description="A rating.")] = None
+    row: Annotated[Id | None, Rule(description="Name of the new row, where there are several.")] = (
+        None
     )
-    entries: list[Entry]
-    n: Length = 10
-    avoid_dislikes: AvoidDislikes = 1.0
-    ranker: UseRanker = True
-    columns: Annotated[
-        list[Id], Field(description="Columns of which the probability of a like is asked for.")
-    ] = []
 
 
-class PairPrediction(BaseModel):
-    """The probability of a like, and what it rests on."""
-
-    row: str | int
-    column: str | int
-    probability: float | None
-    label: Literal[1, -1]
-    basis: Literal["model", "row alone", "column alone", "average"]
+class Unnamed:
+    """Id of a new row that the request does not name; equal to no other, and null in the answer."""
 
 
-class Predictions(BaseModel):
-    """An answer for each pair, in their order."""
-
-    predictions: list[PairPrediction]
-    model: Annotated[str, Field(description="Version of the model that answered.")]
-
-
-class Item(BaseModel):
-    """A column of a list."""
-
-    column: str | int
-    score: float | None
-    probability: float | None
-    expected_likes: float | None = None
-    expected_dislikes: float | None = None
-    lower: float | None = None
-    upper: float | None = None
+#: Types of the kinds that are lists in JSON.
+LISTS: dict[Any, Any] = {
+    IDS: Annotated[list[Id], Rule(min_length=1)],
+    PAIRS: Annotated[list[Pair], Rule(min_length=1)],
+    ENTRIES: list[NewEntry],
+}
 
 
-class RowList(BaseModel):
-    """The list of a row, best first."""
+class AskedQuestion(NamedTuple):
+    """A question as the library takes it, and the columns of its entries that the model does not know."""
 
-    row: str | int
-    basis: Literal["model", "popularity"]
-    items: list[Item]
-
-
-class RowLists(BaseModel):
-    """A list for each row, in their order."""
-
-    lists: list[RowList]
-    model: str
+    question: Question[Any]
+    unknown_columns: list[str] | None
 
 
-class Effect(BaseModel):
-    """An entry of the row and what it adds to the score."""
+@dataclass(frozen=True)
+class Endpoint:
+    """A question over HTTP.
 
-    column: str | int
-    label: int
-    contribution: float | None
-    probability_change: float | None
+    Attributes
+    ----------
+    name : str
+        Its name; the path is that after a slash.
+    entry : Entry
+        What the register of questions says of it.
+    """
+
+    name: str
+    entry: Entry
+
+    @cached_property
+    def question(self) -> Any:
+        """The class of the question."""
+        return self.entry.load()
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """The fields that a request may have, by name."""
+        known = fields_of(self.question)
+        return {each.name: each for each in known if each.default_of("serve") is not OMIT}
+
+    @cached_property
+    def schema(self) -> type[BaseModel]:
+        """The pydantic model of a request."""
+        fields: dict[str, Any] = {name: _schema_of(field) for name, field in self.fields.items()}
+        config = ConfigDict(extra="forbid", json_schema_extra={"examples": [self.entry.request]})
+        name = f"{self.question.__name__}Request"
+        return create_model(name, __config__=config, __doc__=self.entry.help, **fields)
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        """Kinds of the fields that JSON has in another form."""
+        kinds = {name: _kind_in_json(each) for name, each in self.fields.items()}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    @cached_property
+    def query_names(self) -> dict[str, str]:
+        """Fields that a query may have, by their names there: those of lists are singular, once for each id."""
+        ids = [name for name, kind in self._kinds.items() if kind is IDS]
+        return {name.removesuffix("s"): name for name in ids} | {
+            name: name for name in self.fields if name not in self._kinds
+        }
+
+    def read_json(self, body: bytes) -> BaseModel:
+        """Return the request in a body."""
+        return self.schema.model_validate_json(body)
+
+    def read_query(self, query: dict[str, list[str]]) -> BaseModel:
+        """Return the request in a query."""
+        values = {}
+        for written, given in query.items():
+            name = self.query_names.get(written, written)
+            is_list = self._kinds.get(name) is IDS and not _is_single(self.fields[name])
+            values[name] = given if is_list else given[-1]
+        return self.schema.model_validate(values)
+
+    def make_question(self, request: BaseModel, recommender: Recommender) -> AskedQuestion:
+        """Return the question that a request asks."""
+        values, unknown = dict(request.__dict__), None
+        for name, kind in self._kinds.items():
+            given = values[name]
+            if isinstance(given, str):
+                values[name] = Texts((given,))
+            elif isinstance(given, list) and kind is IDS:
+                values[name] = Texts(tuple(given))
+            elif isinstance(given, list) and kind is PAIRS:
+                values[name] = tuple(
+                    Texts(tuple(getattr(pair, side) for pair in given))
+                    for side in ("row", "column")
+                )
+            elif isinstance(given, list):
+                values[name], unknown = read_entries(given, recommender)
+        return AskedQuestion(self.question(**values), unknown)
 
 
-class Explained(BaseModel):
-    """The parts of a score, and the entries that matter most."""
-
-    row: str | int
-    column: str | int
-    probability: float | None
-    x: float | None
-    parts: dict[str, float | None]
-    entries: list[Effect]
-    n_entries: int
-    model: str
+#: The questions that have an example request, by path.
+ENDPOINTS = {
+    f"/{name}": Endpoint(name, entry)
+    for name, entry in QUESTIONS.items()
+    if entry.request is not None
+}
+#: The path of the one question that a query may ask, too.
+BY_QUERY = "/recommend"
 
 
-class ColumnPrediction(BaseModel):
-    """The probability of a like in a column."""
-
-    column: str | int
-    probability: float | None
-
-
-class FoldedIn(BaseModel):
-    """The list of somebody new, best first, and the probabilities that were asked for."""
-
-    basis: Literal["model", "popularity"]
-    items: list[Item]
-    predictions: list[ColumnPrediction]
-    unknown_columns: Annotated[
-        list[str], Field(description="Columns of entries that the model does not know.")
-    ]
-    model: str
-
-
-class Health(BaseModel):
-    """Whether the service answers, by which model, and what is wrong with the file if something is."""
-
-    status: Literal["ok", "stale"]
-    model: str
-    loaded: str
-    rows: int
-    columns: int
-    problem: str | None
+def _schema_of(field: Field) -> tuple[Any, Any]:
+    """Return type and default of a field of a request."""
+    kind, rules = _kind_in_json(field), dict(field.about.rules)
+    hint: Any = field.types[0]
+    if "choices" in rules:
+        hint = Literal[tuple(rules.pop("choices"))]
+    elif kind is not None:
+        hint = Id if _is_single(field) else LISTS[kind]
+    elif _is_switch(field):
+        hint = bool
+    elif hint is float:
+        rules["allow_inf_nan"] = False
+    default = field.default_of("serve")
+    ruled: Any = Annotated[hint, Rule(**rules)]
+    if default is None or type(None) in field.types:
+        ruled = ruled | None
+    described: Any = Annotated[ruled, Rule(description=field.about.help)]
+    return described, ... if default is MISSING else default
 
 
-class ErrorAnswer(BaseModel):
-    """The reason of a refusal, in one sentence."""
+def _is_switch(field: Field) -> bool:
+    """Return whether a field is on or off; of entries or a switch, HTTP has the switch."""
+    return bool in field.types
 
-    error: str
+
+def _is_single(field: Field) -> bool:
+    """Return whether a field is a single id: a positional argument of the command."""
+    return field.about.argument and kind_of(field.hint) is IDS
 
 
-class UnequalError(ValueError):
-    """A query with more rows than columns, or fewer."""
+def _kind_in_json(field: Field) -> Kind | None:
+    """Return the kind of a field in JSON; None for a plain value."""
+    return None if _is_switch(field) else kind_of(field.hint)
 
-    def __init__(self, rows: int, columns: int) -> None:
-        super().__init__(
-            f"The query has {rows} times row= and {columns} times column=; give as many of each."
+
+def read_entries(
+    given: Sequence[NewEntry], recommender: Recommender
+) -> tuple[Observations, list[str]]:
+    """Return the entries of new rows in the columns of the model, and the columns that it does not know.
+
+    Without entries there is one new row, of which nothing is known.
+    """
+    rows, columns = recommender.axes_
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(e.row for e in given))}
+    numbers = numbers or {None: 0}
+    known = columns.by_text
+    labels = {}
+    bar = like_at(recommender)
+    for entry in given:
+        cell = numbers[entry.row], entry.column
+        if cell in labels:
+            raise InvalidInputError(
+                f"The column {quoted(entry.column)} is in two entries; send each once."
+            )
+        labels[cell] = _label(entry, bar)
+    cells = sorted(
+        (row, known[column], label) for (row, column), label in labels.items() if column in known
+    )
+    i, j, signs = (np.array([cell[side] for cell in cells], dtype=np.int64) for side in range(3))
+    ids = None
+    if rows.ids is not None:
+        ids = np.fromiter((name or Unnamed() for name in numbers), dtype=object)
+    axes = Axes(Axis(rows.name, len(numbers), ids), columns)
+    entries = Observations.from_checked(Checked(i, j, signs.astype(np.int8), axes))
+    return entries, list(dict.fromkeys(e.column for e in given if e.column not in known))
+
+
+def like_at(recommender: Recommender) -> float | None:
+    """Return the smallest rating that is a like; None for a model of labels."""
+    reading = recommender.reading_
+    bar: float | None = recommender.model_.like_at if reading is None else reading.like_at
+    return bar
+
+
+def _label(entry: NewEntry, bar: float | None) -> int:
+    if (entry.label is None) == (entry.value is None):
+        raise InvalidInputError(
+            f"The entry in the column {quoted(entry.column)} needs either a label (1 or -1) or a value (a rating)."
         )
-
-
-def _last(fields: dict[str, list[str]]) -> dict[str, Any]:
-    return {name: values[-1] for name, values in fields.items()}
+    if entry.value is None:
+        return entry.label or 0
+    if bar is None:
+        raise InvalidInputError(
+            "The model was fitted on labels and not on ratings: send labels, 1 or -1, and no values."
+        )
+    return 1 if entry.value >= bar else -1

@@ -9,28 +9,26 @@ from typing import Any, Self
 
 from tribit.checks import check_count, check_field, check_positive
 
-#: Variable by which a worker process is told its settings.
+#: Variable with the settings of a worker process.
 VARIABLE = "TRIBIT_SERVE_SETTINGS"
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """A service: the bundle that it answers with, and its limits.
+    """A service: its model and its limits.
 
     Parameters
     ----------
     model : str
-        Path of a bundle.
+        Path of a saved recommender.
     max_body : int
         Most bytes of a request's body, and of its query.
     max_pairs : int
-        Most pairs of ``/predict``, and most columns in all lists of one ``/recommend``.
+        Most pairs, and most columns in all lists of one request.
     max_rows, max_entries, max_n : int
-        Most rows of ``/recommend``, entries (and columns asked for) of ``/fold-in``, and columns of a list.
+        Most rows of a request, known or new; most entries and most columns that it names; and most columns of a list.
     body_seconds : float
         Seconds in which a body must have come.
-    counters : str or None
-        Folder in which workers keep their counts, where there are several.
     """
 
     model: str
@@ -40,7 +38,6 @@ class ServiceSettings:
     max_entries: int = 10_000
     max_n: int = 1000
     body_seconds: float = 10.0
-    counters: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_body", "max_pairs", "max_rows", "max_entries", "max_n"):

@@ -27,6 +27,7 @@ from tribit.storage.fields import (
     COUNT,
     DAMAGE,
     FLOATS,
+    LONGEST_REASON,
     NUMBER,
     OBJECT,
     SWITCH,
@@ -189,9 +190,10 @@ def _check_format(header: Any, name: str) -> None:
     number, version = header.get("format"), header.get("version")
     if type(number) is not int or number != FORMAT:
         by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
+        shown = reprlib.repr(number)[:LONGEST_REASON]
         raise InvalidInputError(
-            f"{name} has model format {reprlib.repr(number)}, and tribit {__version__} reads format {FORMAT} alone; it "
-            f"was written by tribit {by}: use that version or fit again."
+            f"{name} has model format {shown}, and tribit {__version__} reads format {FORMAT} alone; it was written by "
+            f"tribit {by}: use that version or fit again."
         )
 
 
