@@ -110,7 +110,7 @@ def test_the_slider_moves_the_mark_the_numbers_and_the_list(show, page):
     assert last[0] == "8"
     found = facts["reports"][-1]
     assert last[1].startswith(
-        f"{found['likes_shown']} held-out likes found and {found['dislikes_shown']}"
+        f"{found['likes_shown']} test likes found and {found['dislikes_shown']}"
     )
     assert last[2] != first[2]
     assert last[3] == [each[0] for each in facts["lists"][-1][0]]

@@ -1,15 +1,17 @@
 """Reports of bundles at the limits: tiny tables, one label, one row, no factors; and ids that are markup."""
 
+import json
 import re
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from report_models import NASTY, Parsed, bundle, draw, fixed, named
 from tribit import InvalidInputError, Observations, Recommender
 from tribit.report import make_report
-from tribit.report.markup import element, rounded_values, script_data
-from tribit.report.names import LONGEST, shown
+from tribit.report.page import SECTIONS, rounded_values, templates
+from tribit.report.wording import LONGEST, shown
 
 
 def test_likes_alone():
@@ -19,7 +21,7 @@ def test_likes_alone():
     report = make_report(recommender)
     words = Parsed(report.html).words
     assert "All of them are likes" in words
-    assert f"in {100 * report.evaluation.unseen.auc:.1f}% of all pairs (AUC)" in words
+    assert f"unseen pairs, is {100 * report.evaluation.unseen.auc:.1f}%;" in words
     assert "Not for telling likes from dislikes" in words
     assert recommender.model_.search_.meaning in words
     assert report.facts["calibration"] is None
@@ -139,13 +141,41 @@ def test_contents_point_to_sections_and_every_chart_has_words(nasty):
     assert {"main", "nav", "header", "footer", "h1"} <= set(parsed.tags)
 
 
-def test_markup_escapes_all_but_itself():
-    assert element("p", "a < b", title='"') == '<p title="&quot;">a &lt; b</p>'
-    assert element("p", [element("b", "&"), None, 3]) == "<p><b>&amp;</b>3</p>"
+def test_templates_escape_all_but_themselves():
+    environment = templates()
+
+    def rendered(source, **values):
+        return environment.from_string('{% import "macros.html" as macros %}' + source).render(
+            values
+        )
+
     assert (
-        element("input", disabled=True, max=None, type="range") == '<input disabled type="range">'
+        rendered('<p title="{{ x }}">{{ x }}</p>', x='"<') == '<p title="&#34;&lt;">&#34;&lt;</p>'
     )
-    assert "<" not in script_data({"</script>": ["<!--", "&"]})
+    for source in (
+        "{{ macros.row(x, [x]) }}",
+        "{{ macros.row(x, [x], id=true) }}",
+        "{{ macros.chart(x, x) }}",
+        "{{ macros.chart(x, x, x) }}",
+        "{% call macros.table(x, [x]) %}{{ x }}{% endcall %}",
+        "{% set caption %}{{ x }}{% endset %}{{ macros.chart('name', caption) }}",
+        "{{ x|a }}{{ 2|counted(x) }}{{ '%s of %s'|format(x, x) }}{{ x ~ x|capitalize }}",
+    ):
+        page = rendered(source, x="<script>&\"'")
+        assert "script&gt;&amp;&#34;&#39;" in page
+        assert "<script" not in page
+    with pytest.raises(UndefinedError):
+        rendered("{{ x }}")
+
+
+def test_data_of_the_charts_cannot_end_their_script():
+    page = (
+        templates()
+        .from_string("{{ x|tojson }}")
+        .render(x={"</script>": ["<!--", "&", "\N{LINE SEPARATOR}"]})
+    )
+    assert not set("<>&\N{LINE SEPARATOR}") & set(page)
+    assert json.loads(page) == {"</script>": ["<!--", "&", "\N{LINE SEPARATOR}"]}
     assert rounded_values({"a": np.array([np.nan, 1.0, 0.123456789])}) == {"a": [None, 1, 0.12346]}
 
 
@@ -153,3 +183,9 @@ def test_names_are_cut_and_printable():
     assert shown("plain") == "plain"
     assert shown("a\nb") == r"a\nb"
     assert len(shown("\x00" * 5000)) <= LONGEST
+
+
+def test_each_section_has_a_template_with_its_heading(nasty):
+    assert [f'<h2 id="{name}-title">' in nasty.html for name in SECTIONS] == [True] * len(SECTIONS)
+    ids = [value for name, value in Parsed(nasty.html).attributes if name == "aria-labelledby"]
+    assert ids == [f"{name}-title" for name in SECTIONS]

@@ -17,8 +17,8 @@ from tribit import (
 from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.reliability import reliability
 from tribit.report import make_report, write_report
+from tribit.report.facts import histogram
 from tribit.report.maps import principal_components
-from tribit.report.table_facts import histogram
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,11 @@ def test_measures_are_those_of_evaluate(tested, fitted, data):
     assert tested.evaluation == found
     assert not tested.held_out_here
     words = Parsed(tested.html).words
-    assert f"wrong sign in {100 * found.sign_error:.1f}%" in words
+    assert f"the error rate of the model is {100 * found.sign_error:.1f}%" in words
     low, high = found.intervals["sign_error"]
     assert f"(95% interval: {100 * low:.1f}% to {100 * high:.1f}%)" in words
     effects = found.baselines["row and column effects"]
-    assert f"row and column effects alone in {100 * effects.measures['sign_error']:.1f}%" in words
+    assert f"that of row and column biases is {100 * effects.measures['sign_error']:.1f}%" in words
     difference = f"{effects.differences['log_loss'][0]:+.4f}".replace("-", "\N{MINUS SIGN}")
     assert f"difference of the log-loss {difference}" in words
 
@@ -233,7 +233,7 @@ def test_an_unwritable_path_is_refused_before_the_work(fitted, tmp_path):
 
 def test_limits_come_from_the_data(tested, data):
     texts = " ".join(tested.facts["limits"])
-    assert "calibrated on cells like the observed ones" in texts
+    assert "calibrated on pairs like the observed ones" in texts
     assert "few" not in texts.lower()
     short = data[0].take(np.arange(0, data[0].n_observed, 12))
     texts = " ".join(make_report(bundle(short)).facts["limits"])

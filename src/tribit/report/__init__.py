@@ -1,5 +1,5 @@
-"""One page that shows what a model does: the data, how good it is, its lists, the search, maps, reasons and limits."""
+"""One page on a model: the data, its quality, recommendations, the search, maps, explanations and limits."""
 
-from tribit.report.writing import Report, make_report, write_report
+from tribit.report.page import Report, make_report, write_report
 
 __all__ = ["Report", "make_report", "write_report"]

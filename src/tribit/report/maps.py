@@ -1,7 +1,7 @@
 """Maps of a report: rows and columns in the two directions along which their scores differ most.
 
 Columns are compared as in :mod:`tribit.explain.neighbours`, by their scores ``u_i' v_j`` over the rows, less the
-effects of rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most
+biases of rows and columns. The map is their principal components (Pearson 1901): of all planes the one that keeps most
 of the squared distances between columns. It does not depend on how factors are rotated or scaled.
 """
 
@@ -16,7 +16,7 @@ from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
 from tribit.model.scores import Scores
-from tribit.report.names import names_at
+from tribit.report.wording import names_at
 
 Array = NDArray[np.floating[Any]]
 
@@ -28,7 +28,7 @@ NEIGHBOURS = 6
 
 
 def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str, Any] | None:
-    """Return the points of a map of rows or columns; None where scores differ by effects alone.
+    """Return the points of a map of rows or columns; None where scores differ by biases alone.
 
     Parameters
     ----------
@@ -39,23 +39,19 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str,
     side : {"rows", "columns"}
         What the points are.
     """
-    factors, axes = scores.factors.astype("float64"), scores.axes
-    places, labels = None, None
-    if seen is not None:
-        places, labels = (seen.rows if side == "rows" else seen.columns), seen.labels
-    axis = axes.columns
+    factors, axis = scores.factors.astype("float64"), scores.axes.columns
     if side == "rows":
-        factors, axis = factors.transposed, axes.rows
+        factors, axis = factors.transposed, scores.axes.rows
     if axis.size < 3 or not factors.rank:
         return None
     points, kept = principal_components(in_geometry(factors.row_factors, factors.column_factors))
     if kept is None:
         return None
-    counts = np.zeros(axis.size, dtype=np.int64)
-    likes = np.zeros(axis.size, dtype=np.int64)
-    if places is not None and labels is not None:
+    counts = likes = np.zeros(axis.size, dtype=np.int64)
+    if seen is not None:
+        places = seen.rows if side == "rows" else seen.columns
         counts = np.bincount(places, minlength=axis.size)
-        likes = np.bincount(places[labels > 0], minlength=axis.size)
+        likes = np.bincount(places[seen.labels > 0], minlength=axis.size)
     some = np.sort(np.argsort(-counts, kind="stable")[:MOST_POINTS])
     near = similar(scores, n=NEIGHBOURS, seen=seen, **{side: axis.names(some)})
     number, names = _numbered(axis, some, near.positions)
@@ -67,9 +63,9 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str,
         "names": names,
         "x": np.round(points[some, 0], 3),
         "y": np.round(points[some, 1], 3),
-        "counts": counts[some] if places is not None else None,
+        "counts": None if seen is None else counts[some],
         "shares": np.round(likes[some] / np.maximum(counts[some], 1), 2)
-        if labels is not None and labels.min() != labels.max()
+        if seen is not None and seen.n_likes and seen.n_dislikes
         else None,
         "near": number[near.positions],
         "similarities": np.round(near.similarities, 2),

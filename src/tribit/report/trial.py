@@ -1,7 +1,7 @@
-"""The held-out entries of a report: a test that was given, or entries that the report holds out by itself.
+"""The test set of a report: entries that were given, or a tenth that the report holds out by itself.
 
-In the second case the model that was chosen is fitted again on the other entries, with every setting as it is (no
-search), its probabilities keep the calibrator of the bundle, and a ranker is fitted again too.
+In the second case the model that was chosen is fitted again on the other entries, with the same hyperparameters (no
+search), its probabilities keep the calibrator, and a ranker is fitted again too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from sklearn.base import clone
 from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, either
+from tribit.evaluation import Evaluation, evaluate
 from tribit.folding.positions import placed
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores, read_entries
 from tribit.randomness import generator
-from tribit.report.names import counted
+from tribit.report.wording import counted
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 #: Function from entries and a seed to the chosen model, fitted to them.
 Refit: TypeAlias = Callable[[Observations, Any], Fitted]
 
-#: One entry of so many is held out: a tenth leaves the refit close to the model of the bundle.
+#: One entry of so many is held out: a tenth leaves the refit close to the model.
 ONE_OF = 10
+#: Level of the confidence intervals of a report.
+LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +47,13 @@ class Trial:
     ranker : CandidateRanker or None
         Alike.
     train : Observations or None
-        What they were fitted on; None where the bundle keeps no entries.
+        What they were fitted on; None where the recommender keeps no entries.
     held_out : Observations
-        The others, in the rows and columns of the model.
+        The test set, in the rows and columns of the model.
     own : bool
         Whether the report has held them out by itself.
     notes : tuple of str
-        What a reader of the measures should know.
+        How the test set was made, and how this biases the measures.
     """
 
     scores: Scores
@@ -62,7 +65,7 @@ class Trial:
 
     @property
     def places(self) -> tuple[Positions, Positions, NDArray[np.int8]]:
-        """Rows, columns and labels of the held-out entries."""
+        """Rows, columns and labels of the test set."""
         return self.held_out.rows, self.held_out.columns, self.held_out.labels
 
     @property
@@ -74,6 +77,10 @@ class Trial:
     def x(self) -> NDArray[np.floating[Any]]:
         """``x`` at each of them."""
         return self.scores.x(*self.places[:2])
+
+    def evaluation(self) -> Evaluation:
+        """Return the measures of the test set."""
+        return evaluate(self.scores, self.held_out, self.train, ranker=self.ranker, level=LEVEL)
 
 
 def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refit) -> Trial:
@@ -91,20 +98,21 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refi
             f"{either('keep_seen=True', 'its entries (without --no-seen)')}."
         )
     train, held_out = _split(seen, random_state)
-    model, notes = recommender.model_, []
-    notes.append(
-        f"No test was given: {counted(len(held_out), 'entry')} of the {seen.n_observed:,} were held out at random, and "
-        "the chosen model was fitted again on the others with the same settings."
+    model = recommender.model_
+    text = (
+        f"No test was given: the test set is {len(held_out):,} of the {counted(seen.n_observed, 'entry')}, drawn at "
+        "random, and the chosen model was fitted again on the others with the same hyperparameters."
     )
+    notes = [text]
     if model.search_ is not None:
         notes.append(
-            "The settings had been chosen on all entries, so that these figures flatter the model a little; entries "
-            "that came after the fit would not."
+            "The hyperparameters were tuned on all entries, so that these measures are slightly optimistic. Those of "
+            "entries collected after the fit are not."
         )
     if model.spec_.side_features:
         notes.append(
-            "The model uses side features, which its file does not keep: it was fitted again without "
-            "them, and the measures are of that model."
+            "The model uses side features, which its file does not keep. It was fitted again without them, and the "
+            "measures are of that model."
         )
     if model.imputed is not None:
         notes.append(
@@ -148,7 +156,9 @@ def _given(recommender: Recommender, test: Any) -> Trial:
                 f"{n} of the {labels.size} test entries were part of the fit, so that measures of them would flatter "
                 "the model: give entries that it was not fitted on, or no test, and the report holds some out."
             )
-    notes = [f"Measured on the {counted(len(held_out), 'entry')} of the test that was given."]
+    notes = [f"Measured on the {counted(len(held_out), 'entry')} of the test set that was given."]
     if seen is None:
-        notes.append("The model keeps no entries, so that there are no baselines and no lists.")
+        notes.append(
+            "The model keeps no entries, so that there are no baselines and no recommendations."
+        )
     return Trial(model.scores_, recommender.ranker_, seen, held_out, False, tuple(notes))

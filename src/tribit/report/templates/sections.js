@@ -49,7 +49,7 @@ if (data.calibration) {
     const { predicted, observed, low, high, counts } = data.calibration;
     const f = frame(Math.min(width, 560), caption, {
       x: [0, 1], y: [0, 1], height: Math.min(420, 0.75 * width + 60), say: (value) => percent(value),
-      xName: "probability of a like, as said", yName: "share of likes, as seen",
+      xName: "predicted probability of a like", yName: "share of likes",
     });
     f.svg.append(node("path", { class: "even", d: path([f.x(0), f.x(1)], [f.y(0), f.y(1)]) }));
     f.svg.append(node("path", { class: "curve", d: path(predicted.map(f.x), observed.map(f.y)), opacity: 0.45 }));
@@ -58,7 +58,7 @@ if (data.calibration) {
         f.svg.append(node("line", { class: "error", x1: f.x(value), x2: f.x(value), y1: f.y(low[k]), y2: f.y(high[k]) }));
       }
       f.svg.append(node("circle", { class: "like", cx: f.x(value), cy: f.y(observed[k]), r: 4 },
-        node("title", null, `${counts[k]} entries: said ${percent(value, 1)}, seen ${percent(observed[k], 1)}`)));
+        node("title", null, `${counts[k]} entries: predicted ${percent(value, 1)}, observed ${percent(observed[k], 1)}`)));
     });
     return f.svg;
   });
@@ -74,7 +74,7 @@ if (data.trade_off) {
     const now = Number(slider.value);
     const f = frame(width, caption, {
       x: [0, 1.08 * Math.max(...shown) || 1], y: [0, 1.12 * Math.max(...found) || 1],
-      xName: `held-out dislikes in a list of ${n}`, yName: "held-out likes",
+      xName: `test dislikes in a list of ${n}`, yName: "test likes",
     });
     f.svg.append(node("path", { class: "curve", d: path(shown.map(f.x), found.map(f.y)) }));
     weights.forEach((weight, k) => {
@@ -95,13 +95,13 @@ if (data.trade_off) {
     slider.setAttribute("aria-valuetext", `avoid_dislikes ${written(weights[now])}`);
     const ratio = report.dislikes_per_like === null ? "" : ` (${report.dislikes_per_like.toFixed(2)} for each like)`;
     document.getElementById("trade-off-now").textContent =
-      `${report.likes_shown.toLocaleString("en")} held-out likes found and ` +
-      `${report.dislikes_shown.toLocaleString("en")} dislikes shown${ratio} in the lists of ` +
+      `${report.likes_shown.toLocaleString("en")} test likes found and ` +
+      `${report.dislikes_shown.toLocaleString("en")} dislikes shown${ratio} in the recommendations for ` +
       `${report.n_users.toLocaleString("en")} ${data.words.rows}; NDCG@${n} ${report.ndcg.toFixed(3)}.`;
     const items = lists[now][Number(chooser.value)].map(([name, likely, label]) => tag("li", null,
       named(name), tag("span", { class: "note" }, ` ${percent(likely)} `),
       label ? tag("span", { class: label > 0 ? "liked" : "disliked" },
-        label > 0 ? "✓ held out: liked" : "✗ held out: disliked") : null));
+        label > 0 ? "✓ test: liked" : "✗ test: disliked") : null));
     document.getElementById("list-now").replaceChildren(...items);
   };
   slider.addEventListener("input", () => { tell(); again(); });
@@ -129,8 +129,8 @@ if (data.search) {
   };
 
   draws("families", (width, caption) => namedBars(width, caption, families.map((each) => ({
-    name: each.chosen ? `${each.name} (chosen)` : each.name, value: each.score, text: each.score.toFixed(4),
-    colour: colour(each.name), title: each.settings,
+    name: each.chosen ? `${each.family} (chosen)` : each.family, value: each.score, text: each.score.toFixed(4),
+    colour: colour(each.family), title: each.settings,
   }))));
 
   redraws.push(draws("candidates", (width, caption) => {
@@ -142,7 +142,7 @@ if (data.search) {
       role: "group", x: [0, candidates.length + 1], y: [least - 0.1 * room, top], xName: "candidates in order",
       yName: measure, margin: { top: 20 }, xTicks: steps(1, candidates.length, 4).filter((value) => value >= 1),
     });
-    // What is far above the best of every kind is put on the upper edge, as a triangle.
+    // What is far above the best of every family is put on the upper edge, as a triangle.
     const marks = candidates.map((each, k) => {
       const cx = f.x(k + 1);
       const made = each.score > top
@@ -175,7 +175,7 @@ if (data.search) {
     }
     svg.append(
       node("path", { class: "axis", d: `${path(corners.map((c) => c[0]), corners.map((c) => c[1]))}Z` }),
-      node("text", { class: "strong", x: width / 2, y: 18, "text-anchor": "middle" }, "observed signs alone"),
+      node("text", { class: "strong", x: width / 2, y: 18, "text-anchor": "middle" }, "observed labels alone"),
       node("text", { x: left, y: floor + 18 }, `${percent(view)} as dislikes`),
       node("text", { x: left + side, y: floor + 18, "text-anchor": "end" }, `${percent(view)} as likes`),
     );

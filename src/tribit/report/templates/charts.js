@@ -46,7 +46,7 @@ function draws(name, draw) {
     if (!holder.clientWidth) return;  // hidden, as between two layouts: there is nothing to draw in
     const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     width = holder.clientWidth;
-    const caption = holder.parentElement.querySelector("figcaption").textContent;
+    const caption = holder.parentElement.querySelector("figcaption").textContent.replace(/\s+/g, " ");
     holder.replaceChildren(draw(width, caption));
     if (focused) holder.querySelector(`[data-number="${focused}"]`)?.focus();
   };

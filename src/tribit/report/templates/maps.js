@@ -1,4 +1,4 @@
-// The maps of columns and of rows: hover names a point, a click lists those that are most like it.
+// The maps of columns and of rows: hover names a point, a click lists the most similar ones.
 const SHARES = [[214, 106, 24], [150, 152, 160], [37, 116, 205]];
 
 for (const side of ["columns", "rows"]) {
@@ -53,7 +53,7 @@ for (const side of ["columns", "rows"]) {
     const items = near[k].map((other, place) => tag("li", null,
       named(names[other]), tag("span", { class: "note" }, ` ${similarities[k][place].toFixed(2)}`)));
     panel.replaceChildren(
-      tag("strong", null, "Most like ", named(names[k])),
+      tag("strong", null, "Most similar to ", named(names[k])),
       tag("ol", null, ...items),
     );
     again();
