@@ -13,10 +13,10 @@ from tribit.selection import Candidate, Options, Search, choose, mixtures
 from tribit.selection import stages as module
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
-from tribit.selection.rule import mixture
+from tribit.selection.mixture_estimate import mixture
 from tribit.selection.search import Freedom
 from tribit.selection.stages import Stages
-from tribit.selection.steps import FAR, NEAR, WORTH
+from tribit.selection.line_searches import FAR, NEAR, WORTH
 from tribit.selection.trials import Trials, fit_from
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 

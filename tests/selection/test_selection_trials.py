@@ -25,9 +25,9 @@ from tribit.randomness import fold_numbers
 from tribit.selection import folds as parts
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
-from tribit.selection.rule import mixture
+from tribit.selection.mixture_estimate import mixture
 from tribit.selection.starts import start_of
-from tribit.selection.thinning import thinned
+from tribit.selection.spec_for_fold import thinned
 from tribit.selection.trials import (
     Options,
     SearchEndedError,

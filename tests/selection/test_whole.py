@@ -8,11 +8,11 @@ from tribit import BinaryMatrixCompletion
 from tribit.model.spec import ModelSpec
 from tribit.selection import part as part_module
 from tribit.selection import search as search_module
-from tribit.selection.part import SearchedPart
+from tribit.selection.row_subsample import SearchedPart
 from tribit.selection.record import Average, Candidate
 from tribit.selection.search import Freedom, choose
 from tribit.selection.trials import Options, Trials
-from tribit.selection.whole import WholeTrials, multiplied, scaled
+from tribit.selection.full_data_penalty import WholeTrials, multiplied, scaled
 from tribit.solvers.loop import INTERRUPTED
 
 PLAIN = {"implicit_features": False, "gammas": (1, 0, 0), "l2_intercept": 1.0, "rank": 2}

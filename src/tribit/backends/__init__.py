@@ -128,7 +128,9 @@ def make_backend(
         risk.imputed.check_shape(observations.shape)
     plus, minus = _observed_weights(observations, risk, by_label=kind.weighs_labels)
     form = make_form(link, risk)
-    made: Backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(seed)
+    made: Backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(
+        seed
+    )
     return made if risk.imputed is None else made.impute(risk.imputed)
 
 
