@@ -8,8 +8,8 @@ what it was found to be. With a ``rho`` that the user knows the risk is PU's own
 like; it is searched by :mod:`tribit.selection.mixtures`.
 
 Some of the likes are held out and stand against all cells that were not seen (:class:`PositiveOnlyTrials`). Candidates
-of one family are compared by the order of the cells (:func:`order_losses`), families by probabilities that a line in the
-log-odds calibrates, as it does after the refit.
+of one family are compared by the order of the cells (:func:`order_losses`), families by probabilities that a line in
+the log-odds calibrates, as it does after the refit.
 """
 
 from __future__ import annotations

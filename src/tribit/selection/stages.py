@@ -1,4 +1,4 @@
-"""The stages of a search: from the simplest model to more complex ones, each kept only where the validation set says so.
+"""The stages of a search: from the simplest model to more complex ones, each kept only where held-out entries say so.
 
 1. Intercepts alone: how strongly to shrink them.
 2. Factors: a path of ridge weights, from the one at which factors vanish downwards.
