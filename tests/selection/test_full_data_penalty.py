@@ -8,12 +8,12 @@ from tribit import BinaryMatrixCompletion
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.row_subsample import RowSubsample
+from tribit.selection.full_data_penalty import FullDataTrials, multiplied, scaled
 from tribit.selection.record import Average, Candidate
+from tribit.selection.row_subsample import RowSubsample
 from tribit.selection.search import Budget, choose
 from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Options, Trials
-from tribit.selection.full_data_penalty import FullDataTrials, multiplied, scaled
 from tribit.solvers.loop import INTERRUPTED
 
 PLAIN = {"implicit_features": False, "gammas": (1, 0, 0), "l2_intercept": 1.0, "rank": 2}

@@ -677,5 +677,7 @@ def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
 def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
     monkeypatch.setattr(search_module.time, "perf_counter", lambda: 12.0)
     assert search_module._left(5.0, began=10.0) == 3.0
-    assert 0.0 < search_module._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
+    assert (
+        0.0 < search_module._left(5.0, began=1.0) < 1e-3
+    )  # a first candidate is tried in any case
     assert search_module._left(None, began=1.0) is None
