@@ -91,7 +91,7 @@ public_modules = [
     "tribit.model.risks",
     "tribit.model.spec",
     "tribit.simulate.sampling",
-    "tribit.selection.rule",
+    "tribit.selection.mixture_estimate",
     "tribit.simulate",
     "tribit.solvers",
     "tribit.storage",

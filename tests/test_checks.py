@@ -79,12 +79,10 @@ COUNTS = [
 
 
 def bits(model):
-    return [
-        np.asarray(getattr(model, name)).tobytes()
-        for name in sorted(vars(model))
-        if isinstance(getattr(model, name), np.ndarray | float)
-        and (name.endswith(("_factors_", "_intercepts_")) or name == "objective_")
-    ]
+    parts = model.scores_.factors
+    found = [parts.row_factors, parts.column_factors, parts.row_intercepts, parts.column_intercepts]
+    found += [parts.intercept, getattr(model, "objective_", 0.0)]
+    return [np.asarray(each).tobytes() for each in found]
 
 
 def fitted(model, X=A):

@@ -13,7 +13,7 @@ from tribit.model.constraints import NORMS, Constraint, MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
-from tribit.selection import resolve
+from tribit.selection import search as search_module
 from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Step, run
@@ -97,7 +97,7 @@ def no_search(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("the refusal comes before any search")
 
-    monkeypatch.setattr(resolve, "choose", refuse)
+    monkeypatch.setattr(search_module, "choose", refuse)
 
 
 def make(**settings):

@@ -16,8 +16,8 @@ from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
 from tribit.selection import averages
 from tribit.selection.folds import make_folds
-from tribit.selection.judgement import clearly_less
 from tribit.selection.record import Average, Candidate
+from tribit.selection.significance import clearly_less
 from tribit.selection.trials import Options, Trials
 from tribit.solvers.loop import INTERRUPTED
 from tribit.uncertainty import laplace

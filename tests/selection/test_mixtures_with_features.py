@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from tribit.model.spec import CHOOSABLE, ModelSpec
+from tribit.selection.line_searches import LineSearches
 from tribit.selection.mixtures import CORNER_FEATURES, Mixtures
 from tribit.selection.record import Candidate
+from tribit.selection.space import SearchSpace
 
 FEATURED = ModelSpec(
     implicit_features=True, l2=2.0, l2_implicit=6.0, l2_intercept=1.0, activity_floor=(1.0, 0.0)
@@ -29,7 +31,8 @@ def tried(best, *mixtures, free=ALL, shape=(30, 20)):
         folds=[SimpleNamespace(train=SimpleNamespace(shape=shape))],
         score=scored.append,
     )
-    Mixtures(trials, ModelSpec(), free)._with_features(best)
+    lines = LineSearches(trials, SearchSpace(ModelSpec(), free))
+    Mixtures()._with_features(lines, best)
     return scored
 
 

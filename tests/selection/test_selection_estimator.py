@@ -28,7 +28,8 @@ from tribit.model.calibrators import Isotonic, Platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
-from tribit.selection import resolve, trials
+from tribit.selection import refit, trials
+from tribit.selection import search as search_module
 from tribit.selection.folds import make_folds
 from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Stopping, loop
@@ -666,15 +667,17 @@ def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
         labels[:rare] = -1
         search = replace(model.search_, held_out=(x, labels, np.ones(520)))
         if made:
-            assert resolve.calibrated(make(calibration="platt"), search) is not None
+            assert refit.calibrated(make(calibration="platt"), search) is not None
             continue
-        assert resolve.calibrated(make(), search) is None
+        assert refit.calibrated(make(), search) is None
         with pytest.warns(TribitWarning, match="was left out, as too little was held out for it"):
-            assert resolve.calibrated(make(calibration="platt"), search) is None
+            assert refit.calibrated(make(calibration="platt"), search) is None
 
 
 def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
-    monkeypatch.setattr(resolve.time, "perf_counter", lambda: 12.0)
-    assert resolve._left(5.0, began=10.0) == 3.0
-    assert 0.0 < resolve._left(5.0, began=1.0) < 1e-3  # a first candidate is tried in any case
-    assert resolve._left(None, began=1.0) is None
+    monkeypatch.setattr(search_module.time, "perf_counter", lambda: 12.0)
+    assert search_module._left(5.0, began=10.0) == 3.0
+    assert (
+        0.0 < search_module._left(5.0, began=1.0) < 1e-3
+    )  # a first candidate is tried in any case
+    assert search_module._left(None, began=1.0) is None

@@ -6,39 +6,26 @@ import numpy as np
 import pytest
 from selection_data import low_rank, observed, telling_mask
 
-from tribit.model.factors import Factors
-from tribit.model.links import Logistic, Probit
+from tribit.model.links import Logistic
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection import Candidate, Options, Search, choose, mixtures
-from tribit.selection import stages as module
+from tribit.selection import Budget, Candidate, Options, Search, SearchSpace, choose, mixtures
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
-from tribit.selection.rule import mixture
-from tribit.selection.search import Freedom
-from tribit.selection.stages import Stages
-from tribit.selection.steps import FAR, NEAR, WORTH
-from tribit.selection.trials import Trials, fit_from
+from tribit.selection.line_searches import NEAR
+from tribit.selection.mixture_estimate import mixture
+from tribit.selection.trials import Trials
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 EVERYTHING = frozenset(CHOOSABLE) - {"rho"}
 PN, MIXTURE = (1.0, 0.0, 0.0), (0.6, 0.2, 0.2)
 OPTIONS = Options(n_jobs=1)
 A = low_rank((40, 30), density=0.5)
-MARGIN = 0.01  #: of scripted trials, in the place of a standard error
 
 
-def chosen(labels=A, base=None, free=EVERYTHING, options=OPTIONS, seed=0, **rest):
-    rest = {
-        "target": "observed",
-        "scoring": "log_loss",
-        "weights": None,
-        "n_candidates": None,
-        "max_time": None,
-        **rest,
-    }
-    base = base or ModelSpec(rank=10)
+def chosen(labels=A, base=None, free=EVERYTHING, options=OPTIONS, seed=0, **limits):
+    space = SearchSpace(base or ModelSpec(rank=10), free)
     draws = np.random.default_rng(seed)
-    return choose(observed(labels), base, Freedom(free), options, draws=draws, **rest)
+    return choose(observed(labels), space, options, Budget(**limits), draws)
 
 
 @pytest.fixture(scope="module")
@@ -46,110 +33,7 @@ def search():
     return chosen()
 
 
-class Scripted:
-    """Trials whose scores are a function of one setting."""
-
-    def __init__(self, name, function):
-        self.name, self.function, self.tried = name, function, []
-
-    def score(self, settings):
-        value = getattr(settings, self.name)
-        self.tried.append(value)
-        return Candidate(settings, self.function(value), (), 0.0, 0)
-
-    def ahead(self, rich, simple):
-        return rich.score < simple.score * (1.0 - MARGIN)
-
-    def behind(self, rich, simple):
-        return rich.score > simple.score * (1.0 + MARGIN)
-
-
-def stages(name, function, free=EVERYTHING, base=None):
-    return Stages(Scripted(name, function), base or ModelSpec(), free)
-
-
-# Paths
-
-
-def walked(scores):
-    values = list(range(len(scores)))
-    steps = stages("l2", lambda value: scores[int(value)])
-    best = steps._path(values, lambda value: ModelSpec(l2=float(value)))
-    return int(best.settings.l2), len(steps.trials.tried)
-
-
-@pytest.mark.parametrize(
-    ("scores", "best", "tried"),
-    [
-        ([5.0, 4.0, 3.0, 2.0], 3, 4),  # to the end
-        ([3.0, 2.0, 2.001, 1.9, 2.5, 9.0], 3, 5),  # one step up is forgiven, a far one not
-        ([3.0, 2.0, 2.001, 2.002, 1.0], 1, 4),  # two are not
-        ([3.0, 2.0, 2.0 * (1 + 2 * FAR), 1.0], 1, 3),
-        ([2.0, 2.0, 2.0, 1.0], 0, 3),  # no better is worse
-        ([1.0], 0, 1),
-    ],
-)
-def test_a_path_ends_soon_after_the_score_has_turned(scores, best, tried):
-    assert walked(scores) == (best, tried)
-
-
-def test_after_a_better_score_one_step_up_is_forgiven_again():
-    assert walked([5.0, 5.001, 4.0, 4.001, 3.0, 3.001, 3.002, 0.0]) == (4, 7)
-
-
-# Refining
-
-
-def refined(function, start, step=2.0, name="l2", free=EVERYTHING, doublings=0):
-    steps = stages(name, function, free)
-    settings = replace(ModelSpec(), **{name: start})
-    best = Candidate(settings, function(start) if start else 1.0, (), 0.0, 0)
-    found = steps._refined(best, name, step, doublings)
-    return getattr(found.settings, name), steps.trials.tried
-
-
-def valley(value):
-    return 1.0 + (np.log2(value) - 4.0) ** 2
-
-
-def test_a_value_moves_as_long_as_that_helps():
-    assert refined(valley, 1.0) == (16.0, [2.0, 4.0, 8.0, 16.0, 32.0])
-    assert refined(valley, 64.0) == (16.0, [128.0, 32.0, 16.0, 8.0])
-    assert refined(valley, 16.0) == (16.0, [32.0, 8.0])
-
-
-def test_steps_that_help_become_longer_and_one_that_is_too_long_is_not_the_last():
-    assert refined(valley, 1.0, doublings=2) == (16.0, [2.0, 4.0, 16.0, 256.0, 32.0])
-    assert refined(valley, 0.25, doublings=2) == (16.0, [0.5, 1.0, 4.0, 64.0, 8.0, 16.0, 32.0])
-    far, exponents = 2.0**-14, [-13, -12, -10, -6, -2, 2, 6, 3, 4, 5]
-    assert refined(valley, far, doublings=2) == (16.0, [2.0**n for n in exponents])
-    assert refined(valley, 64.0, doublings=1) == (16.0, [128.0, 32.0, 16.0, 4.0, 8.0])
-
-
-def test_a_gain_that_is_not_worth_a_step_is_left():
-    def flat(value):
-        return 1.0 - 0.9 * WORTH * np.log2(value)
-
-    assert refined(flat, 1.0) == (1.0, [2.0, 0.5])
-
-
-def test_what_is_fixed_or_nothing_is_not_refined():
-    assert refined(abs, 4.0, free=EVERYTHING - {"l2"}) == (4.0, [])
-    assert refined(abs, 0.0) == (0.0, [])
-    assert refined(abs, None, name="l2_intercept") == (None, [])
-
-
-# What the user fixed
-
-
-def test_settings_keep_what_is_not_free():
-    base = ModelSpec(rank=3, l2=2.0, gammas=MIXTURE)
-    moved = replace(base, l2=7.0, radius=1.0)
-    assert Freedom(frozenset({"l2", "radius"})).allows(moved, base)
-    assert not Freedom(frozenset({"l2"})).allows(moved, base)
-    assert not Freedom(EVERYTHING - {"gammas"}).allows(replace(base, gammas=PN), base)
-    assert Freedom(EVERYTHING).allows(replace(base, rank=0), base)
-    assert not Freedom(EVERYTHING, least_rank=1).allows(replace(base, rank=0), base)
+# A model of the mask that the user gave
 
 
 class Rho:
@@ -238,37 +122,6 @@ def test_the_intercept_s_ridges_are_in_units_of_the_link():
         assert theirs.score == pytest.approx(ours.score, rel=1e-3)
 
 
-@pytest.mark.parametrize("link", [Logistic(), Logistic(4.0), Probit(0.5)])
-@pytest.mark.parametrize("shape", [(40, 30), (120, 2)])
-def test_the_largest_ridge_is_where_factors_vanish(link, shape):
-    seen = observed(low_rank(shape, density=0.7))
-    options = Options(dtype="float64", n_jobs=1)
-    base = ModelSpec(link=link, intercept=False)
-    folds = make_folds(seen, None, np.random.default_rng(0))
-    trials = Trials(folds, options, scoring="log_loss", most=None, deadline=None)
-    largest = Stages(trials, base, EVERYTHING)._largest_ridge(replace(base, rank=0))
-    sizes = []
-    for share in (1.02, 0.9):
-        settings = replace(base, rank=2, l2=share * largest)
-        factors, _ = fit_from(
-            folds[0].train, settings, options, {}, np.random.default_rng(0), tol=1e-9
-        )
-        sizes.append(np.linalg.norm(factors.row_factors @ factors.column_factors.T))
-    assert sizes[0] < 0.05 * sizes[1]
-    assert sizes[1] > 0.1 / largest
-
-
-def test_columns_in_use():
-    rng = np.random.default_rng(0)
-    U, V = np.linalg.qr(rng.normal(size=(9, 3)))[0], np.linalg.qr(rng.normal(size=(7, 3)))[0]
-    folds = make_folds(observed(A), None, rng)
-    trials = Trials(folds, OPTIONS, scoring="log_loss", most=None, deadline=None)
-    steps = Stages(trials, ModelSpec(), EVERYTHING)
-    for smallest, used in ((0.03, True), (0.01, False)):
-        folds[0].ends["factors"] = Factors.of(U * np.array([1.0, 0.5, smallest]), V)
-        assert steps._all_in_use() is used
-
-
 def test_more_columns_are_tried_where_all_are_in_use():
     free = frozenset({"rank", "l2"})
     rich = chosen(low_rank((80, 60), density=0.6, rank=6, size=3.0, seed=5), free=free)
@@ -277,42 +130,6 @@ def test_more_columns_are_tried_where_all_are_in_use():
     assert poor.best.settings.rank <= 10
     few = chosen(low_rank((60, 12), density=0.8, rank=6, size=3.0), free=free)
     assert max(c.settings.rank for c in few.candidates) <= 12  # the smaller side
-
-
-@pytest.mark.parametrize(
-    ("scores", "tried", "rank"),
-    [
-        ({20: 0.995}, 20, 10),  # less than the margin
-        ({20: 0.98, 40: 1.0}, 40, 20),  # four times are clearly worse
-        ({20: 0.98, 40: 0.985, 80: 0.98}, 80, 40),  # four times are not, eight must help again
-        ({20: 0.98, 40: 0.97, 80: 0.9}, 80, 80),
-    ],
-)
-def test_more_columns_must_be_worth_it(monkeypatch, scores, tried, rank):
-    steps = stages("rank", scores.__getitem__)
-    steps.trials.folds = make_folds(observed(np.tile(A, (3, 3))), None, np.random.default_rng(0))
-    monkeypatch.setattr(steps, "_all_in_use", lambda _: True)
-    first = Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0)
-    found = steps._more_columns(first, first)
-    assert max(steps.trials.tried) == tried
-    assert found.settings.rank == rank
-
-
-@pytest.mark.parametrize(("score", "rank"), [(0.9, 40), (1.005, 40), (1.02, 10)])
-def test_beside_implicit_features_more_columns_are_taken_unless_clearly_worse(
-    monkeypatch, score, rank
-):
-    steps = stages("rank", lambda _: score)
-    steps.trials.folds, steps.trials.preferred = (
-        make_folds(observed(np.tile(A, (2, 2))), None, np.random.default_rng(0)),
-        {},
-    )
-    monkeypatch.setattr(steps, "_all_in_use", lambda _: True)
-    best = Candidate(ModelSpec(rank=10, implicit_features=True), 1.0, (), 0.0, 0)
-    found = steps._widened(best)
-    assert found.settings.rank == rank
-    assert steps.trials.tried == [40]  # once
-    assert steps.trials.preferred == ({"implicit features": found} if rank == 40 else {})
 
 
 def test_a_stage_s_preference_in_its_family_is_chosen():
@@ -328,52 +145,6 @@ def test_a_stage_s_preference_in_its_family_is_chosen():
     assert trials.chosen is smallest
     trials.preferred["factors"] = other
     assert trials.chosen is other
-
-
-class Surface(Scripted):
-    """Trials whose scores are a function of the number of columns and of the ridge."""
-
-    def __init__(self, function):
-        super().__init__(None, function)
-
-    def score(self, settings):
-        self.tried.append((settings.rank, settings.l2))
-        return Candidate(settings, self.function(settings.rank, settings.l2), (), 0.0, 0)
-
-
-def narrowed(function, free=EVERYTHING):
-    trials = Surface(function)
-    steps = Stages(trials, ModelSpec(), free)
-    best = Candidate(ModelSpec(rank=10, l2=8.0), function(10, 8.0), (), 0.0, 0)
-    return steps._fewer_columns(best).settings, trials.tried
-
-
-def test_fewer_columns_are_shrunk_less():
-    def valley(rank, l2):  # best with two columns and a little more than half the ridge
-        return 1.0 + 0.008 * abs(np.log2(rank / 2)) + 0.001 * abs(np.log2(l2 / 4.8))
-
-    settings, tried = narrowed(valley)
-    first, second, third = (share * 8.0 for share in module.SHRUNK_LESS[:3])
-    assert first == pytest.approx(4.8)
-    assert settings == ModelSpec(rank=2, l2=first)
-    # One of each number of columns, and then the path of the best number, until it has turned.
-    assert tried[:3] == [(rank, first) for rank in module.FEWER]
-    assert tried[3:] == [(2, first), (2, second), (2, third)]
-
-
-def test_fewer_columns_must_be_worth_it():
-    for gain, rank in ((0.5, 10), (2.0, 5)):
-        lower = 1.0 - gain * MARGIN
-        assert narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0)[0].rank == rank
-    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * FAR)
-    assert settings == ModelSpec(rank=10, l2=8.0)
-    assert len(tried) == len(module.FEWER)  # far worse: no path
-
-
-def test_fewer_columns_beside_a_ridge_that_is_fixed_keep_it():
-    settings, tried = narrowed(lambda rank, _: 1.0 + 2e-3 * rank, EVERYTHING - {"l2"})
-    assert {l2 for _, l2 in tried} == {8.0}
-    assert settings.rank == 1
 
 
 def test_a_matrix_of_one_strong_pattern_has_few_columns():

@@ -25,9 +25,9 @@ from tribit.randomness import fold_numbers
 from tribit.selection import folds as parts
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
-from tribit.selection.rule import mixture
+from tribit.selection.mixture_estimate import mixture
+from tribit.selection.spec_for_fold import spec_for_fold
 from tribit.selection.starts import start_of
-from tribit.selection.thinning import thinned
 from tribit.selection.trials import (
     Options,
     SearchEndedError,
@@ -221,12 +221,12 @@ def test_a_fold_imputes_the_share_that_all_entries_do():
     likes = 0.6
     whole = ModelSpec(gammas=mixture(0.3, SEEN.density, likes), rho=0.5, radius=1.0)
     for fold in folds_of():
-        here = thinned(whole, fold.share)
+        here = spec_for_fold(whole, fold.share)
         np.testing.assert_allclose(here.gammas, mixture(0.3, fold.train.density, likes), rtol=1e-12)
         assert here.rho == pytest.approx(1.0 - 0.5 * fold.share)
     corner = replace(whole, gammas=(0.0, 1.0, 0.0))
-    assert thinned(corner, 0.8).gammas == corner.gammas
-    assert thinned(INTERCEPTS, 0.8) == INTERCEPTS
+    assert spec_for_fold(corner, 0.8).gammas == corner.gammas
+    assert spec_for_fold(INTERCEPTS, 0.8) == INTERCEPTS
 
 
 @pytest.mark.parametrize("name", ["platt", "isotonic", "auto"])

@@ -104,6 +104,9 @@ class BinaryMatrixCompletion(FactorModel):
         observed).
     scoring : {"log_loss", "error", "auc"}, default="log_loss"
         The measure of held-out entries by which to choose.
+    search : bool, default=True
+        Whether to search for what is "auto". Without a search every such parameter has its default: the observed signs
+        alone, rank 10, ``l2=5``, no implicit features, no calibrator and one fit.
     n_candidates : int or None, default=None
         Most settings to try.
     calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
@@ -232,6 +235,7 @@ class BinaryMatrixCompletion(FactorModel):
         imputed: FactorModel | None = None,
         target: str = "observed",
         scoring: str = "log_loss",
+        search: bool = True,
         n_candidates: int | None = None,
         calibration: str | None = AUTO,
         n_fits: Any = AUTO,
@@ -267,6 +271,7 @@ class BinaryMatrixCompletion(FactorModel):
         self.imputed = imputed
         self.target = target
         self.scoring = scoring
+        self.search = search
         self.n_candidates = n_candidates
         self.calibration = calibration
         self.n_fits = n_fits

@@ -20,11 +20,12 @@ from tribit.model.spec import ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.selection.averages import member_specs
-from tribit.selection.last_fit import Fits, fit_members
 from tribit.selection.problem import warn_if_ran_off
 from tribit.selection.record import FitRecord, Search
-from tribit.selection.resolve import calibrated, options_of, resolve, with_fitted_rho
-from tribit.selection.trials import default_solver
+from tribit.selection.refit import Fits, calibrated, fit_members
+from tribit.selection.search import searched
+from tribit.selection.space import with_fitted_rho
+from tribit.selection.trials import default_solver, options_of
 from tribit.solvers import SolverResult, Stopping, as_solver
 from tribit.solvers.loop import (
     ABOVE_MINIMUM,
@@ -52,7 +53,7 @@ def fit(
     # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
     with single_threaded_blas(), memory_named(), sharing_layouts(observations):
         encoders, side = side_features.learned(observations.axes, row_features, column_features)
-        spec, search = resolve(model, observations, asked, draws, side, device)
+        spec, search = searched(model, observations, asked, draws, side, device)
         spec = with_fitted_rho(spec, observations, model, draws)
         solver = default_solver(spec) if asked is None else asked
         # Ctrl-C once ends the search or the refit early; twice it is an error.

@@ -14,7 +14,7 @@ import numpy as np
 from tribit import propensity
 from tribit.backends import SUMS
 from tribit.backends.objective import check_dtype
-from tribit.checks import check_choice, check_count
+from tribit.checks import check_choice, check_count, check_switch
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import SCORINGS
@@ -68,6 +68,9 @@ class FitOptions:
     )
     scoring: str = _parameter(
         "log_loss", "Measure to choose by: log_loss, error or auc.", _choice(SCORINGS)
+    )
+    search: bool = _parameter(
+        True, "Whether to search for what is auto, which has its default otherwise.", check_switch
     )
     n_candidates: int | None = _parameter(None, "Most settings to try.", check_count)
     calibration: str | None = _parameter(

@@ -44,7 +44,7 @@ from tribit.model.fitted import Fitted, Member
 from tribit.model.links import Label
 from tribit.model.risks import Risk
 from tribit.model.slopes import Slopes
-from tribit.selection.judgement import mean_difference
+from tribit.selection.significance import mean_difference
 
 Array = NDArray[np.floating[Any]]
 

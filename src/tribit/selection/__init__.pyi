@@ -3,6 +3,8 @@
 from .record import Average as Average
 from .record import Candidate as Candidate
 from .record import Search as Search
-from .search import Freedom as Freedom
+from .search import Budget as Budget
 from .search import choose as choose
+from .space import Criterion as Criterion
+from .space import SearchSpace as SearchSpace
 from .trials import Options as Options

@@ -17,8 +17,8 @@ import numpy as np
 
 from tribit.metrics.entries import Array
 from tribit.model.spec import ModelSpec, is_auto
-from tribit.selection.judgement import clearly_less, mean_difference
 from tribit.selection.record import Average, Candidate, Search
+from tribit.selection.significance import clearly_less, mean_difference
 from tribit.selection.trials import SearchEndedError, Trials
 
 #: Most fits that are averaged where their number is chosen: each costs a fit on all entries.
@@ -33,8 +33,8 @@ def averaged(trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool
     """Return the average to use in the place of the best candidate; None for the best alone.
 
     Members are added one by one, each the one that lowers the score of the mean most: for ``"auto"`` as long as the
-    mean is clearly ahead of the one before it (:func:`tribit.selection.judgement.clearly_less`), else until there are
-    ``n_fits`` of them.
+    mean is clearly ahead of the one before it (:func:`tribit.selection.significance.clearly_less`), else until there
+    are ``n_fits`` of them.
     """
     if not best.settings.rank or (is_auto(n_fits) and not rank_is_free) or n_fits == 1:
         return None  # intercepts alone have one minimum

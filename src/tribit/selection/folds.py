@@ -14,7 +14,7 @@ from tribit.data.remote import RemoteObservations
 from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.randomness import balanced_fold_numbers
-from tribit.selection.judgement import ENOUGH_RARE
+from tribit.selection.significance import ENOUGH_RARE
 
 #: Weights of entries, or a function of entries that returns theirs.
 Weights: TypeAlias = Array | Callable[[Observations], Array]

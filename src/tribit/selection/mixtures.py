@@ -1,7 +1,7 @@
 """The last stage of a search: mixtures of the three risks, inside balls.
 
-PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.rule`) and its
-neighbours, and the best of them with implicit features where these have gained; or the mixture that the user gave, with
+PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.mixture_estimate`) and
+its neighbours, and the best of them with implicit features where these have gained; or the mixture that the user gave, with
 its radius and ridges.
 """
 
@@ -15,9 +15,11 @@ import numpy as np
 
 from tribit.backends.featured import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
+from tribit.selection.line_searches import NEAR, RANK, LineSearches
+from tribit.selection.mixture_estimate import imputed_share, mixture
 from tribit.selection.record import Candidate
-from tribit.selection.rule import imputed_share, mixture
-from tribit.selection.steps import NEAR, RANK, Steps
+from tribit.selection.space import SearchSpace
+from tribit.selection.stages import Found, Stage
 
 #: Probabilities that balls let an entry reach: the balls of the first mixtures, and a smaller one if the first is best.
 SMALLER_BALL = 0.75
@@ -28,7 +30,7 @@ MOST_UNOBSERVED = 100.0
 MOST_COLUMNS = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 OUT_OF_REACH = 0.03
-#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.rule.imputed_share`).
+#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.mixture_estimate.imputed_share`).
 IMPUTED = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MOST_CELLS = 2e6
@@ -39,150 +41,159 @@ CORNER_FEATURES = 30.0
 CORNER_RIDGE = 4.0
 
 
-class Mixtures(Steps):
-    """Mixtures, from the best model without one (None where the user gave a mixture)."""
+class Mixtures(Stage):
+    """Mixtures, from the best model without one, or the one that the user gave."""
 
-    def run(self, best: Candidate | None) -> list[str]:
-        """Try mixtures, from the rule's to others where that comes near the best so far; return what was not tried."""
-        notes = self._without_features(best)
-        self._with_features(best)
-        return notes
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether unobserved cells may count, beside observed ones that correct for them."""
+        del found
+        if space.label:
+            return space.base.unbounded
+        return "gammas" in space.free or space.base.mixed
 
-    def _without_features(self, best: Candidate | None) -> list[str]:
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Try mixtures, from the rule's to others where that comes near the best so far."""
+        notes = self._without_features(lines, found.best)
+        self._with_features(lines, found.best)
+        return replace(found, notes=(*found.notes, *notes))
+
+    def _without_features(self, lines: LineSearches, best: Candidate | None) -> list[str]:
         """Try mixtures of plain factors, or the one that the user gave; return what was not tried."""
-        base = self.base if best is None else best.settings
-        seen = self.trials.folds[0].train
-        if "gammas" in self.free:
+        base = lines.base if best is None else best.settings
+        seen = lines.trials.folds[0].train
+        if "gammas" in lines.free:
             if seen.density * MOST_UNOBSERVED < 1.0:
                 return ["mixtures were not tried, so sparse is the matrix: pass gammas to have one"]
-            self._corner(best)
-            if self._far_ahead(best):
+            self._corner(lines, best)
+            if self._far_ahead(lines, best):
                 return [
                     "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
                 ]
-            share = float(np.clip(self._imputed_share(best), *IMPUTED))
-            gammas = mixture(share, self._density, seen.n_likes / seen.n_observed)
+            share = float(np.clip(self._imputed_share(lines, best), *IMPUTED))
+            gammas = mixture(share, self._density(lines), seen.n_likes / seen.n_observed)
         else:
-            gammas, share = self.base.gammas, None
+            gammas, share = lines.base.gammas, None
         settings = replace(
             base,
             gammas=gammas,
-            rank=self._columns(base),
-            radius=self.base.radius,
-            alpha=self.base.alpha,
-            implicit_features="implicit_features" not in self.free and self.base.implicit_features,
-            side_features="side_features" not in self.free and self.base.side_features,
-            l2_implicit=self.base.l2_implicit,
+            rank=self._columns(lines, base),
+            radius=lines.base.radius,
+            alpha=lines.base.alpha,
+            implicit_features="implicit_features" not in lines.free
+            and lines.base.implicit_features,
+            side_features="side_features" not in lines.free and lines.base.side_features,
+            l2_implicit=lines.base.l2_implicit,
         )
         if best is None:
-            settings = self._first_ridges(settings, seen.density)
-        found = self._balls(settings)
+            settings = self._first_ridges(lines, settings, seen.density)
+        found = self._balls(lines, settings)
         if share is None or best is None or found.score > best.score * (1.0 + NEAR):
             return []
         for factor in (2.0, 0.5):
-            other = mixture(min(factor * share, 1.0), self._density, seen.n_likes / seen.n_observed)
-            self.trials.score(replace(found.settings, gammas=other))
+            other = mixture(
+                min(factor * share, 1.0), self._density(lines), seen.n_likes / seen.n_observed
+            )
+            lines.trials.score(replace(found.settings, gammas=other))
         return []
 
-    @property
-    def _density(self) -> float:
+    def _density(self, lines: LineSearches) -> float:
         """Density of all observed entries, for which settings are meant; a fold has a share of them."""
-        first = self.trials.folds[0]
+        first = lines.trials.folds[0]
         return first.train.density / first.share
 
-    def _columns(self, settings: ModelSpec) -> int:
+    def _columns(self, lines: LineSearches, settings: ModelSpec) -> int:
         """Return the number of columns of mixtures beside a model: those of that model, but not very many."""
-        if "rank" not in self.free:
+        if "rank" not in lines.free:
             return settings.rank
         return min(settings.rank or RANK, MOST_COLUMNS)
 
-    def _first_ridges(self, settings: ModelSpec, density: float) -> ModelSpec:
+    def _first_ridges(self, lines: LineSearches, settings: ModelSpec, density: float) -> ModelSpec:
         """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
         imputed = 1.0 - settings.gammas[0]
         weight = settings.gammas[0] + imputed / density
-        if "l2" in self.free:
-            settings = replace(settings, l2=self.unit * weight)
-        if "l2_intercept" in self.free:
-            settings = replace(settings, l2_intercept=self.unit * weight)
-        if "l2_implicit" in self.free:
+        if "l2" in lines.free:
+            settings = replace(settings, l2=lines.unit * weight)
+        if "l2_intercept" in lines.free:
+            settings = replace(settings, l2_intercept=lines.unit * weight)
+        if "l2_implicit" in lines.free:
             settings = replace(settings, l2_implicit=IMPLICIT_SHARE * settings.l2)
-        if "l2_side" in self.free:
+        if "l2_side" in lines.free:
             settings = replace(settings, l2_side=SIDE_SHARE * settings.l2)
         return settings
 
-    def _corner(self, best: Candidate | None) -> None:
+    def _corner(self, lines: LineSearches, best: Candidate | None) -> None:
         """Try PU alone (NU where dislikes prevail): that what was not seen is disliked may be near the truth."""
         if best is None or not best.settings.rank:
             return
-        seen = self.trials.folds[0].train
+        seen = lines.trials.folds[0].train
         gammas = (0.0, 1.0, 0.0) if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
         ridges: dict[str, Any] = {}
         # It sums over all entries, with observed ones 1 / q times: so much stronger are its ridges.
-        if "l2" in self.free:
+        if "l2" in lines.free:
             ridges["l2"] = best.settings.l2 / seen.density
-        if "l2_intercept" in self.free and best.settings.l2_intercept is not None:
+        if "l2_intercept" in lines.free and best.settings.l2_intercept is not None:
             ridges["l2_intercept"] = CORNER_RIDGE * best.settings.l2_intercept / seen.density
         settings = replace(
             best.settings,
             gammas=gammas,
-            rank=self._columns(best.settings),
-            radius=self.base.radius,
-            alpha=self.base.alpha,
+            rank=self._columns(lines, best.settings),
+            radius=lines.base.radius,
+            alpha=lines.base.alpha,
             implicit_features=False,
             side_features=False,
-            l2_implicit=self.base.l2_implicit,
+            l2_implicit=lines.base.l2_implicit,
             **ridges,
         )
-        if "radius" in self.free:
-            settings = self._inside(settings, self.base.link.level(SMALLER_BALL))
-        found = self.trials.score(settings)
+        if "radius" in lines.free:
+            settings = lines.inside(settings, lines.base.link.level(SMALLER_BALL))
+        found = lines.trials.score(settings)
         if found.score < best.score * (1.0 + NEAR):
-            self._refined(self._refined(found, "l2_intercept", 3.0), "radius", 1.5)
+            lines.refined(lines.refined(found, "l2_intercept", 3.0), "radius", 1.5)
 
-    def _far_ahead(self, best: Candidate | None) -> bool:
+    def _far_ahead(self, lines: LineSearches, best: Candidate | None) -> bool:
         """Return whether implicit features have gained more than any mixture without them could."""
-        plain = [c.score for c in self.trials.candidates if c.settings.family == "factors"]
+        plain = [c.score for c in lines.trials.candidates if c.settings.family == "factors"]
         if best is None or not best.settings.implicit_features or not plain:
             return False
         return best.score < min(plain) * (1.0 - OUT_OF_REACH)
 
-    def _balls(self, settings: ModelSpec) -> Candidate:
+    def _balls(self, lines: LineSearches, settings: ModelSpec) -> Candidate:
         """Choose the radius of a mixture, and its ridge where that has not been chosen before it."""
-        link = self.base.link
-        if "radius" not in self.free:
-            found = self.trials.score(settings)
+        link = lines.base.link
+        if "radius" not in lines.free:
+            found = lines.trials.score(settings)
         else:
             radii = (link.level(probability) for probability in BALLS)
-            found = self._path(radii, lambda radius: self._inside(settings, radius))
+            found = lines.path(radii, lambda radius: lines.inside(settings, radius))
             if found.settings.radius == link.level(BALLS[0]):
-                smaller = self.trials.score(self._inside(settings, link.level(SMALLER_BALL)))
+                smaller = lines.trials.score(lines.inside(settings, link.level(SMALLER_BALL)))
                 found = min(found, smaller, key=lambda candidate: candidate.score)
-        if self.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
-            found = self._refined(found, "l2", 2.0)
-            found = self._refined(found, "l2_intercept", 3.0)
-            found = self._refined(found, "l2_implicit", 2.0)
-            found = self._refined(found, "l2_side", 3.0)
+        if lines.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
+            found = lines.refined(found, "l2", 2.0)
+            found = lines.refined(found, "l2_intercept", 3.0)
+            found = lines.refined(found, "l2_implicit", 2.0)
+            found = lines.refined(found, "l2_side", 3.0)
         return found
 
-    def _with_features(self, best: Candidate | None) -> None:
+    def _with_features(self, lines: LineSearches, best: Candidate | None) -> None:
         """Try the best mixture, where it comes near, with the implicit features of the best model, where it has any.
 
         The ridge of the features is to that of the factors as it is in that model, and far stronger under PU or NU
         alone (``CORNER_FEATURES``).
         """
-        mixtures = [c for c in self.trials.candidates if c.settings.family == "mixture"]
-        if best is None or not mixtures or not {"gammas", "implicit_features"} <= self.free:
+        mixtures = [c for c in lines.trials.candidates if c.settings.family == "mixture"]
+        if best is None or not mixtures or not {"gammas", "implicit_features"} <= lines.free:
             return
         found, featured = min(mixtures, key=attrgetter("score")), best.settings
-        rows, columns = self.trials.folds[0].train.shape
+        rows, columns = lines.trials.folds[0].train.shape
         near = found.score <= best.score * (1.0 + NEAR)
         if not (featured.implicit_features and near and rows * columns <= MOST_CELLS):
             return
         l2_implicit = featured.l2_implicit
-        if "l2_implicit" in self.free and l2_implicit is not None and featured.l2:
+        if "l2_implicit" in lines.free and l2_implicit is not None and featured.l2:
             l2_implicit *= found.settings.l2 / featured.l2
             l2_implicit *= 1.0 if found.settings.gammas[0] else CORNER_FEATURES
-        self.trials.score(
+        lines.trials.score(
             replace(
                 found.settings,
                 implicit_features=True,
@@ -191,9 +202,9 @@ class Mixtures(Steps):
             )
         )
 
-    def _imputed_share(self, best: Candidate | None) -> float:
+    def _imputed_share(self, lines: LineSearches, best: Candidate | None) -> float:
         """Return what the rule says of the best model so far, from its probabilities of held-out entries."""
-        if best is None or best not in self.trials.scores:
+        if best is None or best not in lines.trials.scores:
             return 0.0
-        probabilities = self.base.link.probability(self.trials.scores[best])
-        return imputed_share(probabilities, self.trials.labels, self.trials.weights)
+        probabilities = lines.base.link.probability(lines.trials.scores[best])
+        return imputed_share(probabilities, lines.trials.labels, lines.trials.weights)

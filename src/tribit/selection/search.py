@@ -1,180 +1,290 @@
-"""The search: candidates on folds of the observed entries, and the one that these prefer."""
+"""The search: candidates on folds of the observed entries, and the one that the validation set prefers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tribit.data.observations import Observations
-from tribit.errors import Message, parameter, warn
-from tribit.model.fitted import LIKE
+from tribit.data.side_features import SideFeatures
+from tribit.errors import warn
 from tribit.model.spec import ModelSpec
+from tribit.progress import candidates_bar
 from tribit.selection.averages import averaged
-from tribit.selection.folds import make_folds
-from tribit.selection.one_label import LEAST_ALONE, OneLabel, meaning, one_label
-from tribit.selection.part import part_of
-from tribit.selection.record import DONE, Candidate, Search
+from tribit.selection.folds import Fold, make_folds
+from tribit.selection.full_data_penalty import FullDataTrials, scaled, search_full_data_penalty
+from tribit.selection.line_searches import LineSearches
+from tribit.selection.mixtures import Mixtures
+from tribit.selection.positive_only import (
+    PositiveFactors,
+    PositiveIntercepts,
+    PositiveOnlyTrials,
+    PositiveRanks,
+    Regression,
+)
+from tribit.selection.record import DONE, Average, Candidate, Search
 from tribit.selection.ridges import ridge_share
-from tribit.selection.stages import Stages
-from tribit.selection.trials import Options, SearchEndedError, Trials
-from tribit.selection.unseen_trials import UnseenTrials
-from tribit.selection.whole import WholeTable, WholeTrials, scaled
+from tribit.selection.row_subsample import RowSubsample, row_subsample
+from tribit.selection.space import NOTHING_FREE, SearchSpace
+from tribit.selection.stages import (
+    FactorPenalty,
+    Found,
+    HigherRankWithFeatures,
+    ImplicitFeatures,
+    InterceptPenalty,
+    Ranks,
+    Stage,
+)
+from tribit.selection.stages import (
+    SideFeatures as SideFeatureStage,
+)
+from tribit.selection.trials import Options, SearchEndedError, Trials, options_of
 from tribit.solvers.loop import INTERRUPTED
 
-#: Least number of entries, in all and of each label, for a search; with fewer none are held out.
-LEAST, LEAST_OF_EACH = 100, 20
+#: The stages, in their order; each says whether it applies.
+STAGES: tuple[Stage, ...] = (
+    InterceptPenalty(),
+    FactorPenalty(),
+    ImplicitFeatures(),
+    Ranks(),
+    SideFeatureStage(),
+    HigherRankWithFeatures(),
+    Mixtures(),
+    PositiveIntercepts(),
+    PositiveFactors(),
+    PositiveRanks(),
+    Regression(),
+)
 
 
 @dataclass(frozen=True)
-class Freedom:
-    """The part of a model that a search may choose: the names of its free parameters, and the least rank."""
+class Budget:
+    """Limits of a search: the most candidates and seconds, None for no limit."""
 
-    names: frozenset[str]
-    least_rank: int = 0
+    n_candidates: int | None = None
+    max_time: float | None = None
 
-    def allows(self, settings: ModelSpec, base: ModelSpec) -> bool:
-        """Return whether settings differ from the user's own only where they are free."""
-        fixed = {name: value for name, value in base.choices().items() if name not in self.names}
-        return settings.rank >= self.least_rank and replace(settings, **fixed) == settings
+
+def searched(
+    estimator: Any,
+    observations: Observations,
+    solver: Any,
+    draws: np.random.Generator,
+    side: SideFeatures | None = None,
+    device: str = "cpu",
+) -> tuple[ModelSpec, Search | None]:
+    """Return the settings of a fit, and the search for those that were "auto" (None where none was).
+
+    Parameters
+    ----------
+    estimator : BinaryMatrixCompletion
+        Its parameters.
+    observations : Observations
+        The entries that the choice is made on.
+    solver : solver or None
+        The one that was asked for; None to suit the model.
+    draws : Generator
+        Draws the held-out entries.
+    side : SideFeatures, optional
+        The side features of rows and columns.
+    device : {"cpu", "cuda"}
+        Where the fits of the search are.
+    """
+    began = time.perf_counter()
+    space = SearchSpace.of(estimator, observations, solver, side)
+    if space.nothing == NOTHING_FREE:
+        return space.base, None
+    if space.nothing is not None:
+        return space.base, _unsearched(space, observations)
+    space = space.with_rho(observations, estimator, draws)
+    budget = Budget(estimator.n_candidates, _left(estimator.max_time, began))
+    with candidates_bar(shown=bool(estimator.verbose)) as callback:
+        options = options_of(estimator, side, device)
+        search = choose(observations, space, options, budget, draws, callback)
+    return (space.base if search.best is None else search.best.settings), search
 
 
 def choose(
     observations: Observations,
-    base: ModelSpec,
-    freedom: Freedom,
+    space: SearchSpace,
     options: Options,
-    *,
-    target: str,
-    scoring: str,
-    calibration: str | None = None,
-    weights: Any,
-    n_candidates: int | None,
-    max_time: float | None,
+    budget: Budget,
     draws: np.random.Generator,
-    n_fits: Any = 1,
     callback: Callable[[Candidate], Any] | None = None,
 ) -> Search:
-    """Choose the free settings; those of ``base`` are kept otherwise."""
+    """Choose the free settings; those of ``space.base`` are kept otherwise."""
     began = time.perf_counter()
-    alone = one_label(observations) if base.mixed else 0
-    about = meaning(alone, base) if alone else LIKE
-    if alone and scoring == "error":
-        scoring = "log_loss"  # next to no cell is likelier than not to be seen and liked
-    too_few = _too_few(observations, alone)
-    if alone and base.unbounded and base.rho is None:
-        too_few = Message(f"without {parameter('rho')} one label alone says nothing of the other")
-    if too_few is not None:
-        return Search(
-            (), None, scoring, target, 0, 0, 0.0, too_few, observations.density, meaning=about
-        )
-    # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit to
-    # all of a table takes as long as the work around it.
-    small = weights is None and options.device == "cpu"
-    part = part_of(observations, base, draws) if small else None
-    if part is None:
-        folds = make_folds(observations, None if alone else weights, draws)
-    else:
-        folds = make_folds(part.observations, None, draws)
-        of_part = replace(options, side=part.side(options.side))
-        share = ridge_share(part.observations, observations, base, of_part)
-        folds = [replace(fold, ridge_share=share) for fold in folds]
-    about_trials: dict[str, Any] = {
-        "scoring": scoring,
-        "calibration": calibration,
-        "deadline": None if max_time is None else began + max_time,
-        "callback": callback,
-        "eligible": lambda settings: freedom.allows(settings, base),
-    }
-    trials_of: type[Trials] = UnseenTrials if alone else Trials
-    trials = trials_of(
-        folds, options if part is None else of_part, most=n_candidates, **about_trials
-    )
-    stages: OneLabel | Stages
-    if isinstance(trials, UnseenTrials):
-        stages = OneLabel(trials, base, freedom.names)
-    else:
-        stages = Stages(trials, base, freedom.names)
-    reason, whole = DONE, None
-    try:
-        stages.run()
-        reason = "; ".join([reason, *stages.notes, *([] if part is None else [part.note])])
-        if part is not None and trials.chosen is not None:
-            left = None if n_candidates is None else n_candidates - len(trials.candidates)
-            whole_folds = part.whole_folds(observations, folds)
-            whole = WholeTrials(whole_folds, options, most=left, needed=False, **about_trials)
-            WholeTable(whole, base, freedom.names).run(trials.chosen)
-    except SearchEndedError as ended:
-        reason = str(ended)
-    except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
-        if trials.best is None:
-            raise
-        reason = INTERRUPTED
-        tried = len(trials.candidates) + (0 if whole is None else len(whole.candidates))
-        warn(
-            f"Interrupted after {tried} candidates; the best so far is kept.",
-            RuntimeWarning,
-        )
-    best = trials.chosen
-    average = None
-    if best is not None and reason != INTERRUPTED and not alone:
-        average = averaged(trials, best, n_fits, rank_is_free="rank" in freedom.names)
-    candidates, judged = tuple(trials.candidates), trials
-    members = () if best is None else (best,) if average is None else average.members
-    if best is not None and whole is not None and whole.best is not None:
-        if average is None:
-            judged, members = whole, (whole.best,)
-        else:  # whose members were all judged on the part alone
-            average = scaled(average, best, whole.best)
-        best, candidates = whole.best, (*candidates, *whole.candidates)
-    held_out = None
-    # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
-    if members and not (alone and base.unbounded):
-        held_out = judged.calibration_entries(members)
-    added = getattr(trials, "regression", None)
-    ends = None if whole is None else whole.best_ends
-    if ends is None:
-        ends = folds[0].ends if part is None else part.whole_ends(folds[0].ends)
+    space = space.over(observations)
+    if space.nothing is not None:
+        return _unsearched(space, observations)
+    run = _Run(observations, space, options, draws)
+    deadline = None if budget.max_time is None else began + budget.max_time
+    search = run.done(budget.n_candidates, deadline, callback)
+    return replace(search, seconds=time.perf_counter() - began)
+
+
+def _unsearched(space: SearchSpace, observations: Observations) -> Search:
+    """Return the record of a search that has tried nothing."""
+    criterion, reason = space.criterion, space.nothing
+    assert reason is not None
     return Search(
-        candidates,
-        best,
-        scoring,
-        target,
-        sum(fold.held_out.n_observed for fold in folds),
-        len(folds),
-        time.perf_counter() - began,
+        (),
+        None,
+        criterion.scoring,
+        criterion.target,
+        0,
+        0,
+        0.0,
         reason,
         observations.density,
-        ends,
-        held_out,
-        average,
-        trials.calibrates,
-        about,
-        None if added is None else added.weight,
+        meaning=space.meaning,
     )
 
 
-def _too_few(observations: Observations, alone: int) -> str | None:
-    likes, dislikes = observations.n_likes, observations.n_dislikes
-    if alone:
-        what = "likes" if likes else "dislikes"
-        if observations.density == 1.0:
-            return f"every cell is one of the {what}, so that there is nothing to tell them from"
-        if likes + dislikes >= LEAST_ALONE:
-            return None
-        return f"{likes + dislikes} {what} are too few to hold any out ({LEAST_ALONE} are needed)"
-    if not (likes and dislikes):
-        what = "likes" if likes else "dislikes"
-        return Message(
-            f"only {what} were observed, which PN cannot tell apart; leave out {parameter('gammas')} to have them told "
-            "from the cells that were not seen"
+def _left(max_time: float | None, began: float) -> float | None:
+    """Return the time that a model of the mask has left to a search; a first candidate is tried in any case."""
+    if max_time is None:
+        return None
+    return max(float(max_time) - (time.perf_counter() - began), 1e-6)
+
+
+class _Run:
+    """One search: its folds, trials and stages."""
+
+    def __init__(
+        self,
+        observations: Observations,
+        space: SearchSpace,
+        options: Options,
+        draws: np.random.Generator,
+    ) -> None:
+        self.observations, self.space, self.options = observations, space, options
+        # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit
+        # to all of a table takes as long as the work around it.
+        small = space.criterion.weights is None and options.device == "cpu"
+        self.subsample = row_subsample(observations, space.base, draws) if small else None
+        self.folds, self.fold_options = self._folds(self.subsample, draws)
+        self.full: FullDataTrials | None = None
+
+    def _folds(
+        self, subsample: RowSubsample | None, draws: np.random.Generator
+    ) -> tuple[list[Fold], Options]:
+        if subsample is None:
+            weights = None if self.space.label else self.space.criterion.weights
+            return make_folds(self.observations, weights, draws), self.options
+        folds = make_folds(subsample.observations, None, draws)
+        options = replace(self.options, side=subsample.side(self.options.side))
+        share = ridge_share(subsample.observations, self.observations, self.space.base, options)
+        return [replace(fold, ridge_share=share) for fold in folds], options
+
+    def done(
+        self,
+        most: int | None,
+        deadline: float | None,
+        callback: Callable[[Candidate], Any] | None,
+    ) -> Search:
+        """Run the stages and return the record."""
+        criterion = self.space.criterion
+        about: dict[str, Any] = {
+            "scoring": criterion.scoring,
+            "calibration": criterion.calibration,
+            "deadline": deadline,
+            "callback": callback,
+            "eligible": self.space.allows,
+        }
+        kind: type[Trials] = PositiveOnlyTrials if self.space.label else Trials
+        trials = kind(self.folds, self.fold_options, most=most, **about)
+        reason = DONE
+        try:
+            notes = self._stages(trials)
+            if self.subsample is not None:
+                notes = (*notes, self.subsample.note)
+                self._full_data(trials, most, about)
+            reason = "; ".join([DONE, *notes])
+        except SearchEndedError as ended:
+            reason = str(ended)
+        except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
+            if trials.best is None:
+                raise
+            reason = INTERRUPTED
+            tried = len(trials.candidates) + (0 if self.full is None else len(self.full.candidates))
+            warn(
+                f"Interrupted after {tried} candidates; the best so far is kept.",
+                RuntimeWarning,
+            )
+        return self._record(trials, reason)
+
+    def _stages(self, trials: Trials) -> tuple[str, ...]:
+        """Run the stages that apply, and return their notes."""
+        lines, found = LineSearches(trials, self.space), Found()
+        for stage in STAGES:
+            if stage.applies(self.space, found):
+                found = stage.run(lines, found)
+        return found.notes
+
+    def _full_data(self, trials: Trials, most: int | None, about: dict[str, Any]) -> None:
+        """Search the ridges of the chosen candidate on the full data."""
+        assert self.subsample is not None
+        if trials.chosen is None:
+            return
+        left = None if most is None else most - len(trials.candidates)
+        folds = self.subsample.whole_folds(self.observations, self.folds)
+        self.full = FullDataTrials(folds, self.options, most=left, needed=False, **about)
+        search_full_data_penalty(LineSearches(self.full, self.space), trials.chosen)
+
+    def _record(self, trials: Trials, reason: str) -> Search:
+        space, criterion, full = self.space, self.space.criterion, self.full
+        best, average = trials.chosen, None
+        if best is not None and reason != INTERRUPTED and not space.label:
+            average = averaged(trials, best, criterion.n_fits, rank_is_free="rank" in space.free)
+        candidates = tuple(trials.candidates)
+        members: Sequence[Candidate] = () if best is None else (best,)
+        members = members if average is None else average.members
+        judged = trials
+        if best is not None and full is not None and full.best is not None:
+            if average is None:
+                judged, members = full, (full.best,)
+            else:  # whose members were all judged on the subsample alone
+                average = scaled(average, best, full.best)
+            best, candidates = full.best, (*candidates, *full.candidates)
+        held_out = None
+        # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
+        if members and not (space.label and space.base.unbounded):
+            held_out = judged.calibration_entries(members)
+        return self._search(candidates, best, average, reason, held_out, trials)
+
+    def _search(
+        self,
+        candidates: tuple[Candidate, ...],
+        best: Candidate | None,
+        average: Average | None,
+        reason: str,
+        held_out: Any,
+        trials: Trials,
+    ) -> Search:
+        ends = None if self.full is None else self.full.best_ends
+        if ends is None:
+            first = self.folds[0].ends
+            ends = first if self.subsample is None else self.subsample.whole_ends(first)
+        added = trials.regression if isinstance(trials, PositiveOnlyTrials) else None
+        return Search(
+            candidates,
+            best,
+            self.space.criterion.scoring,
+            self.space.criterion.target,
+            sum(fold.held_out.n_observed for fold in self.folds),
+            len(self.folds),
+            None,
+            reason,
+            self.observations.density,
+            ends,
+            held_out,
+            average,
+            trials.calibrates,
+            self.space.meaning,
+            None if added is None else added.weight,
         )
-    if min(likes, dislikes) < LEAST_OF_EACH or likes + dislikes < LEAST:
-        return (
-            f"{likes} likes and {dislikes} dislikes are too few to hold any out "
-            f"({LEAST_OF_EACH} of each and {LEAST} in all are needed)"
-        )
-    return None

@@ -1,26 +1,28 @@
-"""The stages of a search: from the simplest model to richer ones, each kept only where held-out entries ask for it.
+"""The stages of a search: from the simplest model to more complex ones, each kept only where held-out entries say so.
 
 1. Intercepts alone: how strongly to shrink them.
 2. Factors: a path of ridge weights, from the one at which factors vanish downwards.
 3. Implicit features: the ridge weights of their parts and of the factors beside them. Where they do not decide the
-   matter, the number of columns of factors without them.
-4. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
+   matter, the rank of factors without them.
+4. Side features, and a higher rank beside implicit features.
+5. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
 
-A path stops soon after the score has turned. The whole costs a few times a fit, not a grid of fits.
+Where one label was observed alone the stages are others (:mod:`tribit.selection.positive_only`). A path stops soon
+after the score has turned. The whole costs a few times a fit, not a grid of fits.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tribit.model.spec import ModelSpec
-from tribit.selection.mixtures import Mixtures
+from tribit.selection.line_searches import FAR, NEAR, RANK, LineSearches
 from tribit.selection.record import Candidate
 from tribit.selection.ridges import largest_ridge
-from tribit.selection.steps import FAR, NEAR, RANK, Steps
-from tribit.selection.trials import Trials
+from tribit.selection.space import SearchSpace
 
 #: Ridge weights of intercepts, from none left to nearly free, as multiples of four times the link's curvature at 0
 #: (1 for the logistic link): in such units they do not depend on the scale of X.
@@ -51,89 +53,204 @@ FACTOR_DOUBLINGS = 2
 SIDE_WEIGHTS = (60.0, 25.0, 10.0, 4.0, 1.5)
 
 
-class Stages(Steps):
-    """The stages of a search, each from what the one before it found."""
+@dataclass(frozen=True)
+class Found:
+    """The candidates that stages have found so far, for the next ones.
 
-    def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
-        super().__init__(trials, base, free)
-        self.notes: list[str] = []
+    Attributes
+    ----------
+    intercepts : Candidate or None
+        The best of the main effects alone.
+    factors : Candidate or None
+        The best with plain factors, or of positive-only data with any.
+    featured : Candidate or None
+        The best with implicit features; the plain one where they were not tried or are no better.
+    sided : Candidate or None
+        The best with side features, where they were tried.
+    penalty : float
+        The ridge weight at which factors vanish, where a stage has computed it.
+    notes : tuple of str
+        Remarks on what was not tried, for the record.
+    """
 
-    def run(self) -> None:
-        """Go through the stages."""
-        best: Candidate | None = None
-        if "gammas" in self.free or not self.base.mixed:
-            plain = self._intercepts()
-            best = self._factors(plain)
-            # Implicit features can use more columns than the labels alone: they are tried beside the first number.
-            featured = self._implicit_features(best)
-            if featured.score >= best.score * (1.0 - DECIDED):
-                best = self._columns(best, plain)
-            # Mixtures, whose cost grows faster with the columns, go on from the one that is not widened.
-            if featured.score < best.score:
-                best = featured
-            sided = self._side_features(best)
-            if sided.settings.implicit_features and "rank" in self.free:
-                self._widened(sided)
-        if "gammas" in self.free or self.base.mixed:
-            self.notes += Mixtures(self.trials, self.base, self.free).run(best)
+    intercepts: Candidate | None = None
+    factors: Candidate | None = None
+    featured: Candidate | None = None
+    sided: Candidate | None = None
+    penalty: float = 0.0
+    notes: tuple[str, ...] = ()
 
-    def _intercepts(self) -> Candidate:
-        """Choose the ridge of intercepts, without factors."""
+    @property
+    def best(self) -> Candidate | None:
+        """The better of plain factors and implicit features."""
+        if self.featured is None or self.factors is None:
+            return self.factors
+        return self.featured if self.featured.score < self.factors.score else self.factors
+
+
+class Stage(ABC):
+    """A stage of a search."""
+
+    @abstractmethod
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether there is anything to try."""
+
+    @abstractmethod
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return what was found before, with the candidates of this stage."""
+
+
+class InterceptPenalty(Stage):
+    """The ridge of intercepts, without factors."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether models of the observed signs alone are searched."""
+        del found
+        return not space.label and ("gammas" in space.free or not space.base.mixed)
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best ridge."""
         plain = replace(
-            self.base,
+            lines.base,
             gammas=(1.0, 0.0, 0.0),
             rank=0,
             implicit_features=False,
             side_features=False,
         )
-        if "rank" in self.free or self.base.rank:
+        if "rank" in lines.free or lines.base.rank:
             # Factors alone are inside a ball: a model without any needs none.
             plain = replace(plain, radius=None, alpha=None)
-        if not self.base.intercept:
-            return Candidate(plain, np.inf, (), 0.0, 0)
-        if "l2_intercept" not in self.free:
-            return self.trials.score(plain)
-        weights = (self.unit * weight for weight in INTERCEPT_WEIGHTS)
+        if not lines.base.intercept:
+            return replace(found, intercepts=Candidate(plain, np.inf, (), 0.0, 0))
+        if "l2_intercept" not in lines.free:
+            return replace(found, intercepts=lines.trials.score(plain))
+        weights = (lines.unit * weight for weight in INTERCEPT_WEIGHTS)
         # The factors beside them keep this ridge. A calibrator of intercepts alone would stretch over-shrunk ones, or
         # shrink those that are too free, which factors with a scale of their own do not allow.
-        return self._path(
-            weights, lambda weight: replace(plain, l2_intercept=weight), self.trials.uncalibrated
+        best = lines.path(
+            weights, lambda weight: replace(plain, l2_intercept=weight), lines.trials.uncalibrated
         )
+        return replace(found, intercepts=best)
 
-    def _factors(self, start: Candidate) -> Candidate:
-        """Choose the ridge of the factors, with the first number of columns."""
-        shape = self.trials.folds[0].train.shape
-        rank = min(RANK, *shape) if "rank" in self.free else self.base.rank
+
+class FactorPenalty(Stage):
+    """The ridge of the factors, with the first rank."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether there are intercepts to start from."""
+        return not space.label and found.intercepts is not None
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best ridge; the intercepts alone where the user has asked for no factors."""
+        start = found.intercepts
+        assert start is not None
+        shape = lines.trials.folds[0].train.shape
+        rank = min(RANK, *shape) if "rank" in lines.free else lines.base.rank
         settings = replace(
-            start.settings, rank=rank, radius=self.base.radius, alpha=self.base.alpha
+            start.settings, rank=rank, radius=lines.base.radius, alpha=lines.base.alpha
         )
         if not rank:
-            return start
-        if "l2" not in self.free:
-            return self.trials.score(settings)
-        largest = self._largest_ridge(start.settings)
-        return self._path(
+            return replace(found, factors=start)
+        if "l2" not in lines.free:
+            return replace(found, factors=lines.trials.score(settings))
+        largest = self._largest_ridge(lines, start.settings)
+        best = lines.path(
             (share * largest for share in SHARES), lambda l2: replace(settings, l2=l2)
         )
+        return replace(found, factors=best)
 
-    def _columns(self, first: Candidate, plain: Candidate) -> Candidate:
-        """Choose the number of columns of the factors, from the best with the first number."""
+    def _largest_ridge(self, lines: LineSearches, settings: ModelSpec) -> float:
+        """Return the ridge weight above which the factors vanish, of the table that settings are meant for."""
+        fold = lines.trials.folds[0]
+        end = fold.ends.get(settings.family)
+        return largest_ridge(fold.train, lines.base.link, end) / fold.ridge_share
+
+
+class ImplicitFeatures(Stage):
+    """Whether to use implicit features, and their ridge weights."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether features may be had beside factors."""
+        plain = found.factors
+        if space.label or plain is None or not plain.settings.rank:
+            return False
+        if "implicit_features" not in space.free:
+            return space.base.implicit_features
+        return space.base.radius is None and space.base.alpha is None
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best ridges; the plain factors where features do not help."""
+        plain, asked = found.factors, "implicit_features" not in lines.free
+        assert plain is not None
+        tried: list[Candidate] = []
+        for start in IMPLICIT_STARTS:
+            tried.append(lines.trials.score(self._with_features(lines, plain.settings, *start)))
+            if tried[-1].score < plain.score:
+                break
+            if tried[-1].score > plain.score * (1.0 + NEAR) and not asked:
+                return replace(found, featured=plain)
+        best = first = min(tried, key=lambda candidate: candidate.score)
+        if first.score >= plain.score and not asked:
+            return replace(found, featured=plain)
+        best = lines.refined(best, "l2_implicit", IMPLICIT_STEP)
+        best = lines.refined(best, "l2", FACTOR_STEP, FACTOR_DOUBLINGS)
+        if best is not first:
+            best = lines.refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
+            best = lines.refined(best, "l2", FACTOR_STEP**0.5)
+        return replace(found, featured=self._activity(lines, best))
+
+    def _activity(self, lines: LineSearches, best: Candidate) -> Candidate:
+        """Let short columns, then short rows, count as inactive, where that is clearly better for held-out entries."""
+        if "activity_floor" not in lines.free:
+            return best
+        for keep_rows, keep_columns in ((1.0, 0.0), (0.0, 1.0)):
+            rows, columns = best.settings.activity_floor
+            floor = keep_rows * rows, keep_columns * columns
+            tried = lines.trials.score(replace(best.settings, activity_floor=floor))
+            if lines.trials.ahead(tried, best):
+                best = tried
+        # Held-out entries are those of rows as long as they are now: what shorter ones need is kept unless they object.
+        lines.trials.preferred[best.settings.family] = best
+        return best
+
+    def _with_features(
+        self, lines: LineSearches, settings: ModelSpec, factors: float, features: float
+    ) -> ModelSpec:
+        l2 = settings.l2 * (factors if "l2" in lines.free else 1.0)
+        l2_implicit = (
+            settings.l2 * features if "l2_implicit" in lines.free else lines.base.l2_implicit
+        )
+        return replace(settings, implicit_features=True, l2=l2, l2_implicit=l2_implicit)
+
+
+class Ranks(Stage):
+    """The rank of plain factors: higher ones, and far lower ones that are shrunk less."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether implicit features have not decided the matter, and factors bring something."""
+        first, plain, featured = found.factors, found.intercepts, found.featured
+        if space.label or first is None or plain is None or "rank" not in space.free:
+            return False
+        decided = featured is not None and featured.score < first.score * (1.0 - DECIDED)
         # Where factors bring next to nothing, more of them bring no more.
-        helps = first.score < plain.score * (1.0 - HELPS)
-        if "rank" not in self.free or not helps:
-            return first
-        best = self._more_columns(first, first)
+        return not decided and first.score < plain.score * (1.0 - HELPS)
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best rank."""
+        first = found.factors
+        assert first is not None
+        best = self._more_columns(lines, first, first)
         if best is not first:
             # The ridge was found with too few columns; where it becomes smaller more of them may be in use.
-            best = self._more_columns(self._refined(best, "l2", FACTOR_STEP), first)
-        return self._fewer_columns(best)
+            best = self._more_columns(lines, lines.refined(best, "l2", FACTOR_STEP), first)
+        return replace(found, factors=self._fewer_columns(lines, best))
 
-    def _fewer_columns(self, best: Candidate) -> Candidate:
+    def _fewer_columns(self, lines: LineSearches, best: Candidate) -> Candidate:
         """Try far fewer columns, shrunk less: the ridge that keeps many quiet shrinks the few that count as well."""
         l2 = best.settings.l2
-        shares = SHRUNK_LESS if "l2" in self.free else (1.0,)
+        shares = SHRUNK_LESS if "l2" in lines.free else (1.0,)
         firsts = [
-            self.trials.score(replace(best.settings, rank=rank, l2=shares[0] * l2))
+            lines.trials.score(replace(best.settings, rank=rank, l2=shares[0] * l2))
             for rank in FEWER
             if rank < best.settings.rank
         ]
@@ -142,119 +259,94 @@ class Stages(Steps):
         narrow = min(firsts, key=lambda candidate: candidate.score)
         if narrow.score > best.score * (1.0 + FAR):
             return best
-        found = self._path(
+        found = lines.path(
             [share * l2 for share in shares], lambda l2: replace(narrow.settings, l2=l2)
         )
-        return found if self.trials.ahead(found, best) else best
+        return found if lines.trials.ahead(found, best) else best
 
-    def _more_columns(self, best: Candidate, first: Candidate) -> Candidate:
+    def _more_columns(self, lines: LineSearches, best: Candidate, first: Candidate) -> Candidate:
         """Double the number of columns while all of them are in use and more of them help.
 
-        Where twice the columns help, four times are taken unless they are clearly worse (see :meth:`_widened`).
+        Where twice the columns help, four times are taken unless they are clearly worse
+        (:class:`HigherRankWithFeatures`).
         """
-        while (wider := self._wider(best, 2)) is not None:
+        while (wider := higher_rank(lines, best, 2)) is not None:
             doubtful = best is first or wider.settings.rank > WIDER * first.settings.rank
-            if not self.trials.ahead(wider, best) if doubtful else self.trials.behind(wider, best):
+            if (
+                not lines.trials.ahead(wider, best)
+                if doubtful
+                else lines.trials.behind(wider, best)
+            ):
                 break
             best = wider
         return best
 
-    def _wider(self, best: Candidate, factor: int) -> Candidate | None:
-        """Try the same with more columns; None where there are no more, or where some are not in use already."""
-        most = min(MOST_COLUMNS, *self.trials.folds[0].train.shape)
-        rank = min(factor * best.settings.rank, most)
-        if rank <= best.settings.rank or not self._all_in_use(best.settings.family):
-            return None
-        return self.trials.score(replace(best.settings, rank=rank))
 
-    def _all_in_use(self, family: str = "factors") -> bool:
-        """Return whether every column of the last factors of a family has a singular value of some size.
+class SideFeatures(Stage):
+    """Whether to use side features, and their ridge weight."""
 
-        With implicit features these are the parts: they combine to a column of 0 where their column is 0.
-        """
-        end = self.trials.folds[0].ends[family]
-        triangles = (np.linalg.qr(F)[1] for F in (end.row_factors, end.column_factors))
-        left, right = triangles
-        values = np.linalg.svd(left @ right.T, compute_uv=False)
-        return bool(values[-1] > IN_USE * values[0])
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether there are any."""
+        return not space.label and space.base.side_features and found.best is not None
 
-    def _implicit_features(self, plain: Candidate) -> Candidate:
-        """Choose whether to use implicit features, and their ridge weight."""
-        if "implicit_features" not in self.free and not self.base.implicit_features:
-            return plain
-        if not plain.settings.rank:
-            return plain
-        asked = "implicit_features" not in self.free
-        if not asked and (self.base.radius is not None or self.base.alpha is not None):
-            return plain
-        tried: list[Candidate] = []
-        for start in IMPLICIT_STARTS:
-            tried.append(self.trials.score(self._with_features(plain.settings, *start)))
-            if tried[-1].score < plain.score:
-                break
-            if tried[-1].score > plain.score * (1.0 + NEAR) and not asked:
-                return plain
-        best = first = min(tried, key=lambda candidate: candidate.score)
-        if first.score >= plain.score and not asked:
-            return plain
-        best = self._refined(best, "l2_implicit", IMPLICIT_STEP)
-        best = self._refined(best, "l2", FACTOR_STEP, FACTOR_DOUBLINGS)
-        if best is not first:
-            best = self._refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
-            best = self._refined(best, "l2", FACTOR_STEP**0.5)
-        return self._activity(best)
-
-    def _widened(self, best: Candidate) -> Candidate:
-        """Take four times the columns unless they are clearly worse, last and once.
-
-        A ridge on both factors is a trace norm, under which too many columns do no harm but cost. The ridges were
-        chosen with few columns on the same held-out entries, which favours few.
-        """
-        wider = self._wider(best, WIDER)
-        if wider is None or self.trials.behind(wider, best):
-            return best
-        self.trials.preferred[wider.settings.family] = wider
-        return wider
-
-    def _activity(self, best: Candidate) -> Candidate:
-        """Let short columns, then short rows, count as inactive, where that is clearly better for held-out entries."""
-        if "activity_floor" not in self.free:
-            return best
-        for keep_rows, keep_columns in ((1.0, 0.0), (0.0, 1.0)):
-            rows, columns = best.settings.activity_floor
-            floor = keep_rows * rows, keep_columns * columns
-            tried = self.trials.score(replace(best.settings, activity_floor=floor))
-            if self.trials.ahead(tried, best):
-                best = tried
-        # Held-out entries are those of rows as long as they are now: what shorter ones need is kept unless they object.
-        self.trials.preferred[best.settings.family] = best
-        return best
-
-    def _side_features(self, plain: Candidate) -> Candidate:
-        """Choose whether to use side features, and their ridge weight."""
-        if self.trials.options.side is None or not self.base.side_features:
-            return plain
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best ridges."""
+        plain = found.best
+        assert plain is not None
+        if lines.trials.options.side is None:
+            return found
         settings = replace(plain.settings, side_features=True)
-        if "l2_side" in self.free:
-            unit = settings.l2 if settings.rank else self.unit
-            best = self._path(
+        if "l2_side" in lines.free:
+            unit = settings.l2 if settings.rank else lines.unit
+            best = lines.path(
                 (share * unit for share in SIDE_WEIGHTS), lambda l2: replace(settings, l2_side=l2)
             )
         else:
-            best = self.trials.score(settings)
-        if "side_features" in self.free and best.score >= plain.score:
-            return plain
-        return self._refined(best, "l2", FACTOR_STEP)
+            best = lines.trials.score(settings)
+        if "side_features" in lines.free and best.score >= plain.score:
+            return found
+        return replace(found, sided=lines.refined(best, "l2", FACTOR_STEP))
 
-    def _with_features(self, settings: ModelSpec, factors: float, features: float) -> ModelSpec:
-        l2 = settings.l2 * (factors if "l2" in self.free else 1.0)
-        l2_implicit = (
-            settings.l2 * features if "l2_implicit" in self.free else self.base.l2_implicit
-        )
-        return replace(settings, implicit_features=True, l2=l2, l2_implicit=l2_implicit)
 
-    def _largest_ridge(self, settings: ModelSpec) -> float:
-        """Return the ridge weight above which the factors vanish, of the table that settings are meant for."""
-        fold = self.trials.folds[0]
-        end = fold.ends.get(settings.family)
-        return largest_ridge(fold.train, self.base.link, end) / fold.ridge_share
+class HigherRankWithFeatures(Stage):
+    """Four times the rank beside implicit features, last and once.
+
+    A ridge on both factors is a trace norm, under which too many latent factors do no harm but cost. The ridges were
+    chosen with few of them on the same held-out entries, which favours few.
+    """
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether the model has implicit features."""
+        best = found.sided or found.best
+        if space.label or best is None:
+            return False
+        return best.settings.implicit_features and "rank" in space.free
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Prefer the higher rank unless it is clearly worse."""
+        best = found.sided or found.best
+        assert best is not None
+        wider = higher_rank(lines, best, WIDER)
+        if wider is not None and not lines.trials.behind(wider, best):
+            lines.trials.preferred[wider.settings.family] = wider
+        return found
+
+
+def higher_rank(lines: LineSearches, best: Candidate, factor: int) -> Candidate | None:
+    """Try the same with a higher rank; None where there is none, or where some latent factors are not in use."""
+    most = min(MOST_COLUMNS, *lines.trials.folds[0].train.shape)
+    rank = min(factor * best.settings.rank, most)
+    if rank <= best.settings.rank or not _all_in_use(lines, best.settings.family):
+        return None
+    return lines.trials.score(replace(best.settings, rank=rank))
+
+
+def _all_in_use(lines: LineSearches, family: str) -> bool:
+    """Return whether every latent factor of the last fit of a family has a singular value of some size.
+
+    With implicit features these are the parts: they combine to a column of 0 where their column is 0.
+    """
+    end = lines.trials.folds[0].ends[family]
+    left, right = (np.linalg.qr(F)[1] for F in (end.row_factors, end.column_factors))
+    values = np.linalg.svd(left @ right.T, compute_uv=False)
+    return bool(values[-1] > IN_USE * values[0])

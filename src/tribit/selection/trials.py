@@ -20,13 +20,13 @@ from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
+from tribit.selection.early_stopping import ValidationEarlyStopping
 from tribit.selection.folds import MANY, Fold
-from tribit.selection.judgement import clearly_less, judging_curve, mean_difference, one_sided
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate, HeldOut
+from tribit.selection.significance import clearly_less, judging_curve, mean_difference, one_sided
+from tribit.selection.spec_for_fold import spec_for_fold
 from tribit.selection.starts import start_of
-from tribit.selection.thinning import thinned
-from tribit.selection.watching import Watch
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -52,6 +52,11 @@ class Options:
     side: SideFeatures | None = None
     backend: str = "auto"
     device: str = "cpu"
+
+
+def options_of(estimator: Any, side: SideFeatures | None = None, device: str = "cpu") -> Options:
+    """Return how the arithmetic of every candidate is done, and the side features of rows and columns."""
+    return Options(estimator.dtype, estimator.n_jobs, side, estimator.backend, device)
 
 
 class SearchEndedError(Exception):
@@ -158,7 +163,7 @@ class Trials:
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
-                thinned(settings, fold.share, fold.ridge_share),
+                spec_for_fold(settings, fold.share, fold.ridge_share),
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
@@ -266,7 +271,7 @@ def fit_from(
     start = start_of(problem, settings, ends)
     watch = None
     if watched is not None:
-        watch = Watch(problem, watched.held_out, watched.weights, settings.link)
+        watch = ValidationEarlyStopping(problem, watched.held_out, watched.weights, settings.link)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
     _, result = minimise_in_stages(
         default_solver(settings), problem.objective, problem.constraints, start, stopping, draws

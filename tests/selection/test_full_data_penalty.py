@@ -6,13 +6,14 @@ from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion
 from tribit.model.spec import ModelSpec
-from tribit.selection import part as part_module
+from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.part import SearchedPart
+from tribit.selection.full_data_penalty import FullDataTrials, multiplied, scaled
 from tribit.selection.record import Average, Candidate
-from tribit.selection.search import Freedom, choose
+from tribit.selection.row_subsample import RowSubsample
+from tribit.selection.search import Budget, choose
+from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Options, Trials
-from tribit.selection.whole import WholeTrials, multiplied, scaled
 from tribit.solvers.loop import INTERRUPTED
 
 PLAIN = {"implicit_features": False, "gammas": (1, 0, 0), "l2_intercept": 1.0, "rank": 2}
@@ -21,8 +22,8 @@ PLAIN = {"implicit_features": False, "gammas": (1, 0, 0), "l2_intercept": 1.0, "
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make tables of 800 entries large ones."""
-    monkeypatch.setattr(part_module, "ENTRIES", 400)
-    monkeypatch.setattr(part_module, "SHARE", 0.0)
+    monkeypatch.setattr(module, "ENTRIES", 400)
+    monkeypatch.setattr(module, "SHARE", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +70,13 @@ def test_the_ridge_with_the_best_score_on_the_whole_is_chosen_and_its_entries_ca
 
 
 def test_the_last_fit_starts_from_the_best_of_the_whole_and_not_from_the_last(seen, monkeypatch):
-    keep, ends = WholeTrials._keep, {}
+    keep, ends = FullDataTrials._keep, {}
 
     def watched(self, candidate, kept):
         keep(self, candidate, kept)
         ends[candidate] = self.folds[0].ends["factors"]
 
-    monkeypatch.setattr(WholeTrials, "_keep", watched)
+    monkeypatch.setattr(FullDataTrials, "_keep", watched)
     search = fitted(seen, **PLAIN).search_
     candidates = list(ends)
     assert search.best in candidates[1:-1]
@@ -116,14 +117,14 @@ def test_the_number_of_candidates_counts_those_of_the_whole(seen, scored, more):
 
 
 def test_time_that_is_over_leaves_the_choice_of_the_part(seen, scored, monkeypatch):
-    made = SearchedPart.whole_folds
+    made = RowSubsample.whole_folds
 
     def folds(*arguments):
         # The part is done.
         monkeypatch.setattr("tribit.selection.trials.time.perf_counter", lambda: 1e12)
         return made(*arguments)
 
-    monkeypatch.setattr(SearchedPart, "whole_folds", folds)
+    monkeypatch.setattr(RowSubsample, "whole_folds", folds)
     model = fitted(seen, **PLAIN, max_time=1e6)
     assert not scored
     assert model.search_.best in model.search_.candidates
@@ -157,15 +158,10 @@ def test_a_gpu_searches_the_whole(seen, monkeypatch):
     with pytest.raises(WholeError):
         choose(
             seen,
-            ModelSpec(rank=2),
-            Freedom(frozenset({"l2"})),
+            SearchSpace(ModelSpec(rank=2), frozenset({"l2"})),
             Options(device="cuda"),
-            target="observed",
-            scoring="log_loss",
-            weights=None,
-            n_candidates=None,
-            max_time=None,
-            draws=np.random.default_rng(0),
+            Budget(),
+            np.random.default_rng(0),
         )
 
 

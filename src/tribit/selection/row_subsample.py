@@ -23,7 +23,7 @@ from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import Fold
-from tribit.selection.one_label import one_label
+from tribit.selection.space import one_label
 
 #: Entries of a part: this share of all, and at least so many. On drawn tables (``benchmarks.data``, 1 to 3 million
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
@@ -34,7 +34,7 @@ WORTH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class SearchedPart:
+class RowSubsample:
     """Some rows of a table (or some columns), as a table of its own.
 
     Attributes
@@ -130,9 +130,9 @@ class SearchedPart:
         return np.concatenate([parts[:first], middle, parts[first + n :]])
 
 
-def part_of(
+def row_subsample(
     observations: Observations, base: ModelSpec, draws: np.random.Generator
-) -> SearchedPart | None:
+) -> RowSubsample | None:
     """Return the part of a table on which to search; None for all of it, and then nothing is drawn.
 
     All of it where it is not large, on a cluster, where one label was observed alone, and where a model of the mask has
@@ -150,7 +150,7 @@ def part_of(
     return taken(observations, np.sort(order[:enough]), axis)
 
 
-def taken(observations: Observations, chosen: Positions, axis: int) -> SearchedPart:
+def taken(observations: Observations, chosen: Positions, axis: int) -> RowSubsample:
     """Return the part of a table that has the chosen rows (``axis=0``) or columns, in increasing order."""
     size = observations.shape[axis]
     places = np.full(size, -1, dtype=np.int64)
@@ -162,6 +162,6 @@ def taken(observations: Observations, chosen: Positions, axis: int) -> SearchedP
     others = observations.shape[1 - axis]
     shape = (others, chosen.size) if axis else (chosen.size, others)
     labels = observations.labels[entries]
-    return SearchedPart(
+    return RowSubsample(
         Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size
     )

@@ -10,7 +10,7 @@ import numpy as np
 from tribit.metrics.entries import Array
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
-from tribit.selection.rule import thinned_mixture
+from tribit.selection.mixture_estimate import thinned_mixture
 
 #: Ridges of factors and of features: what a part of a table scales. Those of intercepts, which have the entries of one
 #: row or column alone, are good for both.
@@ -29,7 +29,7 @@ class _Thinned:
         return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
 
 
-def thinned(settings: ModelSpec, share: float, ridge_share: float = 1.0) -> ModelSpec:
+def spec_for_fold(settings: ModelSpec, share: float, ridge_share: float = 1.0) -> ModelSpec:
     """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture.
 
     Of a fold of a part of the table ``ridge_share`` is the share of the ridges that suits it

@@ -1,4 +1,4 @@
-"""The last fit: the chosen model on all observed entries, or each member of an average."""
+"""The refit on all data: the chosen model, or each member of an average, and its calibrator."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 
 from tribit.data.observations import Observations
+from tribit.errors import TribitWarning, marked, parameter, warn
+from tribit.model.calibrator_fits import CALIBRATORS, platt
+from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
 from tribit.model.features import Encoders, feature_maps
-from tribit.model.fitted import Member
-from tribit.model.spec import ModelSpec
+from tribit.model.fitted import LIKE, Member
+from tribit.model.links import as_link
+from tribit.model.spec import AUTO, ModelSpec
 from tribit.selection.problem import Problem
 from tribit.selection.record import Search
-from tribit.selection.resolve import warm_start, with_chosen_regression
+from tribit.selection.regression import regression_factors, with_regression
+from tribit.selection.significance import one_sided, preferred_calibrator
+from tribit.selection.space import calibrates
+from tribit.selection.starts import start_of
 from tribit.selection.trials import Options, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -114,3 +121,42 @@ def fit_members(
         for spec, unknowns in zip(models, found, strict=True)
     )
     return Fits(models, problems, results, found, ended)
+
+
+def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
+    """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
+    if estimator.calibration is None or search is None:
+        return None
+    if search.held_out is None or one_sided(search.held_out[1]):
+        if calibrates(estimator):
+            warn(
+                TribitWarning(
+                    f"{parameter('calibration', estimator.calibration)} was left out, as too little was held out for "
+                    f"it: {marked(search.stop_reason)}."
+                ),
+            )
+        return None
+    x, labels, weights = search.held_out
+    link = as_link(estimator.link)
+    if estimator.calibration in (AUTO, Platt.name) and search.meaning != LIKE:
+        # Held-out likes are a part of all: the level of the probabilities is always to be set, and no two scores may
+        # become one probability, as they are ranked by it.
+        return platt(x, labels, weights, link=link, counts=True)
+    name, _ = preferred_calibrator(estimator.calibration, link, x, labels, weights)
+    return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
+
+
+def with_chosen_regression(
+    unknowns: Factors, observations: Observations, search: Search | None
+) -> Factors:
+    """Return the unknowns with the columns of the regression that a search of one label has added, if it has."""
+    if search is None or search.regression is None:
+        return unknowns
+    return with_regression(unknowns, regression_factors(observations), search.regression)
+
+
+def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
+    """Return the initial factors of the refit: a warm start from the search, else the problem's own."""
+    if search is None or not search.ends:
+        return problem.start
+    return start_of(problem, settings, search.ends)

@@ -15,15 +15,15 @@ from typing import Any
 
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
+from tribit.selection.line_searches import LineSearches
 from tribit.selection.record import Average, Candidate
+from tribit.selection.spec_for_fold import RIDGES
 from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP
-from tribit.selection.steps import Steps
-from tribit.selection.thinning import RIDGES
 from tribit.selection.trials import Trials
 
 
-class WholeTrials(Trials):
-    """Candidates on the whole table, which keep the unknowns of the best one: the last fit starts from them."""
+class FullDataTrials(Trials):
+    """Candidates on the full data, which keep the unknowns of the best one: the refit starts from them."""
 
     best_ends: dict[str, Factors] | None = None
 
@@ -33,24 +33,21 @@ class WholeTrials(Trials):
             self.best_ends = dict(self.folds[0].ends)
 
 
-class WholeTable(Steps):
-    """A line search over one factor of all free ridges."""
-
-    def run(self, chosen: Candidate) -> Candidate:
-        """Return the best candidate on the whole table, at the ridges of the chosen one of a part or at multiples."""
-        best = self.trials.score(chosen.settings)
-        names = [name for name in RIDGES if name in self.free]
-        if not any(getattr(best.settings, name) for name in names):
-            return best
-        # Larger ones first beside implicit features and smaller ones without: so it was on all of the six drawn tables
-        # that were tried but one, where neither was better.
-        step = FACTOR_STEP if best.settings.implicit_features else 1.0 / FACTOR_STEP
-        return self._moved(
-            best,
-            lambda settings, factor: multiplied(settings, names, factor),
-            step,
-            FACTOR_DOUBLINGS,
-        )
+def search_full_data_penalty(lines: LineSearches, chosen: Candidate) -> Candidate:
+    """Return the best candidate on the full data, at the ridges that a row subsample chose or at multiples of them."""
+    best = lines.trials.score(chosen.settings)
+    names = [name for name in RIDGES if name in lines.free]
+    if not any(getattr(best.settings, name) for name in names):
+        return best
+    # Larger ones first beside implicit features and smaller ones without: so it was on all of the six drawn tables
+    # that were tried but one, where neither was better.
+    step = FACTOR_STEP if best.settings.implicit_features else 1.0 / FACTOR_STEP
+    return lines.moved(
+        best,
+        lambda settings, factor: multiplied(settings, names, factor),
+        step,
+        FACTOR_DOUBLINGS,
+    )
 
 
 def multiplied(settings: ModelSpec, names: Iterable[str], factor: float) -> ModelSpec:

@@ -11,15 +11,15 @@ from tribit.data.side_features import Group, SideFeatures
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
-from tribit.selection import part as module
+from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
 from tribit.selection.folds import make_folds
-from tribit.selection.part import SearchedPart, part_of, taken
 from tribit.selection.problem import make_problem
 from tribit.selection.ridges import largest_ridge, ridge_share
+from tribit.selection.row_subsample import RowSubsample, row_subsample, taken
+from tribit.selection.spec_for_fold import spec_for_fold
 from tribit.selection.stages import SHARES
 from tribit.selection.starts import start_of
-from tribit.selection.thinning import thinned
 from tribit.selection.trials import Options
 
 BASE = ModelSpec(rank=2)
@@ -43,14 +43,14 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("labels", [A, A.T], ids=["rows", "columns"])
 def test_a_part_has_all_entries_of_random_rows_of_the_longer_side(labels, small):
-    found = part_of(observed(labels), BASE, draws())
+    found = row_subsample(observed(labels), BASE, draws())
     assert found.axis == int(labels.shape[0] < labels.shape[1])
     assert np.all(np.diff(found.chosen) > 0)
     expected = labels.take(found.chosen, axis=found.axis)
     np.testing.assert_array_equal(found.observations.to_sparse().toarray(), expected)
     longest = np.count_nonzero(labels, axis=1 - found.axis).max()
     assert 200 <= found.observations.n_observed < 200 + longest
-    others = part_of(observed(labels), BASE, np.random.default_rng(4))
+    others = row_subsample(observed(labels), BASE, np.random.default_rng(4))
     assert not np.array_equal(found.chosen, others.chosen)
 
 
@@ -58,10 +58,10 @@ def test_a_part_has_a_share_of_the_entries_and_at_least_so_many(monkeypatch):
     monkeypatch.setattr(module, "ENTRIES", 100)
     monkeypatch.setattr(module, "SHARE", 0.4)
     seen = observed(A)
-    found = part_of(seen, BASE, draws()).observations.n_observed
+    found = row_subsample(seen, BASE, draws()).observations.n_observed
     assert found == pytest.approx(0.4 * seen.n_observed, abs=20)
     monkeypatch.setattr(module, "SHARE", 0.6)
-    assert part_of(seen, BASE, draws()) is None
+    assert row_subsample(seen, BASE, draws()) is None
 
 
 def test_small_tables_one_label_and_models_of_the_mask_are_searched_as_they_are(small):
@@ -71,9 +71,9 @@ def test_small_tables_one_label_and_models_of_the_mask_are_searched_as_they_are(
 
     generator = draws()
     few = observed(A).take(np.arange(399))
-    assert part_of(few, BASE, generator) is None
-    assert part_of(observed(np.abs(A)), BASE, generator) is None
-    assert part_of(observed(A), ModelSpec(rank=2, rho=Mask()), generator) is None
+    assert row_subsample(few, BASE, generator) is None
+    assert row_subsample(observed(np.abs(A)), BASE, generator) is None
+    assert row_subsample(observed(A), ModelSpec(rank=2, rho=Mask()), generator) is None
     # Nothing was drawn for it: what else a search draws stays the same.
     assert generator.integers(2**32) == draws().integers(2**32)
 
@@ -165,7 +165,7 @@ def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to
 @pytest.mark.parametrize("labels", [A, A.T], ids=["rows", "columns"])
 def test_folds_of_the_whole_hold_out_the_entries_of_the_part(labels, small):
     seen = observed(labels)
-    part = part_of(seen, BASE, draws())
+    part = row_subsample(seen, BASE, draws())
     folds = make_folds(part.observations, None, draws())
     assert len(folds) > 1
     for before, after in zip(folds, part.whole_folds(seen, folds), strict=True):
@@ -199,7 +199,7 @@ def test_weights_of_entries_ask_for_all_of_the_table(small, monkeypatch):
     def refuse(*_):
         raise AssertionError("no part was to be taken")
 
-    monkeypatch.setattr(search_module, "part_of", refuse)
+    monkeypatch.setattr(search_module, "row_subsample", refuse)
     model = BinaryMatrixCompletion(
         target="all", rho="row-column", rank=1, l2=1.0, gammas=(1, 0, 0), random_state=0, n_jobs=1
     )
@@ -213,10 +213,10 @@ def test_ridges_hold_for_the_whole_table_and_are_smaller_in_the_part():
     # Rows are many and short: a norm grows as the root of their number.
     assert share == pytest.approx(1 / 3, rel=0.1)
     settings = ModelSpec(rank=2, l2=6.0, l2_intercept=5.0, l2_implicit=None, l2_side=9.0)
-    found = thinned(settings, 1.0, share)
+    found = spec_for_fold(settings, 1.0, share)
     assert (found.l2, found.l2_side) == (share * 6.0, share * 9.0)
     assert (found.l2_intercept, found.l2_implicit) == (5.0, None)
-    assert thinned(settings, 1.0) == settings
+    assert spec_for_fold(settings, 1.0) == settings
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -243,5 +243,5 @@ def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
 
 
 def test_the_note_names_the_side():
-    assert "3 of 60 rows" in SearchedPart(observed(A), np.arange(3), 0, 60).note
-    assert "3 of 60 columns" in SearchedPart(observed(A.T), np.arange(3), 1, 60).note
+    assert "3 of 60 rows" in RowSubsample(observed(A), np.arange(3), 0, 60).note
+    assert "3 of 60 columns" in RowSubsample(observed(A.T), np.arange(3), 1, 60).note

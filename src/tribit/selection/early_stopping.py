@@ -19,7 +19,7 @@ from tribit.selection.problem import Problem
 LOOKS, SAME = 3, 2e-4
 
 
-class Watch:
+class ValidationEarlyStopping:
     """Asked with the factors of a fit: whether its log-loss on held-out entries has stopped changing."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Steps that every stage of a search makes: along a path of values, and from a value up or down."""
+"""Line searches over one hyperparameter: along a path of values, and from a value up or down."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
+from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Trials
 
 #: Rank of the first factors that are tried.
@@ -22,16 +23,25 @@ NEAR = 0.01
 FAR = 0.005
 
 
-class Steps:
-    """Base of the stages: the trials, the settings that the user fixed, and line searches over one setting."""
+class LineSearches:
+    """Line searches over the hyperparameters of a space, on the folds of some trials."""
 
-    def __init__(self, trials: Trials, base: ModelSpec, free: frozenset[str]) -> None:
-        self.trials, self.base, self.free = trials, base, free
-        zero = np.zeros(1)
+    def __init__(self, trials: Trials, space: SearchSpace) -> None:
+        self.trials, self.space = trials, space
         #: The unit of ridge weights: in it they mean the same whatever the scale of X.
-        self.unit = 4.0 * float(base.link.second(zero, 1)[0])
+        self.unit = 4.0 * float(space.base.link.second(np.zeros(1), 1)[0])
 
-    def _path(
+    @property
+    def base(self) -> ModelSpec:
+        """The user's own values, and first values of the free ones."""
+        return self.space.base
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Names of the free parameters."""
+        return self.space.free
+
+    def path(
         self,
         values: Iterable[float],
         settings: Callable[[float], ModelSpec],
@@ -52,19 +62,19 @@ class Steps:
         assert best is not None
         return best
 
-    def _refined(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
-        """Move one value up or down by a factor, as long as that helps (:meth:`_moved`)."""
+    def refined(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
+        """Move one value up or down by a factor, as long as that helps (:meth:`moved`)."""
         if name not in self.free or not getattr(best.settings, name):
             return best
 
         def change(settings: ModelSpec, factor: float) -> ModelSpec:
             value = getattr(settings, name) * factor
             changed = replace(settings, **{name: value})
-            return self._inside(changed, value) if name == "radius" else changed
+            return self.inside(changed, value) if name == "radius" else changed
 
-        return self._moved(best, change, step, doublings)
+        return self.moved(best, change, step, doublings)
 
-    def _moved(
+    def moved(
         self,
         best: Candidate,
         change: Callable[[ModelSpec, float], ModelSpec],
@@ -90,7 +100,7 @@ class Steps:
                 return moved
         return best
 
-    def _inside(self, settings: ModelSpec, radius: float) -> ModelSpec:
+    def inside(self, settings: ModelSpec, radius: float) -> ModelSpec:
         """Return the settings with a ball; entries have the same bound then, where alpha is free."""
         alpha = radius if "alpha" in self.free else settings.alpha
         return replace(settings, radius=radius, alpha=alpha)

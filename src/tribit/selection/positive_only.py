@@ -1,0 +1,421 @@
+"""The search where likes alone (or dislikes alone) were observed: positive-only data.
+
+    min over U, V, intercepts   sum over likes of l(x, +1)  +  sum over all other cells of l(x, -1)  +  ridges,
+
+the PU risk with ``rho = 0`` (for dislikes NU, the mirror image), exactly, over every cell. Its ``f(x)`` estimates the
+probability that a cell is *seen and liked*: of a like that was not seen the data say nothing, and every cell counts as
+what it was found to be. With a ``rho`` that the user knows the risk is PU's own and estimates the probability of a
+like; it is searched by :mod:`tribit.selection.mixtures`.
+
+Some of the likes are held out and stand against all cells that were not seen (:class:`PositiveOnlyTrials`). Candidates
+of one family are compared by the order of the cells (:func:`order_losses`), families by probabilities that a line in
+the log-odds calibrates, as it does after the refit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
+from tribit.metrics.unseen import Positions, against_unseen
+from tribit.model.calibrator_fits import isotonic, platt
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.model.risks import Missingness
+from tribit.model.spec import ModelSpec
+from tribit.selection.folds import Fold
+from tribit.selection.line_searches import LineSearches
+from tribit.selection.record import Candidate, HeldOut
+from tribit.selection.regression import regressible, regression_factors, with_regression
+from tribit.selection.significance import is_clear
+from tribit.selection.space import SearchSpace
+from tribit.selection.stages import MOST_COLUMNS, SHARES, Found, Stage
+from tribit.selection.trials import Trials, problem_of
+
+#: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
+MOST_CELLS = 10**8
+#: Rank of the first factors: ridges are chosen with it, as too many columns do no harm but cost.
+FIRST_RANK = 16
+#: First ridge weights of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
+#: MovieLens-100k, whole and its densest part, of Coat and on drawn tables (seed 10 of each) the best were within a
+#: factor of 2 of them.
+FACTOR_SHARE, FEATURE_SHARE = 0.6, 1.7
+#: Ridge of plain factors that is tried beside them, as such a share, and the share of the score within which it is
+#: refined: on Senate votes (seed 10) plain factors with many columns are the better.
+PLAIN_SHARE, PLAIN_NEAR = 0.2, 0.01
+#: Ridge weights of intercepts, in units of the link.
+INTERCEPT_WEIGHTS = (100.0, 10.0, 1.0)
+#: Largest of them beside factors, which take over much of what intercepts explain: with 10 and more the fits on
+#: MovieLens-100k (seed 10) take twice as long and are no better.
+MOST_INTERCEPT_WEIGHT = 3.0
+#: Factor by which a line search changes a ridge.
+STEP = 1.6
+#: Weights of the regression that is added, in units of the link: log-odds of an entry that the regression is sure of.
+REGRESSION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0)
+#: Share of the score that twice the columns must gain; and what the next doubling is expected to gain, as a share of
+#: the last one's gain: on MovieLens-100k (seed 10) it gained .24% and then .08%.
+COLUMNS_GAIN, NEXT_GAIN = 1e-3, 0.3
+#: Share of the score that they may lose: at the same ridge more columns do no harm beyond the noise of few held-out
+#: entries.
+COLUMNS_LOSS = 2e-3
+#: Least such weight, in units of the link.
+LEAST_RIDGE = 1e-3
+#: Columns and rounds of the subspace iteration for the largest singular value.
+SUBSPACE_WIDTH, SUBSPACE_ROUNDS = 4, 4
+#: Rounds of the calibration weights, which settle in a few, and the least ``1 - p``: no cell is sure to be a like.
+ROUNDS, LEAST_LEFT = 5, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class AddedRegression:
+    """Weight of the regression that is added to a candidate, with the score and the held-out entries of the two."""
+
+    weight: float
+    score: float
+    held_out: HeldOut
+
+
+class PositiveOnlyTrials(Trials):
+    """Trials in which held-out entries of one label stand against all unseen cells."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        #: Factors of each candidate, one for each fold, and its held-out entries beside all unseen cells.
+        self.fits: dict[Candidate, list[Factors]] = {}
+        self.held_out: dict[Candidate, HeldOut] = {}
+        #: Weight of the regression that is added to the chosen candidate, and its score; None without.
+        self.regression: AddedRegression | None = None
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether scores are those of calibrated probabilities: they are of the order of cells."""
+        return False
+
+    def watched(self, fold: Fold) -> None:
+        """Return None: held-out entries of one label alone prefer whatever is larger."""
+
+    def _keep(self, candidate: Candidate, kept: Any) -> None:
+        self.fits[candidate], self.held_out[candidate] = kept
+
+    def regressed(self, best: Candidate, parts: list[Factors], weight: float) -> AddedRegression:
+        """Return the score of a candidate with the regression added, and the held-out scores behind it."""
+        found = [
+            with_regression(factors, part, weight)
+            for factors, part in zip(self.fits[best], parts, strict=True)
+        ]
+        total, _, (_, held_out) = self._measured(best.settings, found)
+        return AddedRegression(weight, total, held_out)
+
+    def _measured(
+        self, settings: ModelSpec, found: list[Factors]
+    ) -> tuple[float, tuple[float, ...], tuple[list[Factors], HeldOut]]:
+        """Return the score of fits, one for each fold, and the held-out scores behind it."""
+        judged = [
+            self._judged(fold, settings, factors)
+            for fold, factors in zip(self.folds, found, strict=True)
+        ]
+        scores, entries = zip(*judged, strict=True)
+        total = float(np.average(scores, weights=[float(np.sum(each[2])) for each in entries]))
+        x, labels, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
+        return total, tuple(scores), (found, (x, labels, weights))
+
+    def _judged(
+        self, fold: Fold, settings: ModelSpec, factors: Factors
+    ) -> tuple[float, tuple[Array, Labels, Array]]:
+        """Return the score of calibrated probabilities, and the scores behind it."""
+        link = settings.link
+        x, labels, weights = against_unseen(
+            factors,
+            fold.train,
+            fold.held_out,
+            unit=link.level(0.75),
+            transform=_Observed(settings.rho, link, bool(fold.held_out.labels[0] > 0))
+            if settings.unbounded
+            else None,
+        )
+        if self.scoring == "log_loss":
+            lost = order_losses(x, labels, weights)
+            score = float(np.average(lost, weights=weights))
+        else:
+            score = SCORINGS[self.scoring](link, x, labels, weights)
+        return score, (x, labels, weights)
+
+    def calibration_entries(self, members: Sequence[Candidate]) -> HeldOut:
+        """Return the held-out scores of the first member, weighted to calibrate what a fit gives the probability of.
+
+        Of a cell that is a like with probability p, a share s of likes being in the training part, the fit estimates
+        ``t = s p``. Among the cells that the training part lacks it is held out at odds ``(1 - s) p / (1 - p)``, which
+        the weight ``s / (1 - s) (1 - p) / (1 - s p)`` turns into those of t; p is that of the round before.
+        """
+        best = members[0]
+        entries = self.held_out[best] if self.regression is None else self.regression.held_out
+        x, labels, weights = entries
+        label, share = self.folds[0].held_out.labels[0], self.folds[0].share
+        held_out = labels == label
+        scale = np.ones(x.size)
+        for _ in range(ROUNDS):
+            line = platt(x, labels, scale * weights, link=best.settings.link, counts=True)
+            t = line(x) if label > 0 else 1.0 - line(x)
+            shrunk = np.maximum(1.0 - t / share, LEAST_LEFT) / (1.0 - np.minimum(t, share))
+            scale = np.where(held_out, share / (1.0 - share) * shrunk, 1.0)
+        return x, labels, scale * weights
+
+    def ahead(self, rich: Candidate, simple: Candidate) -> bool:
+        """Return whether the held-out entries clearly prefer the first to the second, both calibrated by a line.
+
+        The line (Platt) has two parameters: where there is nothing to learn its slope is near 0, and a richer model is
+        no better than intercepts.
+        """
+        if self.scoring != "log_loss":
+            return rich.score < simple.score
+        link = rich.settings.link
+        own, other = (_line_losses(*self.held_out[each], link) for each in (rich, simple))
+        return self._gains(own, other, self.held_out[rich], self.held_out[simple])
+
+    def gains_by(self, added: AddedRegression, best: Candidate) -> bool:
+        """Return whether the held-out entries clearly prefer a candidate with the regression to the same without."""
+        if self.scoring != "log_loss":
+            return added.score < best.score
+        entries = added.held_out, self.held_out[best]
+        own, other = (order_losses(*each) for each in entries)
+        return self._gains(own, other, *entries)
+
+    def _gains(self, own: Array, other: Array, entries: HeldOut, others: HeldOut) -> bool:
+        """Return whether a gain is clear: its error is that of the held-out entries, as all unseen cells are there."""
+        label = self.folds[0].held_out.labels[0]
+        gains = other[others[1] == label] - own[entries[1] == label]
+        error = float(np.std(gains) * np.sqrt(gains.size) / np.sum(entries[2]))
+        score = float(np.average(other, weights=others[2]))
+        gain = score - float(np.average(own, weights=entries[2]))
+        return is_clear(gain, error, gains.size, score)
+
+
+def _line_losses(x: Array, labels: Labels, weights: Array, link: Link) -> Array:
+    """Return the losses of scores that are calibrated by a line in the log-odds."""
+    return losses(ByProbability(platt(x, labels, weights, link=link, counts=True)), x, labels)
+
+
+def order_losses(x: Array, labels: Labels, weights: Array) -> Array:
+    """Return the losses of scores that are calibrated by the line that never falls, cross-fitted.
+
+    Held-out entries are halved by turns: the line of one half is judged on the other, with half of each bin of unseen
+    cells in both. So the order counts and no more: among the cells ranked first there are always likes that nobody has
+    seen yet, which hold down their probabilities, and a straight line in the log-odds would bend the order to that.
+    """
+    # The label of the bins is that of the last entry.
+    held_out = labels != labels[-1]
+    half = np.where(held_out, np.cumsum(held_out) % 2, -1)
+    shares = np.where(held_out, 1.0, 0.5) * weights
+    lost = np.zeros(x.size)
+    for part in (0, 1):
+        train = half != part
+        line = isotonic(x[train], labels[train], shares[train])
+        found = losses(ByProbability(line), x, labels)
+        lost += np.where(held_out, half == part, 0.5) * found
+    return lost
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """The log-odds of being observed, ``(1 - rho) f(x)``, in the scale of the link; of dislikes the mirror image."""
+
+    rho: Any
+    link: Link
+    liked: bool
+
+    def __call__(self, x: Array, rows: Positions) -> Array:
+        rho, link = self.rho, self.link
+        if isinstance(rho, Missingness):
+            i, j = np.meshgrid(rows, np.arange(x.shape[1]), indexing="ij")
+            q = 1.0 - rho.rho_at(i.ravel(), j.ravel()).reshape(i.shape)
+        else:
+            q = np.asarray(1.0 if rho is None else 1.0 - rho)
+        p = np.clip(q * link.probability(x if self.liked else -x), 1e-12, 1.0 - 1e-12)
+        z = np.log(p) - np.log1p(-p)
+        return np.asarray((z if self.liked else -z) * (link.level(0.75) / np.log(3.0)))
+
+
+class _PositiveOnly(Stage):
+    """A stage of positive-only data, without a ``rho`` that the user knows."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether one label was observed alone."""
+        del found
+        return bool(space.label) and not space.base.unbounded
+
+
+class PositiveIntercepts(_PositiveOnly):
+    """The ridge of intercepts, without factors."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether there are intercepts."""
+        return super().applies(space, found) and space.base.intercept
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best ridge."""
+        plain = replace(lines.base, rank=0, implicit_features=False)
+        if "l2_intercept" not in lines.free:
+            return replace(found, intercepts=lines.trials.score(plain))
+        weights = (lines.unit * weight for weight in INTERCEPT_WEIGHTS)
+        best = lines.path(weights, lambda weight: replace(plain, l2_intercept=weight))
+        return replace(found, intercepts=best)
+
+
+class PositiveFactors(_PositiveOnly):
+    """The ridges of factors, with implicit features where these may be used."""
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best ridges."""
+        plain = replace(lines.base, rank=0, implicit_features=False)
+        if found.intercepts is not None:
+            plain = found.intercepts.settings
+        shape = lines.trials.folds[0].train.shape
+        rank = min(FIRST_RANK, *shape) if "rank" in lines.free else lines.base.rank
+        if not rank:
+            return found
+        largest = largest_penalty(lines, plain)
+        if "l2_intercept" in lines.free and plain.l2_intercept is not None:
+            most = MOST_INTERCEPT_WEIGHT * lines.unit
+            plain = replace(plain, l2_intercept=min(plain.l2_intercept, most))
+        start, notes = replace(plain, rank=rank), found.notes
+        small = is_searched(lines)
+        if not small:
+            notes += (
+                f"ridges were set by the rule and not searched, as the matrix has more than {MOST_CELLS:.0g} cells",
+            )
+        if "implicit_features" in lines.free or lines.base.implicit_features:
+            best = self._features(lines, start, largest, refine=small)
+        elif "l2" in lines.free and small:
+            weights = (share * largest for share in SHARES)
+            best = lines.path(weights, lambda l2: replace(start, l2=l2))
+        else:
+            share = FACTOR_SHARE / 2.0 if "l2" in lines.free else 1.0
+            l2 = share * largest if "l2" in lines.free else lines.base.l2
+            best = lines.trials.score(replace(start, l2=l2))
+        return replace(found, factors=best, penalty=largest, notes=notes)
+
+    def _features(
+        self, lines: LineSearches, start: ModelSpec, largest: float, *, refine: bool
+    ) -> Candidate:
+        """Choose the ridges of factors and of implicit features together."""
+        ridges: dict[str, Any] = {"implicit_features": True}
+        if "activity_floor" in lines.free:
+            ridges["activity_floor"] = (0.0, 0.0)
+        if "l2" in lines.free:
+            ridges["l2"] = FACTOR_SHARE * largest
+        if "l2_implicit" in lines.free:
+            ridges["l2_implicit"] = FEATURE_SHARE * largest
+        best = lines.trials.score(replace(start, **ridges))
+        if not refine:
+            return best
+        best = lines.refined(best, "l2_implicit", STEP)
+        return lines.refined(best, "l2", STEP)
+
+
+class PositiveRanks(_PositiveOnly):
+    """Higher ranks, and plain factors beside implicit features, which may do as well with many latent factors."""
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best rank."""
+        if found.factors is None or not is_searched(lines):
+            return found
+        best = more_columns(lines, found.factors)
+        self._leave_out_narrower(lines, best)
+        if "implicit_features" in lines.free and best.settings.implicit_features:
+            self._plain(lines, best, PLAIN_SHARE * found.penalty)
+        return replace(found, factors=best)
+
+    def _leave_out_narrower(self, lines: LineSearches, best: Candidate) -> None:
+        """Leave out of the choice what was tried with fewer columns on the way."""
+        before = lines.trials.eligible
+        least = best.settings.rank
+        lines.trials.eligible = lambda spec: before(spec) and (not spec.rank or spec.rank >= least)
+
+    def _plain(self, lines: LineSearches, best: Candidate, l2: float) -> None:
+        """Try factors without implicit features: with many columns they may do as well."""
+        settings = replace(
+            best.settings, implicit_features=False, l2_implicit=lines.base.l2_implicit
+        )
+        if "l2" in lines.free:
+            settings = replace(settings, l2=l2)
+        if "rank" in lines.free:
+            settings = replace(
+                settings, rank=min(2 * FIRST_RANK, *lines.trials.folds[0].train.shape)
+            )
+        found = lines.trials.score(settings)
+        if found.score < best.score * (1.0 + PLAIN_NEAR):
+            more_columns(lines, lines.refined(found, "l2", STEP))
+
+
+class Regression(_PositiveOnly):
+    """The regression of the smaller side, added to the chosen candidate where held-out entries prefer that."""
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Try weights of the regression."""
+        trials = lines.trials
+        assert isinstance(trials, PositiveOnlyTrials)
+        if found.factors is None or "rank" not in lines.free or not is_searched(lines):
+            return found
+        best = trials.chosen
+        shape = trials.folds[0].train.shape
+        if best is None or not best.settings.rank or not regressible(shape, best.settings.rank):
+            return found
+        parts = [regression_factors(fold.train) for fold in trials.folds]
+        unit = lines.base.link.level(0.75) / np.log(3.0)
+        tried = [trials.regressed(best, parts, unit * weight) for weight in REGRESSION_WEIGHTS]
+        added = min(tried, key=lambda each: each.score)
+        if trials.gains_by(added, best):
+            trials.regression = added
+        return found
+
+
+def is_searched(lines: LineSearches) -> bool:
+    """Return whether a table has few enough cells for its ridges to be searched."""
+    d1, d2 = lines.trials.folds[0].train.shape
+    return d1 * d2 <= MOST_CELLS
+
+
+def more_columns(lines: LineSearches, best: Candidate) -> Candidate:
+    """Double the number of columns while that helps, and is likely to."""
+    if "rank" not in lines.free:
+        return best
+    while True:
+        most = min(MOST_COLUMNS, *lines.trials.folds[0].train.shape)
+        rank = min(2 * best.settings.rank, most)
+        if rank <= best.settings.rank:
+            return best
+        wider = lines.trials.score(replace(best.settings, rank=rank))
+        gain = 1.0 - wider.score / best.score
+        if gain > -COLUMNS_LOSS:
+            best = wider
+        if NEXT_GAIN * gain < COLUMNS_GAIN:
+            return best
+
+
+def largest_penalty(lines: LineSearches, plain: ModelSpec) -> float:
+    """Return the ridge weight above which factors vanish: the spectral norm of the gradient without them.
+
+    With ``U = 0`` the gradient in U is ``G V``, and with ``V = 0`` that in V is ``G' U``: a subspace iteration that
+    never stores G.
+    """
+    fold = lines.trials.folds[0]
+    draws = np.random.Generator(np.random.PCG64(fold.seed))
+    problem = problem_of(fold.train, replace(plain, rank=1), lines.trials.options, draws)
+    objective = problem.objective.plain
+    at = fold.ends.get("intercepts", problem.start)
+    width = min(SUBSPACE_WIDTH, *fold.train.shape)
+    rows, columns = (np.zeros((size, width)) for size in fold.train.shape)
+    V = np.linalg.qr(draws.standard_normal(columns.shape))[0]
+    largest = 0.0
+    for _ in range(SUBSPACE_ROUNDS):
+        _, found = objective.risk_gradient(replace(at, row_factors=rows, column_factors=V))
+        U = np.linalg.qr(found.row_factors)[0]
+        _, found = objective.risk_gradient(replace(at, row_factors=U, column_factors=columns))
+        largest = float(np.linalg.norm(found.column_factors, 2))
+        V = np.linalg.qr(found.column_factors)[0]
+    # A table that its intercepts explain has no gradient, and a ridge all the same.
+    return max(largest, LEAST_RIDGE * lines.unit)

@@ -1,0 +1,406 @@
+"""The search space: what a search may choose, and why not the rest, decided once.
+
+Every reason for which a parameter is not searched stands here, with the warnings and refusals that the user sees. A
+parameter is free where it is "auto", a fit with the other values reads it, and the solvers can keep what it may become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from tribit import propensity
+from tribit.data.observations import Observations
+from tribit.data.side_features import SideFeatures
+from tribit.errors import InvalidInputError, Message, TribitWarning, either, parameter, warn
+from tribit.metrics.entries import Array
+from tribit.model.calibrators import Identity
+from tribit.model.fitted import LIKE
+from tribit.model.risks import Missingness
+from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
+from tribit.selection.problem import warn_if_rho_unknown
+from tribit.selection.trials import default_solver
+from tribit.solvers.refusals import check_kept, refusal_of
+
+__all__ = ["Criterion", "SearchSpace", "corner", "meaning", "one_label", "with_fitted_rho"]
+
+#: Values of the parameters that are not chosen from the data.
+DEFAULTS = ModelSpec()
+#: Parameters that a model without features of either kind does not read.
+OF_FEATURES = ("implicit_features", "l2_implicit", "activity_floor", "side_features", "l2_side")
+#: Least number of entries, in all and of each label, for a search; with fewer none are held out.
+MIN_ENTRIES, MIN_ENTRIES_PER_LABEL = 100, 20
+#: Least number of entries of a label that was observed alone.
+MIN_ENTRIES_ALONE = 100
+#: Probability that the balls of mixtures let an entry reach, where the user gave no radius.
+REACHED = 0.99
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """The measure by which candidates are compared.
+
+    Attributes
+    ----------
+    scoring : {"log_loss", "error", "auc"}
+        The measure of held-out entries.
+    target : {"observed", "all"}
+        The entries that it is for.
+    calibration : str or None
+        The calibrator that probabilities will have.
+    weights : callable or None
+        Weights of held-out entries; None where every entry has the same.
+    n_fits : int or "auto"
+        Number of fits whose mean may be the model.
+    """
+
+    scoring: str = "log_loss"
+    target: str = "observed"
+    calibration: str | None = None
+    weights: Callable[[Observations], Array] | None = None
+    n_fits: Any = 1
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The part of a model that a search may choose.
+
+    Attributes
+    ----------
+    base : ModelSpec
+        The user's own values, and first values of what is free.
+    free : frozenset of str
+        Names of the free parameters.
+    least_rank : int
+        The least rank that may be chosen.
+    criterion : Criterion
+        The measure to choose by.
+    label : int
+        The label that was observed alone, +1 or -1, where unobserved cells count; 0 otherwise.
+    meaning : str
+        The event that probabilities are of.
+    nothing : str or None
+        Why there is nothing to search; None where there is a search.
+    """
+
+    base: ModelSpec
+    free: frozenset[str] = frozenset()
+    least_rank: int = 0
+    criterion: Criterion = field(default=Criterion())
+    label: int = 0
+    meaning: str = LIKE
+    nothing: str | None = None
+
+    @classmethod
+    def of(
+        cls, parameters: Any, observations: Observations, solver: Any, side: SideFeatures | None
+    ) -> Self:
+        """Return the space of an estimator's parameters, before any search.
+
+        Parameters
+        ----------
+        parameters : BinaryMatrixCompletion
+            Its parameters.
+        observations : Observations
+            The entries that the choice is made on.
+        solver : solver or None
+            The one that was asked for, which may not be able to keep every model; None to suit the model.
+        side : SideFeatures or None
+            The side features of rows and columns.
+        """
+        base, free = _Draft(parameters, observations, side).settled()
+        if base.alpha is not None and "radius" in free and solver is None:
+            # The ball of this radius keeps every entry within alpha, and Newton's method can keep the ball.
+            base = replace(base, radius=base.alpha)
+            free -= {"radius"}
+        whole = base.completed()
+        check_kept(default_solver(whole) if solver is None else solver, whole, whole.constraints())
+        free = frozenset() if _is_off(parameters) else _read_by_fits(base, free - {"rho"})
+        _check_imputed(parameters, free)
+        criterion = Criterion(
+            parameters.scoring,
+            parameters.target,
+            None if _is_off(parameters) else parameters.calibration,
+            None,
+            parameters.n_fits,
+        )
+        nothing = None
+        if _is_off(parameters) or (not free and not calibrates(parameters)):
+            nothing = NOTHING_FREE
+        elif not _searchable(whole):
+            sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
+            nothing = f"the search cannot keep {sets}"
+        return cls(base, *_within_reach(base, free, solver), criterion, nothing=nothing)
+
+    def over(self, observations: Observations) -> Self:
+        """Return the space on some observations: which label was seen alone, and whether there are enough entries."""
+        label = one_label(observations) if self.base.mixed else 0
+        criterion = self.criterion
+        if label and criterion.scoring == "error":
+            # Next to no cell is likelier than not to be seen and liked.
+            criterion = replace(criterion, scoring="log_loss")
+        nothing = self.nothing or _too_few(observations, label)
+        if label and self.base.unbounded and self.base.rho is None:
+            nothing = Message(
+                f"without {parameter('rho')} one label alone says nothing of the other"
+            )
+        about = meaning(label, self.base) if label else LIKE
+        return replace(self, criterion=criterion, label=label, meaning=about, nothing=nothing)
+
+    def with_rho(
+        self, observations: Observations, parameters: Any, draws: np.random.Generator
+    ) -> Self:
+        """Return the space with a model of the mask that is fitted once, for all candidates."""
+        base = with_fitted_rho(self.base, observations, parameters, draws)
+        criterion = self.criterion
+        if criterion.target == "all" and isinstance(base.rho, Missingness):
+            criterion = replace(criterion, weights=_Inverse(base.rho))
+        return replace(self, base=base, criterion=criterion)
+
+    def allows(self, settings: ModelSpec) -> bool:
+        """Return whether settings differ from the user's own only where they are free."""
+        fixed = {
+            name: value for name, value in self.base.choices().items() if name not in self.free
+        }
+        return settings.rank >= self.least_rank and replace(settings, **fixed) == settings
+
+
+#: Reason of a fit for which nothing is left open: it has no record of a search.
+NOTHING_FREE = "nothing is left open"
+
+
+class _Draft:
+    """Values and free names of an estimator's parameters, settled one group after the other."""
+
+    def __init__(
+        self, parameters: Any, observations: Observations, side: SideFeatures | None
+    ) -> None:
+        self.parameters, self.observations, self.side = parameters, observations, side
+        self.label = one_label(observations)
+        self.free = frozenset(name for name in CHOOSABLE if is_auto(getattr(parameters, name)))
+        self.fixed: dict[str, Any] = {name: getattr(DEFAULTS, name) for name in self.free}
+
+    def settled(self) -> tuple[ModelSpec, frozenset[str]]:
+        """Return the model of all values, and the names that may be searched."""
+        for settle in (self._risk, self._rho, self._side_features, self._rank):
+            settle()
+        return ModelSpec.of(self.parameters, **self.fixed), self.free
+
+    def _risk(self) -> None:
+        if "gammas" in self.free and self.parameters.imputed is not None:
+            raise InvalidInputError(
+                "imputed stands in the place of PU and NU: say in gammas how much weight these have."
+            )
+        if "gammas" in self.free and self.label:
+            self.fixed["gammas"] = corner(self.label)
+            self.free -= {"gammas"}
+
+    def _rho(self) -> None:
+        if "rho" not in self.free:
+            return
+        gammas = tuple(self.fixed.get("gammas", self.parameters.gammas))
+        if self.label and gammas == corner(self.label):
+            self.fixed["rho"] = 0.0  # what is identified: whether a cell was seen and liked
+        else:
+            weighted = self.parameters.target == "all" or bool(self.parameters.inverse_power)
+            self.fixed["rho"] = "low-rank" if weighted else None
+
+    def _side_features(self) -> None:
+        if "side_features" in self.free:
+            here = self.side is not None and not _bounded(self.parameters)
+            self.fixed["side_features"] = here and not self.label
+            if self.side is not None and self.label:
+                warn(
+                    TribitWarning(
+                        "The features of rows and columns are left out, as likes and dislikes were not both observed: "
+                        f"pass {parameter('side_features', True)} to have them as parts of the factors, or fit "
+                        "without them."
+                    ),
+                )
+        elif self.side is None and self.parameters.side_features is True:
+            given = either(
+                "fit row_features or column_features", "--row-features or --column-features"
+            )
+            raise InvalidInputError(
+                f"{parameter('side_features', True)} needs features: give {given}."
+            )
+        if self.side is None or self.label:
+            self.free -= {"side_features", "l2_side"}
+
+    def _rank(self) -> None:
+        if "rank" in self.free:
+            self.fixed["rank"] = min(DEFAULTS.rank, *self.observations.shape)
+
+
+def with_fitted_rho(
+    spec: ModelSpec, observations: Observations, estimator: Any, draws: np.random.Generator
+) -> ModelSpec:
+    """Return a model whose ``rho`` is no name: a model of the mask is fitted once, for all candidates and members."""
+    if not isinstance(spec.rho, str):
+        return spec
+    if spec.rho == "constant":
+        return replace(spec, rho=None)
+    # First: a model of the mask may take seconds to fit.
+    spec.completed().check_shape(observations.shape)
+    rho = propensity.fitted(
+        spec.rho,
+        observations,
+        n_jobs=estimator.n_jobs,
+        random_state=draws,
+        backend=estimator.backend,
+    )
+    if spec.mixed:
+        warn_if_rho_unknown(observations, spec.rho)  # later the name is not seen any more
+    return replace(spec, rho=rho)
+
+
+def calibrates(parameters: Any) -> bool:
+    """Return whether a calibrator was asked for by name: that takes held-out entries, whatever else is fixed."""
+    return parameters.calibration not in (None, AUTO, Identity.name)
+
+
+def one_label(observations: Observations) -> int:
+    """Return the label that was observed alone, +1 or -1; 0 where both were, or none."""
+    return int(observations.n_likes > 0) - int(observations.n_dislikes > 0)
+
+
+def corner(label: int) -> tuple[float, float, float]:
+    """Return the weights of PU for likes alone, of NU for dislikes alone."""
+    return (0.0, 1.0, 0.0) if label > 0 else (0.0, 0.0, 1.0)
+
+
+def meaning(label: int, spec: ModelSpec) -> str:
+    """Return the event that the probabilities of a model are of, where one label was observed alone."""
+    if spec.unbounded:
+        what = "a like" if label > 0 else "a dislike"
+        return f"a like, if rho is the probability that {what} goes unobserved"
+    if label > 0:
+        return Message(
+            f"a cell being seen and liked; pass {parameter('rho')} for the probability of a like"
+        )
+    return Message(
+        f"a cell not being seen and disliked; pass {parameter('rho')} for the probability of a like"
+    )
+
+
+def _is_off(parameters: Any) -> bool:
+    """Return whether the search is switched off."""
+    return not getattr(parameters, "search", True)
+
+
+def _bounded(parameters: Any) -> bool:
+    """Return whether the user asked for a ball, a bound or a mixture, beside which a search tries no features."""
+    bounds = (value for value in (parameters.radius, parameters.alpha) if not is_auto(value))
+    mixed = not is_auto(parameters.gammas) and ModelSpec(gammas=parameters.gammas).mixed
+    return mixed or any(value is not None for value in bounds)
+
+
+def _check_imputed(parameters: Any, free: frozenset[str]) -> None:
+    if parameters.imputed is not None and (free or calibrates(parameters)):
+        left = [name for name in CHOOSABLE if name in free] or ["calibration=None"]
+        raise InvalidInputError(
+            "With imputed nothing can be left to choose, as that model may have seen what a search holds out: pass "
+            f"{', '.join(left)}."
+        )
+
+
+def _read_by_fits(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
+    """Return the free names without those that no fit with these settings reads."""
+    asked = {
+        name
+        for name in ("implicit_features", "side_features")
+        if name not in free and getattr(base, name)
+    }
+    if asked and "gammas" in free:
+        # Features that were asked for go with PN, unless a mixture was asked for too.
+        free -= {"gammas", "radius", "alpha"}
+    if "gammas" not in free and base.unbounded:
+        free -= {"implicit_features", "side_features"}
+    elif "gammas" not in free:
+        free -= {"radius", "alpha"}
+    unread = {
+        frozenset({"l2_intercept"}): not base.intercept,
+        frozenset({"l2_implicit", "activity_floor"}): "implicit_features" not in free
+        and not base.implicit_features,
+        frozenset({"l2_side"}): "side_features" not in free and not base.side_features,
+        frozenset({"l2", "implicit_features", "l2_implicit", "activity_floor"}): "rank" not in free
+        and not base.rank,
+    }
+    for names, is_unread in unread.items():
+        if is_unread:
+            free -= names
+    # The floor has a default that is good for most: it is chosen beside other parameters, and no reason for a search.
+    return frozenset() if free == {"activity_floor"} else free
+
+
+def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> tuple[frozenset[str], int]:
+    """Return the free names without those that the solvers or a fixed ball leave no room for, and the least rank."""
+    radius = base.link.level(REACHED) if base.radius is None else base.radius
+    alpha = radius if "alpha" in free else base.alpha
+    mixture = replace(
+        base,
+        gammas=(0.5, 0.5, 0.0),
+        radius=radius,
+        alpha=alpha,
+        implicit_features=False,
+        side_features=False,
+    )
+    asked = default_solver(mixture) if solver is None else solver
+    if not (_searchable(mixture) and _keeps(asked, mixture)):
+        free -= {"gammas", "radius"}
+    featured = ModelSpec(implicit_features=True, intercept=base.intercept)
+    # A solver that declares nothing may know rows alone.
+    able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
+    bounded = base.radius is not None or base.alpha is not None
+    # Beside a ball features are not tried; those that were asked for have ridges to choose.
+    if not able or (bounded and not base.shares_unknowns):
+        free -= set(OF_FEATURES)
+    least = getattr(solver, "least_rank", 0) if base.intercept else 1
+    return free, least if "rank" in free else 0
+
+
+def _keeps(solver: Any, spec: ModelSpec) -> bool:
+    """Return whether a solver can keep a model."""
+    return refusal_of(solver, spec, spec.constraints()) is None
+
+
+def _searchable(spec: ModelSpec) -> bool:
+    """Return whether a model has a solver that is fast enough for a search."""
+    solver = default_solver(spec)
+    return _keeps(solver, spec) and getattr(solver, "searchable", True)
+
+
+def _too_few(observations: Observations, label: int) -> str | None:
+    """Return why no entries can be held out; None where they can."""
+    likes, dislikes = observations.n_likes, observations.n_dislikes
+    what = "likes" if likes else "dislikes"
+    if label:
+        if observations.density == 1.0:
+            return f"every cell is one of the {what}, so that there is nothing to tell them from"
+        if likes + dislikes >= MIN_ENTRIES_ALONE:
+            return None
+        return f"{likes + dislikes} {what} are too few to hold any out ({MIN_ENTRIES_ALONE} are needed)"
+    if not (likes and dislikes):
+        return Message(
+            f"only {what} were observed, which PN cannot tell apart; leave out {parameter('gammas')} to have them told "
+            "from the cells that were not seen"
+        )
+    if min(likes, dislikes) < MIN_ENTRIES_PER_LABEL or likes + dislikes < MIN_ENTRIES:
+        return (
+            f"{likes} likes and {dislikes} dislikes are too few to hold any out "
+            f"({MIN_ENTRIES_PER_LABEL} of each and {MIN_ENTRIES} in all are needed)"
+        )
+    return None
+
+
+@dataclass(frozen=True)
+class _Inverse:
+    """``1 / q`` at entries."""
+
+    rho: Missingness
+
+    def __call__(self, entries: Observations) -> Array:
+        return np.asarray(1.0 / (1.0 - self.rho.rho_at(entries.rows, entries.columns)))
