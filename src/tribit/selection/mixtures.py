@@ -1,8 +1,8 @@
 """The last stage of a search: mixtures of the three risks, inside balls.
 
 PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.mixture_estimate`) and
-its neighbours, and the best of them with implicit features where these have gained; or the mixture that the user gave, with
-its radius and ridges.
+its neighbours, and the best of them with implicit features where these have gained; or the mixture that the user
+gave, with its radius and ridges.
 """
 
 from __future__ import annotations
