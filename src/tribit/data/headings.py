@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tribit.data.axis import AnyArray
 from tribit.data.delimited import are_places
+from tribit.data.sources import TextColumn
 from tribit.data.words import MISSING, Values, as_number, compared
 
 #: Names of the columns of cells that had none: of a wide table or a matrix; and those that lists and predictions have
@@ -35,7 +35,9 @@ def resolved(
     return NAMES[0], NAMES[1], None if value is None else first[int(value)]
 
 
-def is_heading(rows: AnyArray, columns: AnyArray, values: Values | None, words: set[str]) -> bool:
+def is_heading(
+    rows: TextColumn, columns: TextColumn, values: Values | None, words: set[str]
+) -> bool:
     """Return whether the first record of a text is its heading.
 
     Its value is no number, no given word and not missing where the next one is a number or such a word; without values
@@ -44,8 +46,8 @@ def is_heading(rows: AnyArray, columns: AnyArray, values: Values | None, words: 
     if rows.size < 2:
         return False
     if values is None:
-        return all(_usual(ids[0]) and not np.any(ids[1:] == ids[0]) for ids in (rows, columns))
-    first, rest = values.texts[0], values._replace(texts=values.texts[1:])
+        return all(_usual(ids[0]) and ids.counts[0] == 1 for ids in (rows, columns))
+    first, rest = values.texts[0], values._replace(texts=values.texts.take(np.arange(1, rows.size)))
 
     def is_value(text: str) -> bool:
         known = as_number(text, values.decimal) is not None

@@ -11,7 +11,7 @@ from tribit.data.delimited import are_places
 from tribit.data.formats import Format, read_source
 from tribit.data.headings import NAMES, is_heading, resolved
 from tribit.data.ingest import Labels
-from tribit.data.sources import Source, reads_as_number
+from tribit.data.sources import Source, TextColumn, reads_as_number
 from tribit.data.words import MISSING, Values, are_missing, compared
 from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import listed, quoted
@@ -27,9 +27,9 @@ class TableCells(NamedTuple):
     the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
     """
 
-    rows: AnyArray
-    columns: AnyArray
-    texts: AnyArray | None
+    rows: TextColumn
+    columns: TextColumn
+    texts: TextColumn | None
     where: Where
     source: str
     names: tuple[str, str, str | None]
@@ -50,11 +50,10 @@ class TableCells(NamedTuple):
     def at(self, kept: AnyArray) -> TableCells:
         """Return some of the cells."""
         places = np.flatnonzero(kept)
-        texts = None if self.texts is None else self.texts[places]
         return self._replace(
-            rows=self.rows[places],
-            columns=self.columns[places],
-            texts=texts,
+            rows=self.rows.take(places),
+            columns=self.columns.take(places),
+            texts=None if self.texts is None else self.texts.take(places),
             where=lambda position: self.where(int(places[position])),
         )
 
@@ -119,16 +118,15 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
         )
     filled = np.stack([~are_missing(table.columns[name]) for name in others], axis=1)
     i, j = np.nonzero(filled)
-    names = np.array(others, dtype=object)
-    texts = np.stack([table.columns[name] for name in others], axis=1)[i, j]
+    texts = np.stack([np.asarray(table.columns[name]) for name in others], axis=1)[i, j]
 
     def where(position: int) -> str:
         return f"{table.where(int(i[position]))}, column {quoted(others[int(j[position])])}"
 
     return TableCells(
-        table.columns[row][i],
-        names[j],
-        texts,
+        table.columns[row].take(i),
+        TextColumn(j, others),
+        TextColumn.of(texts),
         where,
         table.name,
         (row or NAMES[0], NAMES[1], NAMES[2]),
