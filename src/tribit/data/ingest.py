@@ -26,9 +26,9 @@ from tribit.data.axis import (
     Where,
     factorize,
     first_true,
+    frame_labels,
     named,
 )
-from tribit.data.frames import labels_of
 from tribit.data.sources import TextColumn
 from tribit.errors import (
     InvalidInputError,
@@ -74,7 +74,7 @@ def entries_from_matrix(X: Any, read: Read, *, zeros: bool = False) -> Checked:
         raise InvalidInputError(f"X has no observed entry; give it a {advice}.")
     if values.dtype.kind == "b":
         values = values.astype(np.int8)
-    axes = Axes.of(shape, *labels_of(X))
+    axes = Axes.of(shape, *frame_labels(X))
     values = read(values, lambda p: f"row {rows[p]}, column {columns[p]} of X")
     found = Checked(rows.astype(np.int64), columns.astype(np.int64), values, axes)
     # SciPy adds up what is stored twice, so that two equal labels do not agree on a third.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tribit import propensity
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.side_features import SideFeatures
 from tribit.errors import InvalidInputError, TribitWarning, either, marked, parameter, warn
 from tribit.metrics.entries import Array
 from tribit.model.calibrator_fits import CALIBRATORS, platt
