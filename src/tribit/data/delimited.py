@@ -26,14 +26,14 @@ DELIMITERS = ("\t", ",", ";", "|", "::", SPACE)
 NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": SPACE}
 #: Records from which the delimiter is guessed: a header and some more, so that a mark inside a name does not decide.
 SAMPLE = 20
-#: Control character in the place of a delimiter that is more than one byte: pyarrow has none of these.
+#: Control character that replaces a delimiter of more than one byte, which pyarrow does not split at.
 SEPARATOR = "\x1f"
 #: White space that is not one space between two fields, in a text of ASCII.
 OTHER_SPACE = ("  ", " \n", "\n ", "\t", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 
 
 def read(source: Source, wanted: list[str] | None, promised: Sequence[str] = DELIMITERS) -> Table:
-    """Return the wanted columns, or all, as arrays of str.
+    """Return the wanted columns, or all, as text.
 
     ``promised`` has the delimiters that the ending of the name stands for: the first where the text tells none, and a
     note where it tells another.
@@ -41,16 +41,16 @@ def read(source: Source, wanted: list[str] | None, promised: Sequence[str] = DEL
     delimiter = source.delimiter
     notes: tuple[str, ...] = ()
     if delimiter is None:
-        delimiter = guessed(source, wanted, promised)
+        delimiter = guess_delimiter(source, wanted, promised)
         if delimiter not in promised:
-            notes = (f"{source.name}: the delimiter is {shown(delimiter)} (guessed).",)
+            notes = (f"{source.name}: the delimiter is {delimiter_name(delimiter)} (guessed).",)
     with source.lines() as lines:
         return _collect(lines, delimiter, wanted, notes)
 
 
 def header(source: Source, promised: Sequence[str]) -> list[str]:
     """Return the fields of the first record, which may be the names of the columns."""
-    delimiter = source.delimiter or guessed(source, None, promised)
+    delimiter = source.delimiter or guess_delimiter(source, None, promised)
     with source.lines() as lines:
         return next((fields for _, fields in _records(lines, delimiter)), [])
 
@@ -62,12 +62,12 @@ def write(text: IO[str], arrays: dict[str, AnyArray], delimiter: str) -> None:
     writer.writerows(zip(*(values.tolist() for values in arrays.values()), strict=True))
 
 
-def shown(delimiter: str) -> str:
+def delimiter_name(delimiter: str) -> str:
     """Return a delimiter as a message names it."""
     return {"\t": "a tab", SPACE: "white space"}.get(delimiter, delimiter)
 
 
-def guessed(source: Source, wanted: list[str] | None, promised: Sequence[str]) -> str:
+def guess_delimiter(source: Source, wanted: list[str] | None, promised: Sequence[str]) -> str:
     """Return the delimiter under which the first records are most like the table that is asked for.
 
     That is, the first line has the wanted columns; then, all have the same number of fields, two at least; then, the
@@ -77,10 +77,8 @@ def guessed(source: Source, wanted: list[str] | None, promised: Sequence[str]) -
     if not sample:
         return promised[0]
     order = list(dict.fromkeys([*promised, *DELIMITERS]))
-    if (
-        source.decimal == "," and "," in order
-    ):  # a comma between digits is more likely a decimal mark
-        order.remove(",")
+    if source.decimal == "," and "," in order:
+        order.remove(",")  # between digits it is more likely a decimal mark
         order.append(",")
 
     def likeness(delimiter: str) -> tuple[bool, bool]:

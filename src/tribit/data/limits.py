@@ -117,19 +117,17 @@ class Lines:
     def block(self) -> Block | None:
         r"""Return many lines at once; None at the end, and where they need a closer look: iteration goes on with them.
 
-        They do where a line is very long or empty, or ends in a bare ``\r``.
+        They do where a line is very long or empty, ends in a bare ``\r`` or has half of a surrogate pair.
         """
         text = self.text.read(BLOCK)
         text += self.text.readline(LINE + 1)
         self._taken = self._size, self.number, text
         plain = text.replace("\r\n", "\n") if "\r" in text else text
         plain = plain if plain.endswith("\n") else plain + "\n"
-        try:
-            data = plain.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, which some encodings allow
-            data = b"\r"
+        data = plain.encode(errors="replace")
         lengths = line_lengths(data)
-        if b"\r" in data or int(lengths.min()) < 2 or int(lengths.max()) > FIELD:
+        odd = "\r" in plain or _has_surrogates(plain)
+        if odd or int(lengths.min()) < 2 or int(lengths.max()) > FIELD:
             self.give_back()
             return None
         if self.least:
@@ -195,6 +193,15 @@ def line_lengths(data: bytes) -> npt.NDArray[np.int64]:
     r"""Return the bytes of each line, its ``\n`` included."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
     return np.diff(ends, prepend=-1)
+
+
+def _has_surrogates(text: str) -> bool:
+    """Return whether a text has half of a surrogate pair, which some encodings allow and UTF-8 does not."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _n_bytes(text: str) -> int:

@@ -30,7 +30,7 @@ USUAL = frozenset(
 )
 
 
-def resolved(
+def names_of_own_file(
     names: tuple[str, str, str | None], first: Sequence[str]
 ) -> tuple[str, str, str | None]:
     """Return the columns of a file that tribit wrote, by name where they were given by number; of others as they are.
@@ -279,7 +279,7 @@ def _names(
     if rules.row is not None and rules.column is not None:
         names = rules.row, rules.column, rules.value
         if form.header is not None and are_places([rules.row, rules.column]):
-            names = resolved(names, form.header(source))
+            names = names_of_own_file(names, form.header(source))
         return names, ()
     if form.header is not None:
         first_record = form.header(source)
