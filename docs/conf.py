@@ -77,7 +77,6 @@ public_modules = [
     "tribit.backends",
     "tribit.model.label_noise",
     "tribit.model.links",
-    "tribit.data.measurements",
     "tribit.metrics.entries",
     "tribit.evaluation",
     "tribit.metrics.within_rows",

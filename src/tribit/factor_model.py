@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_choice
 from tribit.data.axis import Axes
-from tribit.data.entries import Entries
 from tribit.data.matrix_estimator import MatrixEstimator
+from tribit.data.observations import Entries
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import accuracy
 from tribit.model.factors import Factors

@@ -11,7 +11,7 @@ from tribit.backends.featured import features_of
 from tribit.backends.rows import RowProblem, RowState
 from tribit.cluster import backend as cluster_backend
 from tribit.cluster import calls, from_observations
-from tribit.data.side_features import learned
+from tribit.data.features import learned
 from tribit.model.factors import Factors
 from tribit.model.features import Features
 from tribit.model.risks import Risk, doubly_robust, pn, pu, tri

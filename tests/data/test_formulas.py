@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tribit.data.formulas import escaped, first_formula
-from tribit.data.tables import read_table, write_table
+from tribit.data.tables import escaped, first_formula, read_table, write_table
 from tribit.errors import TribitWarning
 
 RUN = ["=1+1", "+cmd", "-2+3", "@sum", "\tx", "\rx", "\nx", "\uff1d1", "-", "--5", "-inf", "-1e"]

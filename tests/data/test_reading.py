@@ -447,6 +447,81 @@ def test_blocks_give_the_records_and_lines_of_single_lines(write, monkeypatch, d
         np.testing.assert_array_equal(blocks.lines, single.lines)
 
 
+def outcome(path, *columns, **rules):
+    """Return the texts and line numbers of a file, or the sentence that refuses it."""
+    try:
+        table = read_table(path, *columns, **rules)
+    except InvalidInputError as error:
+        return str(error)
+    return {name: texts.tolist() for name, texts in table.columns.items()}, table.lines.tolist()
+
+
+QUOTED = {
+    "plain": 'a,b\n"1","2, 2"\n"","x"\n"a ""b""",""""\n',
+    "a space before a quote": 'a,b\n1, "2"\n"3",4\n',
+    "a quote inside": 'a,b\n1,2"3\n"3",4"\n',
+    "a line break inside": 'a,b\n"1\n2",3\n4,"5"\n',
+    "a mark at the start of a record": "a,b\n\ufeff1,2\n",
+    "white space around": "a,b\n 1 ,\t2\n1,2\u3000\n ,\n007,NA\n1e5,True\n",
+    "nothing in a record": "a,b\n,\n1,2\n",
+    "a control character": "a,b\n1\x1f,2\x00\n",
+}
+
+
+@pytest.mark.parametrize("text", QUOTED.values(), ids=QUOTED)
+@pytest.mark.parametrize("delimiter", [",", "::", "§"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_blocks_read_quotes_and_odd_marks_as_single_lines_do(
+    write, monkeypatch, text, delimiter, mark
+):
+    path = write(mark + text.replace(",", delimiter))
+    blocks = outcome(path, delimiter=delimiter)
+    monkeypatch.setattr(Lines, "block", lambda _: None)
+    assert blocks == outcome(path, delimiter=delimiter)
+
+
+RECORDS = {
+    "numbers": '{"a": 7, "b": 1.5}\n{"a": 7.0, "b": -0.0}\n{"b": 1e3}\n',
+    "large numbers": '{"a": 12345678901234567890, "b": 9007199254740993}\n{"a": 1, "b": 2}\n',
+    "odd numbers": '{"a": NaN, "b": 1}\n{"a": 1e400, "b": 2}\n',
+    "texts": '{"a": " x ", "b": "2020-01-01", "c": [1, {}]}\n{"b": "\\ud83d\\ude00", "a": null}\n',
+    "half of a pair": '{"a": "x", "b": "\\ud800"}\n{"a": "y", "b": "z"}\n',
+    "truth values": '{"a": true, "b": false}\n{"a": false, "b": null}\n',
+    "kinds that change": '{"a": 1, "b": "x"}\n{"a": "1", "b": true}\n',
+    "a key given twice": '{"a": 1, "a": 2, "b": 3}\n{"b": 3, "b": 4}\n',
+    "nothing but null": '{"a": null, "b": 3}\n{"b": 4}\n',
+    "spaces and blank lines": ' {"a": 1, "b": 2}\n\n{"a": 3, "b": 4} \n',
+}
+
+
+@pytest.mark.parametrize("text", RECORDS.values(), ids=RECORDS)
+def test_blocks_of_json_lines_read_as_single_lines_do(write, monkeypatch, text):
+    path = write(text, "r.jsonl")
+    blocks = outcome(path, ["b", "a"])
+    monkeypatch.setattr(Lines, "block", lambda _: None)
+    assert blocks == outcome(path, ["b", "a"])
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}{"a": 2}\n', '{"a":\n1}\n', '{"a": 1}\n{"a": 01}\n'])
+def test_a_line_that_is_no_object_is_named_inside_a_block(write, text):
+    with pytest.raises(InvalidInputError, match=r"line \d of r\.jsonl: the record is no JSON"):
+        read_table(write('{"a": 1}\n' + text, "r.jsonl"), ["a"])
+
+
+def test_single_lines_are_followed_by_blocks(write, monkeypatch):
+    calls = []
+    original = delimited._columns
+    monkeypatch.setattr("tribit.data.limits.BLOCK", 100)
+    monkeypatch.setattr(
+        delimited, "_columns", lambda *given: calls.append(original(*given)) or calls[-1]
+    )
+    text = "a,b\n" + "1,2\n" * 30 + '"3\n4",5\n' + "6,7\n" * 60
+    table = read_table(write(text))
+    assert table.columns["a"].tolist() == ["1"] * 30 + ["3\n4"] + ["6"] * 60
+    assert table.where(90) == "line 93 of r.csv"
+    assert [found is None for found in calls] == [False, True, False, False]
+
+
 @pytest.mark.parametrize("line", ["1,2", "1,2,3,4", "1", "1,"])
 def test_a_ragged_line_inside_a_block_is_named(write, line):
     lines = ["a,b,c", *["1,2,3"] * 10, line, "1,2,3", *(["1,2,3,4"] if line == "1,2" else [])]

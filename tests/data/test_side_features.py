@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from tribit import InvalidInputError, InvalidTypeError
 from tribit.data.axis import Axis
-from tribit.data.side_features import KNOTS, FeatureEncoder, learned
+from tribit.data.features import KNOTS, FeatureEncoder, learned
 
 AGES = np.array([20.0, 30.0, np.nan, 50.0, 40.0, 30.0])
 FRAME = pd.DataFrame(

@@ -1,5 +1,4 @@
 import gzip
-import importlib
 
 import numpy as np
 import pyarrow as pa
@@ -213,19 +212,6 @@ def test_parquet_without_rows_or_with_lists(tmp_path):
     pq.write_table(pa.table({"user": [[1], [2]]}), path)
     with pytest.raises(InvalidInputError, match="neither lists nor records"):
         read_table(path)
-
-
-def test_parquet_without_pyarrow(tmp_path, monkeypatch):
-    path = write_ratings(tmp_path / "r.parquet")
-
-    def absent(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(InvalidInputError, match=r'pip install "tribit\[data\]"'):
-        read_table(path)
-    with pytest.raises(InvalidInputError, match=r'pip install "tribit\[data\]"'):
-        write_table(tmp_path / "out.parquet", {"a": [1]})
 
 
 @pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.csv.gz", "o.tsv.gz", "o.parquet"])

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tribit.data import temporaries
+from tribit.data import files
 from tribit.data.files import atomic_path
 
 #: Begins to write over the file of its first argument, says so, and waits to be killed.
@@ -101,24 +101,22 @@ def test_a_file_of_another_machine_goes_when_it_is_old(tmp_path, age, stays):
 
 
 def test_a_new_file_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    made, take = [], temporaries.take_lock
+    made, take = [], files.take_lock
 
     def late(descriptor):
         if not made:
-            temporaries.remove_dead(
-                tmp_path
-            )  # as another process may, just between creating and locking
+            files.remove_dead(tmp_path)  # as another process may, just between creating and locking
         made.append(descriptor)
         return take(descriptor)
 
     def remove_with_the_true_lock(path):
         with monkeypatch.context() as context:
-            context.setattr(temporaries, "take_lock", take)
+            context.setattr(files, "take_lock", take)
             remove(path)
 
-    remove = temporaries._remove_if_dead
-    monkeypatch.setattr(temporaries, "_remove_if_dead", remove_with_the_true_lock)
-    monkeypatch.setattr(temporaries, "take_lock", late)
+    remove = files._remove_if_dead
+    monkeypatch.setattr(files, "_remove_if_dead", remove_with_the_true_lock)
+    monkeypatch.setattr(files, "take_lock", late)
     write(tmp_path / "scores.csv", "new")
     assert len(made) == 2
     assert names(tmp_path) == ["scores.csv"]
@@ -128,7 +126,7 @@ def test_without_locks_files_are_written_and_nothing_is_taken_for_dead(tmp_path,
     def refuse(_):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(temporaries, "take_lock", refuse)
+    monkeypatch.setattr(files, "take_lock", refuse)
     with atomic_path(tmp_path / "a") as outer:
         outer.write_text("a")
         write(tmp_path / "b", "b")

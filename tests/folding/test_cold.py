@@ -11,8 +11,8 @@ from other_parts import with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
 from tribit.backends.featured import FeaturedObjective, features_of
 from tribit.backends.objective import Objective
+from tribit.data.features import Group, learned
 from tribit.data.observations import as_observations
-from tribit.data.side_features import Group, learned
 from tribit.folding import cold_start, feature_regression
 from tribit.model.factors import Factors
 from tribit.model.features import side_design

@@ -7,7 +7,7 @@ from scipy.special import expit
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion, Observations
-from tribit.data.side_features import Group, SideFeatures
+from tribit.data.features import Group, SideFeatures
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec

@@ -15,9 +15,9 @@ from tribit.backends.objective import Objective
 from tribit.backends.preconditioner import Deflated, one_column
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import single_threaded_blas
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
-from tribit.data.side_features import SideFeatures
 from tribit.model.design import Design
 from tribit.model.factors import Factors
 from tribit.model.features import Features, activities, implicit_blocks, side_block

@@ -20,9 +20,7 @@ import numpy as np
 from tribit.cluster.calls import Cluster
 from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
-from tribit.data.axis import AnyArray, Axes, Axis, Positions, factorize
-from tribit.data.frames import column as column_of
-from tribit.data.frames import eager
+from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
 from tribit.data.ingest import Checked, Duplicates, as_labels, check_shape, merge_duplicates
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitError, parameter
 from tribit.quoting import listed, printable, quoted
@@ -193,8 +191,8 @@ def _axes(cluster: Cluster, found: Sequence[Any]) -> tuple[Axes, int]:
 
 def _type(frame: Any, name: str) -> str:
     """Return the type of the values of a partition, one of its numbers or of what else it holds; "" for no rows."""
-    native = eager(frame)
-    values = column_of(native, name, "value", _row)
+    native = eager_frame(frame)
+    values = frame_column(native, name, "value", _row)
     return str(values.dtype) if values.size else ""
 
 
@@ -221,9 +219,9 @@ def _row(position: int) -> str:
 
 def _ids(frame: Any, names: tuple[str, str]) -> tuple[AnyArray, AnyArray]:
     """Return the distinct ids of rows and of columns of a partition, in the order of their first appearance."""
-    native = eager(frame)
+    native = eager_frame(frame)
     rows, columns = (
-        factorize(column_of(native, name, role, _row), _row)[1]
+        factorize(frame_column(native, name, role, _row), _row)[1]
         for name, role in zip(names, ("row", "column"), strict=True)
     )
     return rows, columns
@@ -273,13 +271,13 @@ def _part(
     duplicates: Duplicates,
 ) -> Partition:
     """Return the entries of a partition that holds all entries of its rows."""
-    native = eager(frame)
+    native = eager_frame(frame)
     axes = Axes.of((row_ids.size, column_ids.size), row_ids, column_ids)
-    i = axes.rows.find(column_of(native, names[0], "row", _row))
-    j = axes.columns.find(column_of(native, names[1], "column", _row))
+    i = axes.rows.find(frame_column(native, names[0], "row", _row))
+    j = axes.columns.find(frame_column(native, names[1], "column", _row))
     given = np.ones(i.size, np.int8)
     if names[2] is not None:
-        given = column_of(native, names[2], "value", _row)
+        given = frame_column(native, names[2], "value", _row)
     labels = as_labels(given, like_at, _row)
     checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, _row)
     return Partition.of(

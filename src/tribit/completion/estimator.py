@@ -322,7 +322,7 @@ class BinaryMatrixCompletion(FactorModel):
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
-            What is known of rows and of columns (:mod:`tribit.data.side_features`). A frame is matched by id: the index
+            What is known of rows and of columns (:mod:`tribit.data.features`). A frame is matched by id: the index
             of a pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
             categories, lists of tags and missing values are welcome.
         client : distributed.Client, optional

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit.backends.cuda.device import check_device, memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import count_jobs, single_threaded_blas
-from tribit.data import side_features
+from tribit.data import features
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.errors import Message, parameter, warn
@@ -52,7 +52,7 @@ def fit(
     device = _device(model, observations)
     # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
     with single_threaded_blas(), memory_named(), sharing_layouts(observations):
-        encoders, side = side_features.learned(observations.axes, row_features, column_features)
+        encoders, side = features.learned(observations.axes, row_features, column_features)
         spec, search = searched(model, observations, asked, draws, side, device)
         spec = with_fitted_rho(spec, observations, model, draws)
         solver = default_solver(spec) if asked is None else asked
@@ -155,7 +155,7 @@ def _device(model: BinaryMatrixCompletion, observations: Observations) -> str:
 def _with_cold_start(
     fitted: Fitted,
     observations: Observations,
-    side: side_features.SideFeatures,
+    side: features.SideFeatures,
     draws: Any,
     model: BinaryMatrixCompletion,
     *,

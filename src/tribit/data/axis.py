@@ -1,4 +1,4 @@
-"""The rows and columns of a matrix: how many there are, the user's own ids, and the positions these stand for."""
+"""The rows and columns of a matrix: their number and ids, positions of ids, further rows, and columns of a frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.quoting import quoted
 
 if TYPE_CHECKING:
-    from tribit.data.entries import Entries
+    from tribit.data.observations import Entries
+
+
+import narwhals as nw
+from narwhals.exceptions import DuplicateError
+
+from tribit.quoting import listed
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -276,3 +282,81 @@ def _id_array(ids: Any, name: str) -> AnyArray:
     if array.ndim != 1:
         raise InvalidInputError(f"{name} has shape {array.shape}; pass a one-dimensional list.")
     return array
+
+
+def check_new(ours: Axis, new: Axis) -> None:
+    """Refuse rows that the model knows already, and rows without ids beside rows with them."""
+    if (ours.ids is None) != (new.ids is None):
+        raise InvalidInputError(
+            f"The model's {ours.name}s have {'no ids' if ours.ids is None else 'ids'} and the new ones have "
+            f"{'some' if ours.ids is None else 'none'}: give both of the same kind."
+        )
+    if ours.ids is None:
+        return
+    places = ours.match(new, "the entries have", "give new ids")
+    if (again := first_true(places >= 0)) is not None:
+        raise InvalidInputError(
+            f"The model knows the {ours.name} {named(new.ids, again)} already: add entries to it with update."
+        )
+
+
+def longer(axis: Axis, more: Axis) -> Axis:
+    """Return an axis with further rows; ids are objects where their types differ: NumPy would make 1 and "1" one id."""
+    size, ids, new = axis.size + more.size, axis.ids, more.ids
+    if ids is None or new is None:
+        return Axis(axis.name, size, ids if not more.size else None)
+    if ids.dtype.kind != new.dtype.kind:
+        ids, new = ids.astype(object), new.astype(object)
+    return Axis(axis.name, size, np.concatenate([ids, new]))
+
+
+def eager_frame(frame: Any) -> nw.DataFrame[Any]:
+    """Return the frame as narwhals sees it; a lazy one is refused."""
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"frame is of type {type(frame).__name__}; pass a pandas, polars or pyarrow data "
+            "frame, and collect a lazy one first."
+        ) from error
+    except DuplicateError as error:
+        raise InvalidInputError("Two columns of the frame share a name; rename one.") from error
+
+
+def row_of_frame(position: int) -> str:
+    """Say where a row stands in the frame, for an error to name."""
+    return f"row {position} of the frame"
+
+
+def frame_column(
+    frame: nw.DataFrame[Any], name: str, role: str, where: Callable[[int], str] = row_of_frame
+) -> AnyArray:
+    """Return a column without missing values as an array; ``role`` is the keyword that named it."""
+    if name not in frame.columns:
+        raise InvalidInputError(
+            f"The frame has no column {quoted(name)}, given as {role}=; "
+            f"choose one of its columns: {listed(frame.columns)}."
+        )
+    series = frame.get_column(name)
+    position = first_true(series.is_null().to_numpy())
+    if position is not None:
+        raise InvalidInputError(
+            f"{where(position)}: the {role} in column {quoted(name)} is missing; "
+            "drop the row or fill it in."
+        )
+    values: AnyArray = series.to_numpy()
+    if values.ndim != 1:
+        raise InvalidTypeError(
+            f"Column {quoted(name)}, given as {role}=, holds lists; choose one with a value per row."
+        )
+    return values
+
+
+def frame_labels(matrix: Any) -> tuple[AnyArray | None, AnyArray | None]:
+    """Return the index and the columns of a pandas frame as ids: none where both only count from 0."""
+    if not (hasattr(matrix, "index") and hasattr(matrix, "columns") and hasattr(matrix, "iloc")):
+        return None, None
+    labels = np.asarray(matrix.index), np.asarray(matrix.columns)
+    if all(np.array_equal(label, np.arange(label.size)) for label in labels):
+        return None, None
+    return distinct_ids(labels[0], "The index"), distinct_ids(labels[1], "The list of columns")

@@ -1,18 +1,26 @@
-"""Functions that file formats share: opening text, finding a column, writing all of a file or nothing."""
+"""Paths and files: checks of a path, text to write, and writing a file whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import gzip
+import hashlib
 import io
 import os
+import platform
+import secrets
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, TextIO
 
-from tribit.data.temporaries import remove_dead, temporary_file
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.quoting import listed, quoted
+
+if sys.platform != "win32":
+    import fcntl
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
@@ -42,7 +50,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     When the block raises, ``path`` is left as it was and the temporary file is removed. A file that is replaced hands
     on its permissions and, where this user may, its owner and group. What killed writers left in the directory is
-    removed (:mod:`tribit.data.temporaries`). A file that cannot be written is refused in one sentence.
+    removed. A file that cannot be written is refused in one sentence.
     """
     target = writable(path)
     before = target.stat() if target.exists() else None
@@ -153,3 +161,84 @@ def column_places(header: list[str], wanted: list[str] | None, name: str) -> dic
         if places[column] != place:
             column_place(header, column, name)
     return places
+
+
+# Temporary files beside the files they will become: locked while they are written, removed when their writer is dead.
+# A writer that is killed leaves its file, and the system lets go of the lock: whoever writes next in that directory
+# removes what is not locked. A lock may not reach another machine on a shared disk, so files that another one left
+# have to be old as well.
+
+PREFIX, SUFFIX = ".tribit-", ".tmp"
+#: Seconds without a change after which a file of another machine has no writer any more.
+FORGOTTEN = 24 * 3600.0
+
+
+@contextmanager
+def temporary_file(directory: Path, mode: int) -> Iterator[Path]:
+    """Yield a new empty file of that mode (less the umask), which nobody removes meanwhile; it is gone afterwards."""
+    while True:
+        # A name of fixed length: the target's own name may leave no room for a suffix.
+        path = directory / f"{_of_this_machine()}{secrets.token_hex(8)}{SUFFIX}"
+        lock = None
+        # From before there is a file: a signal may end this between any two steps.
+        try:
+            # Not tempfile: it creates files that only their owner may read, and the rename keeps that.
+            lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+            if sys.platform == "win32":  # a file that is open cannot be renamed there
+                os.close(lock)
+                lock = None
+            if lock is None or _is_kept(path, lock):
+                yield path
+                return
+        finally:
+            path.unlink(missing_ok=True)
+            if lock is not None:
+                os.close(lock)
+
+
+def take_lock(file: int | IO[Any]) -> bool:
+    """Return whether the lock was free, and hold it until the file is closed; OSError where there are no locks."""
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, "there are no such locks on Windows")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def remove_dead(directory: Path) -> None:
+    """Remove the temporary files in the directory whose writers are dead, as far as this user may."""
+    with suppress(OSError):
+        for name in os.listdir(directory):  # noqa: PTH208 - names are all that is wanted of a long list
+            if name.startswith(PREFIX) and name.endswith(SUFFIX):
+                with suppress(OSError):
+                    _remove_if_dead(directory / name)
+
+
+def _is_kept(path: Path, descriptor: int) -> bool:
+    """Lock a new file; return False if another process took it for a dead one before it was locked."""
+    try:
+        return take_lock(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+    except OSError:  # no locks on this disk: then nobody removes a file either
+        return True
+
+
+def _remove_if_dead(path: Path) -> None:
+    ours = path.name.startswith(_of_this_machine())
+    if not ours and time.time() - path.stat().st_mtime < FORGOTTEN:
+        return
+    # Not blocking: the name may be that of a pipe, which waits for a reader.
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if take_lock(descriptor):
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _of_this_machine() -> str:
+    """Return how the names of this machine's files begin."""
+    return f"{PREFIX}{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}-"

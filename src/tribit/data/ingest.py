@@ -26,9 +26,10 @@ from tribit.data.axis import (
     Where,
     factorize,
     first_true,
+    frame_labels,
     named,
 )
-from tribit.data.frames import labels_of
+from tribit.data.sources import TextColumn
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -73,7 +74,7 @@ def entries_from_matrix(X: Any, read: Read, *, zeros: bool = False) -> Checked:
         raise InvalidInputError(f"X has no observed entry; give it a {advice}.")
     if values.dtype.kind == "b":
         values = values.astype(np.int8)
-    axes = Axes.of(shape, *labels_of(X))
+    axes = Axes.of(shape, *frame_labels(X))
     values = read(values, lambda p: f"row {rows[p]}, column {columns[p]} of X")
     found = Checked(rows.astype(np.int64), columns.astype(np.int64), values, axes)
     # SciPy adds up what is stored twice, so that two equal labels do not agree on a third.
@@ -121,8 +122,8 @@ def entries_from_pairs(
 
 
 def entries_from_ids(
-    row_ids: AnyArray,
-    column_ids: AnyArray,
+    row_ids: AnyArray | TextColumn,
+    column_ids: AnyArray | TextColumn,
     values: AnyArray | None,
     *,
     like_at: float | None,
@@ -138,8 +139,10 @@ def entries_from_ids(
                 f"{parameter('like_at')} needs {parameter('value')}, the name of the column that holds the ratings."
             )
         values = np.ones(row_ids.size, dtype=np.int8)
-    rows, row_names = factorize(row_ids, where)
-    columns, column_names = factorize(column_ids, where)
+    (rows, row_names), (columns, column_names) = (
+        (ids.codes, ids.distinct) if isinstance(ids, TextColumn) else factorize(ids, where)
+        for ids in (row_ids, column_ids)
+    )
     shape = check_shape((row_names.size, column_names.size))
     axes = Axes.of(shape, row_names, column_names)
     found = Checked(rows, columns, as_labels(values, like_at, where), axes)

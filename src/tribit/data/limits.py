@@ -7,12 +7,13 @@ someone sent can be refused in a sentence; whoever knows the table raises the li
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TextIO
+from typing import NamedTuple, TextIO, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tribit.checks import check_count
 from tribit.errors import InvalidInputError, parameter
@@ -32,9 +33,12 @@ LINE = 2**24
 BLANK = 2**20
 #: Characters that are read at a time where lines are taken many at once: enough that the cost of a block does not show,
 #: few beside what a table takes in memory.
-BLOCK = 2**20
+BLOCK = 2**22
 #: Characters of a field of text, as the csv module has it.
 FIELD = 2**17
+NEWLINE = ord("\n")
+
+T = TypeVar("T")
 
 
 def byte_limit(packed: int, max_size: int | None) -> int:
@@ -67,20 +71,34 @@ def in_units(size: int) -> str:
     return f"{size} bytes"
 
 
+class Block(NamedTuple):
+    r"""Many lines at once: their text, in which each ends in ``\n``, as str and as UTF-8.
+
+    ``size`` is the number of lines, ``before`` that of the lines before them.
+    """
+
+    text: str
+    data: bytes
+    size: int
+    before: int
+
+
 class Lines:
     """The lines of a text, of which neither one line nor the whole (``limit`` bytes of UTF-8) may be too long.
 
-    A line counts for ``least`` bytes at least. Whoever reads sets ``pending`` to 0 when a record ends: characters since
-    then are counted, so that a record of many lines is limited too.
+    A line counts for ``least`` bytes at least. Whoever reads says where a record ends: characters since then are
+    counted, so that a record of many lines is limited too.
     """
 
     def __init__(self, text: TextIO, name: str, limit: int | None, least: int = 0) -> None:
         self.text, self.name, self.limit, self.least = text, name, limit, least
         self.number = 0
         self.pending = 0
+        self._last = 0
         self._size = 0
         self._taken = 0, 0, ""  # what was read before the last block, and its text
         self._again = io.StringIO()
+        self._n_again = 0
 
     def __iter__(self) -> Iterator[str]:
         # Asked for by length: a plain loop would hold a line of any length before it is seen.
@@ -96,54 +114,94 @@ class Lines:
             self._count(max(self.least, _n_bytes(line)))
             yield line
 
-    def block(self) -> list[str] | None:
-        r"""Return many lines at once, without their ends; none at the end, and None where they need a closer look.
+    def block(self) -> Block | None:
+        r"""Return many lines at once; None at the end, and where they need a closer look: iteration goes on with them.
 
-        They do where a line is very long or empty, has a quote or ends in a bare ``\r``: iteration goes on with them.
+        They do where a line is very long or empty, ends in a bare ``\r`` or has half of a surrogate pair.
         """
-        self._taken = self._size, self.number, ""
         text = self.text.read(BLOCK)
         text += self.text.readline(LINE + 1)
-        if not text:
-            return []
         self._taken = self._size, self.number, text
-        whole = text.replace("\r\n", "\n") if "\r" in text else text
-        lines = whole.removesuffix("\n").split("\n")
-        lengths = list(map(len, lines))
-        if '"' in whole or "\r" in whole or max(lengths) >= FIELD or not min(lengths):
+        plain = text.replace("\r\n", "\n") if "\r" in text else text
+        plain = plain if plain.endswith("\n") else plain + "\n"
+        data = plain.encode(errors="replace")
+        lengths = line_lengths(data)
+        odd = "\r" in plain or _has_surrogates(plain)
+        if odd or int(lengths.min()) < 2 or int(lengths.max()) > FIELD:
             self.give_back()
             return None
         if self.least:
-            sizes = lengths if text.isascii() else list(map(_n_bytes, lines))
-            self._count(int(np.maximum(np.array(sizes) + 1, self.least).sum()))
+            self._count(int(np.maximum(lengths + ("\r" in text), self.least).sum()))
         else:
             self._count(_n_bytes(text))
-        self.number += len(lines)
-        return lines
+        self.number += lengths.size
+        self.end_record()
+        return Block(plain, data, lengths.size, self.number - lengths.size)
 
     def give_back(self) -> None:
         """Let the next iteration begin with the lines of the last block."""
         self._size, self.number, text = self._taken
-        self._again = io.StringIO(text, newline="")
+        self._again, self._n_again = io.StringIO(text, newline=""), len(text)
+
+    def collect(
+        self,
+        add_block: Callable[[Block], bool],
+        records: Callable[[], Iterator[T]],
+        add: Callable[[T], None],
+    ) -> None:
+        """Hand over the lines that are left: blocks, and the records of blocks that are not taken one by one."""
+        left = True
+        while left:
+            block = self.block()
+            if block is not None:
+                if add_block(block):
+                    continue
+                self.give_back()
+            left = False
+            for record in records():
+                add(record)
+                left = True
+                if self._again.tell() >= self._n_again:
+                    break
 
     def _count(self, size: int) -> None:
         self._size += size
         if self.limit is not None:
             check_size(self._size, self.limit, self.name)
 
-    def skip_blank(self, last: int) -> None:
-        """Go on after a blank line, where the last record ended on line ``last``."""
+    def end_record(self) -> None:
+        """Begin to count the characters of the next record, and the blank lines before it."""
+        self.pending, self._last = 0, self.number
+
+    def skip_blank(self) -> None:
+        """Go on after a blank line."""
         self.pending = 0
-        if self.number - last > BLANK:
+        if self.number - self._last > BLANK:
             raise InvalidInputError(
-                f"{self.name} has {BLANK} blank lines after line {last}; remove them, or check that it is a table."
+                f"{self.name} has {BLANK} blank lines after line {self._last}; remove them, or check that it is a "
+                "table."
             )
 
     def records(self) -> Iterator[str]:
         """Yield the lines where each is a record."""
         for line in self:
-            self.pending = 0
+            self.end_record()
             yield line
+
+
+def line_lengths(data: bytes) -> npt.NDArray[np.int64]:
+    r"""Return the bytes of each line, its ``\n`` included."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+    return np.diff(ends, prepend=-1)
+
+
+def _has_surrogates(text: str) -> bool:
+    """Return whether a text has half of a surrogate pair, which some encodings allow and UTF-8 does not."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _n_bytes(text: str) -> int:

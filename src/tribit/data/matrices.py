@@ -17,7 +17,7 @@ from tribit.data.axis import AnyArray, first_true
 from tribit.data.files import column_places
 from tribit.data.ingest import check_shape
 from tribit.data.limits import Lines, check_size
-from tribit.data.sources import LineNumbers, Source, Table, number_text
+from tribit.data.sources import LineNumbers, Source, Table, TextColumn, number_text
 from tribit.errors import InvalidInputError
 from tribit.quoting import listed, printable, quoted
 
@@ -100,11 +100,13 @@ def read_mtx(source: Source, wanted: list[str] | None) -> Table:
         values = [np.append(each, each[apart]) for each in values]
         where = np.append(where, where[apart])
     _check_distinct(rows, columns, source.name)
-    return _table(source, wanted, [_texts(rows), _texts(columns), *values], where)
+    return _table(
+        source, wanted, [_texts(rows), _texts(columns), *map(TextColumn.of, values)], where
+    )
 
 
 def _table(
-    source: Source, wanted: list[str] | None, parts: list[AnyArray], where: LineNumbers
+    source: Source, wanted: list[str] | None, parts: list[TextColumn], where: LineNumbers
 ) -> Table:
     columns = dict(zip(COLUMNS, parts, strict=False))
     chosen = column_places(list(columns), wanted, source.name)
@@ -182,11 +184,11 @@ def _damaged(name: str) -> InvalidInputError:
     )
 
 
-def _texts(values: AnyArray) -> AnyArray:
-    """Return numbers as text, one object for each that is distinct; booleans as 0 and 1."""
+def _texts(values: AnyArray) -> TextColumn:
+    """Return numbers as text; booleans as 0 and 1."""
     numbers = values.astype(np.int8) if values.dtype.kind == "b" else values
     distinct, codes = np.unique(numbers, return_inverse=True)
-    return np.array([number_text(each) for each in distinct.tolist()], dtype=object)[codes]
+    return TextColumn(codes, map(number_text, distinct.tolist()))
 
 
 def _sizes(records: Any, lines: Lines) -> tuple[int, int, int]:

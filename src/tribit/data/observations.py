@@ -1,20 +1,203 @@
-"""Observations: likes (+1), dislikes (-1), and everything else unobserved."""
+"""Entries of a matrix: observations (likes +1, dislikes -1, the rest unobserved), and measurements of real values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tribit.data import frames, ingest
-from tribit.data.entries import Entries
-from tribit.data.ingest import Duplicates, Labels
+from tribit import randomness
+from tribit.data import ingest
+from tribit.data.axis import (
+    AnyArray,
+    Axes,
+    Positions,
+    check_positions,
+    eager_frame,
+    frame_column,
+    row_of_frame,
+)
+from tribit.data.ingest import Checked, Duplicates, Labels, Values
+from tribit.errors import InvalidInputError
+from tribit.randomness import RandomState
 
-__all__ = ["Observations"]
+
+class Entries:
+    """Some entries of a matrix, in row-major order, each with a value; immutable.
+
+    A subclass has a constructor ``(rows, columns, values, shape, row_ids, column_ids)``, which checks, and a property
+    by the name of its values.
+    """
+
+    __slots__ = ("__weakref__", "_counts", "_values", "axes", "columns", "rows")
+    rows: Positions
+    columns: Positions
+    axes: Axes
+    _values: AnyArray
+    #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
+    _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns of the matrix."""
+        return self.axes.shape
+
+    @property
+    def row_ids(self) -> AnyArray | None:
+        """The user's ids of the rows, if there are any."""
+        return self.axes.rows.ids
+
+    @property
+    def column_ids(self) -> AnyArray | None:
+        """The user's ids of the columns, if there are any."""
+        return self.axes.columns.ids
+
+    @property
+    def density(self) -> float:
+        """Share of the matrix that is observed."""
+        return len(self) / (self.shape[0] * self.shape[1])
+
+    @property
+    def counts(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Numbers of entries of each row and of each column."""
+        if not hasattr(self, "_counts"):
+            rows, columns = (
+                np.bincount(places, minlength=size)
+                for places, size in zip((self.rows, self.columns), self.shape, strict=True)
+            )
+            rows.flags.writeable = columns.flags.writeable = False
+            object.__setattr__(self, "_counts", (rows, columns))
+        return self._counts
+
+    def to_sparse(self) -> sp.csr_array:
+        """Return the values as a sparse array, unobserved entries not stored."""
+        return sp.csr_array((self._values, (self.rows, self.columns)), shape=self.shape)
+
+    def transpose(self) -> Self:
+        """Return the same entries with rows and columns exchanged."""
+        # Rows are in order already, so a stable sort by column alone gives the new order.
+        order = np.argsort(self.columns, kind="stable")
+        sides = self.columns[order], self.rows[order]
+        return self.from_checked(Checked(*sides, self._values[order], self.axes.transposed()))
+
+    def take(self, positions: npt.ArrayLike) -> Self:
+        """Return the entries at ``positions`` alone, in a matrix of the same shape and ids.
+
+        Parameters
+        ----------
+        positions : array-like of int
+            Distinct positions, from 0 to the number of entries less 1, in any order.
+        """
+        given = np.asarray(positions)
+        check_positions(given, len(self), "entry")
+        if given.ndim != 1 or not 0 < np.unique(given).size == given.size:
+            raise InvalidInputError(
+                f"positions has shape {given.shape} or repeats itself; pass a one-dimensional list "
+                "of distinct positions, at least one."
+            )
+        return self.select(np.sort(given))
+
+    def split(self, test: float | int = 0.1, random_state: RandomState = None) -> tuple[Self, Self]:
+        """Split the entries, not the rows, at random into a training and a test part.
+
+        Parameters
+        ----------
+        test : float or int, default=0.1
+            The share of the entries to hold out, between 0 and 1, or their number.
+        random_state : int, Generator, RandomState or None
+            As in :func:`tribit.randomness.generator`.
+
+        Returns
+        -------
+        train, test : of the same class
+            Disjoint, together all entries, each with the shape and ids of the whole.
+        """
+        return self.hold_out(randomness.held_out(len(self), test, random_state))
+
+    def folds(self, n: int, random_state: RandomState = None) -> Iterator[tuple[Self, Self]]:
+        """Split the entries at random into ``n`` test parts, each given with what remains.
+
+        Parameters
+        ----------
+        n : int
+            Number of folds, from 2 to the number of entries; their sizes differ by one at most.
+        random_state : int, Generator, RandomState or None
+            As in :func:`tribit.randomness.generator`.
+
+        Returns
+        -------
+        iterator of (train, test)
+            The test parts are disjoint and together all entries.
+        """
+        fold = randomness.fold_numbers(len(self), n, random_state)
+        return (self.hold_out(fold == part) for part in range(n))
+
+    def hold_out(self, chosen: npt.NDArray[np.bool_]) -> tuple[Self, Self]:
+        """Return the entries that are not chosen, and those that are.
+
+        Parameters
+        ----------
+        chosen : array of bool
+            One for each entry, at least one True and one False.
+        """
+        if (
+            chosen.dtype.kind != "b"
+            or chosen.shape != self.rows.shape
+            or chosen.all() == chosen.any()
+        ):
+            raise InvalidInputError(
+                f"chosen must be {len(self)} booleans, one for each entry, with True and False among them; it is of "
+                f"{chosen.dtype} with the shape {chosen.shape}."
+            )
+        return self.select(~chosen), self.select(chosen)
+
+    def row_index(self, ids: Any) -> Positions:
+        """Return the positions of rows given by id or, where there are no ids, by position."""
+        return self.axes.rows.find(ids)
+
+    def column_index(self, ids: Any) -> Positions:
+        """Return the positions of columns given by id or, where there are no ids, by position."""
+        return self.axes.columns.find(ids)
+
+    def __len__(self) -> int:
+        return int(self.rows.size)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # Copies and pickles go through the constructor: NumPy forgets that an array is read-only.
+        fields = self.rows, self.columns, self._values, self.shape, self.row_ids, self.column_ids
+        return type(self), fields
+
+    @classmethod
+    def from_checked(cls, entries: Checked) -> Self:
+        """Return entries that were checked already."""
+        self = object.__new__(cls)
+        self._store(entries)
+        return self
+
+    def select(self, chosen: AnyArray) -> Self:
+        """Return the entries of a mask, or at increasing positions, unchecked."""
+        # Indexing by either copies, so the rest is left behind.
+        parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
+        return self.from_checked(Checked(*parts, self.axes))
+
+    def _store(self, entries: Checked) -> None:
+        rows, columns, values, axes = entries
+        for array in (rows, columns, values, axes.rows.ids, axes.columns.ids):
+            if array is not None:
+                array.flags.writeable = False
+        for name, value in zip(("rows", "columns", "_values", "axes"), entries, strict=True):
+            object.__setattr__(self, name, value)
+
 
 #: Function of some entries, and of ``x`` there where factors are given, that returns a number for each.
 ValuesOf: TypeAlias = "Callable[[Observations, Any], npt.NDArray[np.floating[Any]]]"
@@ -167,17 +350,17 @@ class Observations(Entries):
         duplicates : {"error", "first", "last", "majority"}, default="error"
             As in :meth:`from_pairs`.
         """
-        native = frames.eager(frame)
-        row_ids = frames.column(native, row, "row")
-        column_ids = frames.column(native, column, "column")
-        values = None if value is None else frames.column(native, value, "value")
+        native = eager_frame(frame)
+        row_ids = frame_column(native, row, "row")
+        column_ids = frame_column(native, column, "column")
+        values = None if value is None else frame_column(native, value, "value")
         entries = ingest.entries_from_ids(
             row_ids,
             column_ids,
             values,
             like_at=like_at,
             duplicates=duplicates,
-            where=frames.row_of_frame,
+            where=row_of_frame,
         )
         return cls.from_checked(entries)
 
@@ -249,3 +432,93 @@ def as_observations(X: Any, like_at: float | None = None) -> Observations:
         The smallest rating that is a like; observations have their labels already and ignore it.
     """
     return X if isinstance(X, Observations) else Observations.from_matrix(X, like_at=like_at)
+
+
+class Measurements(Entries):
+    """The measured entries of a real matrix, in row-major order; immutable.
+
+    Parameters
+    ----------
+    rows, columns : array of int
+        Position of each measured entry; no pair may appear twice.
+    values : array of float
+        Finite numbers; a measured 0 is a value like any other.
+    shape : tuple of two ints
+        Numbers of rows and columns of the matrix.
+    row_ids, column_ids : array, optional
+        The user's own distinct ids, one per row and one per column.
+
+    Examples
+    --------
+    >>> Measurements.from_matrix([[0.5, float("nan")], [2.0, -1.0]])
+    Measurements(2 x 2, 3 measured (75.0%), from -1 to 2)
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        rows: npt.ArrayLike,
+        columns: npt.ArrayLike,
+        values: npt.ArrayLike,
+        shape: tuple[int, int],
+        row_ids: Any = None,
+        column_ids: Any = None,
+    ) -> None:
+        given = rows, columns, values, shape, row_ids, column_ids
+        self._store(ingest.entries_from_pairs(*given, ingest.as_values))
+
+    @classmethod
+    def from_matrix(cls, X: Any) -> Self:
+        """Read a dense matrix, where NaN is unmeasured and 0 is a value, or the stored entries of a sparse one.
+
+        Parameters
+        ----------
+        X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
+            The values. The index and the columns of a pandas frame become ids, unless they count from 0.
+        """
+        return cls.from_checked(ingest.entries_from_matrix(X, ingest.as_values, zeros=True))
+
+    @property
+    def values(self) -> Values:
+        """The measured value of each entry."""
+        return self._values
+
+    @property
+    def n_measured(self) -> int:
+        """Number of measured entries."""
+        return len(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Measurements({self.shape[0]} x {self.shape[1]}, {self.n_measured} measured "
+            f"({100 * self.density:.1f}%), from {self.values.min():g} to {self.values.max():g})"
+        )
+
+
+def as_measurements(X: Any) -> Measurements:
+    """Return ``X`` itself if it is :class:`Measurements`, likes and dislikes as +1 and -1, else a matrix's values.
+
+    Parameters
+    ----------
+    X : Measurements, Observations, or a matrix as in :meth:`Measurements.from_matrix`
+        What was measured. In a matrix of nothing but +1, -1 and 0 the zeros are unobserved, as everywhere else.
+    """
+    if isinstance(X, Measurements):
+        return X
+    if not isinstance(X, Observations):
+        if not _is_signs(X):
+            return Measurements.from_matrix(X)
+        X = Observations.from_matrix(X)
+    return Measurements.from_checked(
+        Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes)
+    )
+
+
+def _is_signs(X: Any) -> bool:
+    """Say whether a matrix has only +1, -1, 0 and NaN, a like or dislike among them."""
+    values = X.tocoo().data if sp.issparse(X) else np.asarray(X)
+    if values.dtype.kind not in "biuf" or not values.size:
+        return False
+    values = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return bool(np.isin(values, (-1, 0, 1)).all() and np.any(values))

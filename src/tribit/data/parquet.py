@@ -1,18 +1,14 @@
-"""Columns in parquet files, through pyarrow where it is installed."""
+"""Columns in parquet files."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, column_places
 from tribit.data.limits import byte_limit, check_size
-from tribit.data.sources import Source, Table
+from tribit.data.sources import ColumnBuilder, Source, Table, TextColumn
 from tribit.errors import InvalidInputError
 from tribit.quoting import printable
 
@@ -27,14 +23,16 @@ def read(source: Source, wanted: list[str] | None) -> Table:
     return Table(source.name, _columns(source.path, wanted, source.limit, source.name))
 
 
-def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dict[str, AnyArray]:
-    pyarrow = _pyarrow()
+def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dict[str, TextColumn]:
+    import pyarrow as pa  # noqa: PLC0415 - a tenth of a second, which help should not wait for
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     damaged = (
         f"{name} could not be read as parquet columns of text or numbers; "
         "check that it is complete and holds neither lists nor records."
     )
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with pq.ParquetFile(path) as file:
             columns = list(column_places(file.schema_arrow.names, wanted, name))
             leaves = _leaves(file.metadata)
             if not leaves.keys() >= set(
@@ -48,30 +46,28 @@ def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dic
             check_size(unpacked, max(limit, byte_limit(path.stat().st_size, None)), name)
             texts = [column for column in columns if _is_text(file.metadata, leaves[column])]
         # Texts that repeat stay as their dictionary says them: written out, a kilobyte may be a terabyte.
-        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
-            return _read_batches(pyarrow, file, columns, name, limit)
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            return _read_batches(file, columns, name, limit)
     except (InvalidInputError, MemoryError):
         raise
-    except (
-        pyarrow.ArrowException,
-        OSError,
-        ValueError,
-    ) as error:  # ValueError: bytes that are no text
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: bytes that are no text
         raise InvalidInputError(damaged) from error
 
 
 def write(path: Path, arrays: dict[str, AnyArray]) -> None:
     """Write columns of equal length, whole or not."""
-    pyarrow = _pyarrow()
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     try:
-        packed = pyarrow.table(arrays)
-    except pyarrow.ArrowException as error:
+        packed = pa.table(arrays)
+    except pa.ArrowException as error:
         raise InvalidInputError(
             f"A column does not fit into {printable(path.name)} ({printable(str(error))}); "
             "give each column values of one kind, numbers or strings."
         ) from error
     with atomic_path(path) as temporary:
-        pyarrow.parquet.write_table(packed, temporary)
+        pq.write_table(packed, temporary)
 
 
 def _leaves(metadata: Any) -> dict[str, int]:
@@ -102,16 +98,16 @@ def _is_text(metadata: Any, leaf: int) -> bool:
     return bool(metadata.schema.column(leaf).physical_type == "BYTE_ARRAY")
 
 
-def _read_batches(
-    pyarrow: ModuleType, file: Any, columns: list[str], name: str, limit: int
-) -> dict[str, AnyArray]:
+def _read_batches(file: Any, columns: list[str], name: str, limit: int) -> dict[str, TextColumn]:
     """Read some rows at a time, and count what is kept of them: sizes that the file says may be wrong."""
-    texts = {column: _Texts(pyarrow) for column in columns}
+    import pyarrow as pa  # noqa: PLC0415
+
+    texts = {column: _Texts() for column in columns}
     numbers: dict[str, list[Any]] = {column: [] for column in columns}
     for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
         for column in columns:
             values = batch.column(column)
-            if pyarrow.types.is_dictionary(values.type):
+            if pa.types.is_dictionary(values.type):
                 texts[column].add(values)
             else:
                 numbers[column].append(values)
@@ -120,48 +116,29 @@ def _read_batches(
         check_size(kept, limit, name)
     for column, values in numbers.items():
         if values:  # all at once, which finds each number that repeats once
-            whole = pyarrow.chunked_array(values).combine_chunks()
+            whole = pa.chunked_array(values).combine_chunks()
             texts[column].add(whole.dictionary_encode())
-    return {column: text.strings() for column, text in texts.items()}
+    return {column: text.builder.finish() for column, text in texts.items()}
 
 
 class _Texts:
-    """A column of strings, one object for each that is distinct: ids repeat millions of times."""
+    """A column of strings, and the bytes that are kept of it."""
 
-    def __init__(self, pyarrow: ModuleType) -> None:
-        self.pyarrow = pyarrow
-        self.shared: dict[str, str] = {}
-        self.parts: list[AnyArray] = [np.empty(0, dtype=object)]
-        self.dictionary: Any = None
-        self.distinct: AnyArray = self.parts[0]
+    def __init__(self) -> None:
+        self.builder = ColumnBuilder()
         self.size = 0
+        self._dictionary: Any = None
+        self._numbers = self.builder.number([None])
 
     def add(self, values: Any) -> None:
         """Add places in a dictionary, which is often that of the values before."""
-        if self.dictionary is None or not self.dictionary.equals(values.dictionary):
-            self._look_up(values.dictionary)
-        places = values.indices.cast(self.pyarrow.int64()).fill_null(self.distinct.size - 1)
-        self.parts.append(self.distinct[places.to_numpy(zero_copy_only=False)])
+        import pyarrow as pa  # noqa: PLC0415
+
+        if self._dictionary is None or not self._dictionary.equals(values.dictionary):
+            self._dictionary = values.dictionary
+            texts = values.dictionary.cast(pa.large_string()).to_pylist()
+            self.size += sum(len(t) for t in texts if t and t not in self.builder.numbers)
+            self._numbers = self.builder.number([*texts, None])
+        codes = values.indices.cast(pa.int64()).fill_null(self._numbers.size - 1)
+        self.builder.extend(self._numbers[codes.to_numpy(zero_copy_only=False)])
         self.size += REFERENCE * len(values)
-
-    def strings(self) -> AnyArray:
-        """Return the whole column."""
-        return np.concatenate(self.parts)
-
-    def _look_up(self, dictionary: Any) -> None:
-        self.dictionary = dictionary
-        listed = dictionary.cast(self.pyarrow.large_string()).to_pylist()
-        texts = ["" if text is None else text for text in listed]
-        self.size += sum(len(text) for text in texts if text not in self.shared)
-        strings = [self.shared.setdefault(text, text.strip()) for text in texts]
-        self.distinct = np.array([*strings, ""], dtype=object)  # the last for what is missing
-
-
-def _pyarrow() -> ModuleType:
-    try:
-        importlib.import_module("pyarrow.parquet")
-        return importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise InvalidInputError(
-            'Parquet files need pyarrow, which is not installed; run pip install "tribit[data]".'
-        ) from error

@@ -16,10 +16,10 @@ from tribit.data.delimited import NAMES as DELIMITER_NAMES
 from tribit.data.delimited import SPACE
 from tribit.data.formats import check_format, opened
 from tribit.data.ingest import Duplicates, Labels, check_like_at, entries_from_ids
+from tribit.data.label_parsing import Words, compared
 from tribit.data.observations import Observations
 from tribit.data.records import labelled, long_cells, wide_cells, without_missing
-from tribit.data.sources import STANDARD, PathLike, number_text
-from tribit.data.words import Words, compared
+from tribit.data.sources import STANDARD, PathLike, TextColumn, number_text
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.quoting import quoted
 
@@ -229,8 +229,8 @@ class Records:
     values; ``reading`` has the rules, in which what the file told is settled.
     """
 
-    rows: AnyArray
-    columns: AnyArray
+    rows: TextColumn | AnyArray
+    columns: TextColumn | AnyArray
     labels: Labels | None
     where: Where
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,15 +10,67 @@ import numpy as np
 from tribit.data.axis import AnyArray, Where, first_true
 from tribit.data.delimited import are_places
 from tribit.data.formats import Format, read_source
-from tribit.data.headings import NAMES, is_heading, resolved
 from tribit.data.ingest import Labels
-from tribit.data.sources import Source, reads_as_number
-from tribit.data.words import MISSING, Values, are_missing, compared
+from tribit.data.label_parsing import MISSING, Values, are_missing, as_number, compared
+from tribit.data.sources import Source, TextColumn, reads_as_number
 from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading
+
+
+#: Names of the columns of cells that had none: of a wide table or a matrix; and those that lists and predictions have
+#: where the columns of the fit were given by number.
+NAMES = ("row", "column", "value")
+#: Usual headings of columns of ids, without case, underscores and "id".
+USUAL = frozenset(
+    {"row", "column", "user", "item", "movie", "film", "book", "song", "artist", "track"}
+    | {"customer", "client", "person", "product", "thing", "article"}
+)
+
+
+def names_of_own_file(
+    names: tuple[str, str, str | None], first: Sequence[str]
+) -> tuple[str, str, str | None]:
+    """Return the columns of a file that tribit wrote, by name where they were given by number; of others as they are.
+
+    Lists have the rows' ids first, wherever the table of the fit had them.
+    """
+    value = names[2]
+    if not are_places([name for name in names if name is not None]):
+        return names
+    if not set(NAMES[:2]) <= set(first) or (value is not None and int(value) >= len(first)):
+        return names
+    return NAMES[0], NAMES[1], None if value is None else first[int(value)]
+
+
+def is_heading(
+    rows: TextColumn, columns: TextColumn, values: Values | None, words: set[str]
+) -> bool:
+    """Return whether the first record of a text is its heading.
+
+    Its value is no number, no given word and not missing where the next one is a number or such a word; without values
+    both ids are usual headings, and no other record has them.
+    """
+    if rows.size < 2:
+        return False
+    if values is None:
+        return all(_usual(ids[0]) and ids.counts[0] == 1 for ids in (rows, columns))
+    first, rest = values.texts[0], values._replace(texts=values.texts.take(np.arange(1, rows.size)))
+
+    def is_value(text: str) -> bool:
+        known = as_number(text, values.decimal) is not None
+        return compared(text, values.decimal) in words if words else known
+
+    if first in MISSING or as_number(first, values.decimal) is not None or is_value(first):
+        return False
+    return is_value(rest.texts[0]) or (not words and rest.pair() is not None)
+
+
+def _usual(text: str) -> bool:
+    plain = text.casefold().replace("_", "").replace(" ", "").removesuffix("id")
+    return plain.removesuffix("s") in USUAL
 
 
 class TableCells(NamedTuple):
@@ -27,9 +80,9 @@ class TableCells(NamedTuple):
     the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
     """
 
-    rows: AnyArray
-    columns: AnyArray
-    texts: AnyArray | None
+    rows: TextColumn
+    columns: TextColumn
+    texts: TextColumn | None
     where: Where
     source: str
     names: tuple[str, str, str | None]
@@ -50,11 +103,10 @@ class TableCells(NamedTuple):
     def at(self, kept: AnyArray) -> TableCells:
         """Return some of the cells."""
         places = np.flatnonzero(kept)
-        texts = None if self.texts is None else self.texts[places]
         return self._replace(
-            rows=self.rows[places],
-            columns=self.columns[places],
-            texts=texts,
+            rows=self.rows.take(places),
+            columns=self.columns.take(places),
+            texts=None if self.texts is None else self.texts.take(places),
             where=lambda position: self.where(int(places[position])),
         )
 
@@ -119,16 +171,15 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
         )
     filled = np.stack([~are_missing(table.columns[name]) for name in others], axis=1)
     i, j = np.nonzero(filled)
-    names = np.array(others, dtype=object)
-    texts = np.stack([table.columns[name] for name in others], axis=1)[i, j]
+    texts = np.stack([np.asarray(table.columns[name]) for name in others], axis=1)[i, j]
 
     def where(position: int) -> str:
         return f"{table.where(int(i[position]))}, column {quoted(others[int(j[position])])}"
 
     return TableCells(
-        table.columns[row][i],
-        names[j],
-        texts,
+        table.columns[row].take(i),
+        TextColumn(j, others),
+        TextColumn.of(texts),
         where,
         table.name,
         (row or NAMES[0], NAMES[1], NAMES[2]),
@@ -228,7 +279,7 @@ def _names(
     if rules.row is not None and rules.column is not None:
         names = rules.row, rules.column, rules.value
         if form.header is not None and are_places([rules.row, rules.column]):
-            names = resolved(names, form.header(source))
+            names = names_of_own_file(names, form.header(source))
         return names, ()
     if form.header is not None:
         first_record = form.header(source)

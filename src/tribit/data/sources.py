@@ -9,16 +9,17 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tribit.data.axis import AnyArray
+from tribit.data.axis import AnyArray, Positions
 from tribit.data.files import checked_path
 from tribit.data.limits import LARGEST, RECORD, Lines, byte_limit, check_size
 from tribit.errors import InvalidInputError, parameter
@@ -44,17 +45,122 @@ EXACT = 2.0**53
 CHUNK = 2**20
 
 
+class TextColumn:
+    """A column of texts: the distinct ones in order of first appearance, and the number of that of each record.
+
+    It reads as an array of str. Whatever depends on the text alone is done once for each distinct text.
+    """
+
+    __slots__ = ("codes", "distinct")
+    codes: Positions
+    distinct: AnyArray
+
+    def __init__(self, codes: AnyArray, distinct: Iterable[str]) -> None:
+        texts = np.array(list(distinct), dtype=object)
+        first = np.full(texts.size, codes.size)
+        first[codes[::-1]] = np.arange(codes.size)[::-1]
+        self.codes, self.distinct = codes.astype(np.int64, copy=False), texts
+        if texts.size and (first[-1] == codes.size or (first[1:] <= first[:-1]).any()):
+            order = np.argsort(first, kind="stable")
+            order = order[: np.count_nonzero(first < codes.size)]
+            number = np.empty(texts.size, dtype=np.int64)
+            number[order] = np.arange(order.size)
+            self.codes, self.distinct = number[codes], texts[order]
+
+    @classmethod
+    def of(cls, texts: TextColumn | Iterable[str]) -> TextColumn:
+        """Return a column as it is, or the column of an array or a list of str."""
+        if isinstance(texts, TextColumn):
+            return texts
+        column = ColumnBuilder()
+        for text in texts:
+            column.append(text)
+        return column.finish()
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return self.codes.size
+
+    @property
+    def counts(self) -> Positions:
+        """Number of records of each distinct text."""
+        return np.bincount(self.codes, minlength=self.distinct.size)
+
+    def take(self, places: AnyArray) -> TextColumn:
+        """Return the texts at some positions."""
+        return TextColumn(self.codes[places], self.distinct)
+
+    def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> AnyArray:
+        """Return the value of each record, given one for each distinct text."""
+        return np.array(values, dtype=dtype)[self.codes]
+
+    def first(self, wrong: Sequence[bool]) -> int:
+        """Return the first record of a text that is wrong, one of which is."""
+        return int(np.argmax(self.codes == int(np.argmax(wrong))))
+
+    def tolist(self) -> list[str]:
+        """Return the texts."""
+        return cast("list[str]", self.distinct[self.codes].tolist())
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tolist())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.distinct[self.codes[place]]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
+        texts = self.distinct[self.codes]
+        return texts if dtype is None else texts.astype(dtype)
+
+
+class ColumnBuilder:
+    """The texts of a column so far, stripped of white space around them."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self._parts: list[AnyArray] = []
+        self._single = array("q")
+
+    def append(self, text: str) -> None:
+        """Add a text, which has no white space around it."""
+        self._single.append(self.numbers.setdefault(text, len(self.numbers)))
+
+    def number(self, distinct: Iterable[str | None]) -> Positions:
+        """Return the numbers of some texts, which need not be stripped; what is missing is empty."""
+        numbers = self.numbers
+        stripped = [text.strip() if text else "" for text in distinct]
+        return np.array([numbers.setdefault(text, len(numbers)) for text in stripped], np.int64)
+
+    def extend(self, numbers: AnyArray) -> None:
+        """Add many texts by their numbers."""
+        self._parts += [np.array(self._single, dtype=np.int64), numbers]
+        self._single = array("q")
+
+    def finish(self) -> TextColumn:
+        """Return the column."""
+        self.extend(np.empty(0, dtype=np.int64))
+        return TextColumn(np.concatenate(self._parts), self.numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Columns of text read from a file, the line on which each record ends if the format has lines, and what to tell.
 
-    ``notes`` has a sentence for each thing that was guessed.
+    ``columns`` may be given as arrays of str. ``notes`` has a sentence for each thing that was guessed.
     """
 
     name: str
-    columns: dict[str, AnyArray]
+    columns: Mapping[str, TextColumn]
     lines: LineNumbers = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        columns = {name: TextColumn.of(texts) for name, texts in self.columns.items()}
+        object.__setattr__(self, "columns", columns)
 
     def where(self, position: int) -> str:
         """Say where a record stands in the file."""
@@ -65,26 +171,26 @@ class Table:
     def ids(self, column: str) -> AnyArray:
         """Return a column of ids, none of them empty."""
         ids = self.columns[column]
-        empty = np.flatnonzero(ids == "")
-        if empty.size:
+        empty = [text == "" for text in ids.distinct]
+        if any(empty):
             raise InvalidInputError(
-                f"{self.where(int(empty[0]))}: the id in column {quoted(column)} is empty; "
+                f"{self.where(ids.first(empty))}: the id in column {quoted(column)} is empty; "
                 "fill it in or remove the record."
             )
-        return ids
+        return np.asarray(ids)
 
     def numbers(self, column: str) -> npt.NDArray[np.float64]:
         """Return a column as floats."""
         texts = self.columns[column]
-        try:
-            return texts.astype(np.float64)
-        except ValueError:
-            position = next(p for p, text in enumerate(texts) if not reads_as_number(text))
+        wrong = [not reads_as_number(text) for text in texts.distinct]
+        if any(wrong):
+            position = texts.first(wrong)
             raise InvalidInputError(
                 f"{self.where(position)}: the value {quoted(texts[position])} in column "
                 f"{quoted(column)} is not a number; correct it, or choose another "
                 f"{parameter('value')} column."
-            ) from None
+            )
+        return texts.spread([float(text) for text in texts.distinct], np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, checked_path, text_writer
 from tribit.data.formats import FORMATS, Format, opened, read_source, written_as
-from tribit.data.formulas import escaped, escaped_cell, first_formula
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading, Rules
 from tribit.data.sources import PathLike, Table, is_standard
@@ -24,6 +24,33 @@ from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.quoting import listed, printable, quoted
 
 __all__ = ["FORMATS", "Format", "Table", "observations_from_file", "read_table", "write_table"]
+
+#: First characters of a cell that a spreadsheet takes for a formula, in one of its languages or after trimming it.
+STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+#: Signed numbers, which are no formulas.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def first_formula(cells: Iterable[Any]) -> str | None:
+    """Return a text among the cells that a spreadsheet would run, if there is one."""
+    return next((cell for cell in cells if _is_formula(cell)), None)
+
+
+def escaped(values: AnyArray) -> AnyArray:
+    """Return the values with an apostrophe before each text that a spreadsheet would run."""
+    if values.dtype.kind not in "OU":
+        return values
+    cells = [escaped_cell(cell) for cell in values.tolist()]
+    return np.fromiter(cells, dtype=object, count=len(cells))
+
+
+def escaped_cell(cell: Any) -> Any:
+    """Return a cell, with an apostrophe before it if it is a text that a spreadsheet would run."""
+    return f"'{cell}" if _is_formula(cell) else cell
+
+
+def _is_formula(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.startswith(STARTS) and not NUMBER.fullmatch(cell)
 
 
 def read_table(

@@ -11,8 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data import frames
-from tribit.data.axis import AnyArray, Axis
+from tribit.data.axis import AnyArray, Axis, eager_frame, frame_column
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, warn
@@ -163,10 +162,10 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _pairs(X: Any) -> tuple[AnyArray, AnyArray]:
     """Return the two columns of a frame, an array or a list of pairs, each with its own type of ids."""
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
-        frame = frames.eager(X)
+        frame = eager_frame(X)
         if len(frame.columns) == 2:
             first, second = frame.columns
-            return frames.column(frame, first, "row"), frames.column(frame, second, "column")
+            return frame_column(frame, first, "row"), frame_column(frame, second, "column")
         shape: tuple[int, ...] = frame.shape
     elif hasattr(X, "shape"):
         array = np.asarray(X)

@@ -22,9 +22,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
-from tribit.data.side_features import Group, SideFeatures
 from tribit.errors import TribitWarning, warn
 from tribit.folding.feature_regression import (
     FOLDS,

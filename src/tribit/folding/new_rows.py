@@ -10,11 +10,9 @@ import scipy.sparse as sp
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
-from tribit.data.axis import Axes, Axis, Positions, first_true, named
-from tribit.data.feature_tables import table_axis
-from tribit.data.longer_axis import check_new, longer
+from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longer, named
+from tribit.data.features import Group, table_axis
 from tribit.data.observations import Observations
-from tribit.data.side_features import Group
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.folding.positions import (
     merged,

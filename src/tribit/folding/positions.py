@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import Axes, Axis, Positions
+from tribit.data.axis import Axes, Axis, Positions, check_new
 from tribit.data.ingest import Checked
-from tribit.data.longer_axis import check_new
 from tribit.data.observations import Observations
 
 

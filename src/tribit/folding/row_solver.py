@@ -12,8 +12,8 @@ from tribit.backends import make_backend
 from tribit.backends.free_rows import free_rows
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
+from tribit.data.features import Group
 from tribit.data.observations import Observations
-from tribit.data.side_features import Group
 from tribit.model.constraints import clip_rows
 from tribit.model.fitted import Member, Pair
 from tribit.model.risks import Risk

@@ -4,7 +4,7 @@
 
 and row and column intercepts alike. Two kinds of features enter in this way: *implicit features*, made from which
 entries were observed whatever their labels (:class:`Activity`), and *side features*, what else is known of rows and
-columns (:mod:`tribit.data.side_features`). All of it is linear in the unknowns ``(p, z)`` and ``(q, w)``, so that a
+columns (:mod:`tribit.data.features`). All of it is linear in the unknowns ``(p, z)`` and ``(q, w)``, so that a
 model with features is a :class:`~tribit.model.factors.Factors` of more rows than the matrix has, and predictions need
 U and V alone.
 
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from tribit.arrays import namespace
 from tribit.data.axis import Axis
+from tribit.data.features import FeatureEncoder, Group
 from tribit.data.observations import Observations
-from tribit.data.side_features import FeatureEncoder, Group
 from tribit.model.design import Block, Design
 from tribit.model.factors import Factors
 from tribit.model.masks import ScaledMask

@@ -16,6 +16,7 @@ from tribit.data.axis import AnyArray, Axis, Positions, as_list, named
 from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading, Records
+from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
 from tribit.errors import InvalidInputError, UnknownIdError, parameter
 from tribit.folding.positions import placed
@@ -80,10 +81,10 @@ def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
     )
 
 
-def typed(axis: Axis, texts: AnyArray) -> AnyArray:
+def typed(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
     """Return ids of a file in the type of the known ones: a model may have been fitted on numbers."""
     places = find(axis, Texts(tuple(texts.tolist())), unknown_is_error=False)
-    ids = texts.astype(object)
+    ids = np.array(texts, dtype=object)
     ids[places >= 0] = axis.names(places[places >= 0])
     if axis.ids is not None and axis.ids.dtype.kind in "iu":
         for at in np.flatnonzero(places < 0).tolist():
@@ -197,7 +198,10 @@ def reading_of(recommender: Recommender, **rules: Any) -> Reading:
 
 def features_from(path: str | os.PathLike[str] | None, max_size: int | None = None) -> Any:
     """Return a table of features by the names of its columns, ids in the first; None for none."""
-    return None if path is None else dict(read_table(path, max_size=max_size).columns)
+    if path is None:
+        return None
+    table = read_table(path, max_size=max_size)
+    return {name: np.asarray(texts) for name, texts in table.columns.items()}
 
 
 def _as_ids(wanted: Any) -> AnyArray:

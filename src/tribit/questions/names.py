@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tribit.data.headings import NAMES
+from tribit.data.records import NAMES
 
 
 def headings(names: Sequence[str | None]) -> tuple[str, str]:

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
-from tribit.data.axis import Axes, Axis, Positions
-from tribit.data.longer_axis import check_new, longer
+from tribit.data.axis import Axes, Axis, Positions, check_new, longer
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError

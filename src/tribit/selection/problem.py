@@ -23,9 +23,9 @@ import numpy as np
 from tribit.backends import estimated
 from tribit.backends.featured import FeaturedObjective, objective_of
 from tribit.backends.objective import Objective
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
-from tribit.data.side_features import SideFeatures
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tribit.backends.layout import share_layouts
 from tribit.data.axis import Positions
+from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
-from tribit.data.side_features import Group, SideFeatures
 from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.side_features import SideFeatures
 from tribit.errors import warn
 from tribit.model.spec import ModelSpec
 from tribit.progress import candidates_bar

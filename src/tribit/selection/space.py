@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from tribit import propensity
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.side_features import SideFeatures
 from tribit.errors import InvalidInputError, Message, TribitWarning, either, parameter, warn
 from tribit.metrics.entries import Array
 from tribit.model.calibrators import Identity

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.side_features import SideFeatures
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
 from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors

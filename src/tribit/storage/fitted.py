@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.axis import Axes
-from tribit.data.side_features import KINDS, FeatureEncoder, GroupEncoder
+from tribit.data.features import KINDS, FeatureEncoder, GroupEncoder
 from tribit.errors import Message, marked
 from tribit.model.calibrators import calibrator_from
 from tribit.model.factors import Factors

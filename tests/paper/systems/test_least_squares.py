@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.data.measurements import Measurements
-from tribit.data.observations import Observations
+from tribit.data.observations import Measurements, Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.factors import Factors
 from tribit.paper.systems import least_squares, squared

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from tribit.data.temporaries import take_lock
+from tribit.data.files import take_lock
 from tribit.errors import InvalidInputError, parameter
 
 #: One line of a tidy table.

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_choice, check_positive
-from tribit.data.measurements import Measurements, as_measurements
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Measurements, Observations, as_measurements, as_observations
 from tribit.errors import warn
 from tribit.factor_model import FactorModel
 from tribit.model.links import Link, as_link
@@ -119,7 +118,7 @@ class ConditionalGradientCompletion(FactorModel):
         ----------
         X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
             Likes (+1) and dislikes (-1), or with ``loss="squared"`` any real values
-            (see :func:`tribit.data.measurements.as_measurements`).
+            (see :func:`tribit.data.observations.as_measurements`).
         y : ignored
             Present for scikit-learn's interface.
 

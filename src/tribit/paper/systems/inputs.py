@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from tribit.data.measurements import Measurements, as_measurements
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Measurements, Observations, as_measurements, as_observations
 from tribit.factor_model import FactorModel
 from tribit.model.links import Link
 from tribit.paper.systems.linear import Linear
@@ -20,7 +19,7 @@ class MeasuredModel(FactorModel):
         Parameters
         ----------
         X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
-            Real values, or likes as +1 and dislikes as -1 (see :func:`tribit.data.measurements.as_measurements`).
+            Real values, or likes as +1 and dislikes as -1 (see :func:`tribit.data.observations.as_measurements`).
         y : ignored
             Present for scikit-learn's interface.
 

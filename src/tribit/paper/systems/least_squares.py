@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
-from tribit.data.measurements import Measurements
+from tribit.data.observations import Measurements
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
 from tribit.paper.systems.inputs import MeasuredModel

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
-from tribit.data.measurements import Measurements
+from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import DENSE_LIMIT
 from tribit.model.factors import Factors

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.checks import check_positive
-from tribit.data.measurements import Measurements
+from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.links import Link

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import svds
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_whole
-from tribit.data.measurements import Measurements
+from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors

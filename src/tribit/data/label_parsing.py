@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Set
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tribit.data.axis import AnyArray, Where
+from tribit.data.axis import Where
 from tribit.data.ingest import Labels, as_labels
-from tribit.data.sources import number_text, reads_as_number
+from tribit.data.sources import TextColumn, number_text, reads_as_number
 from tribit.errors import InvalidInputError, parameter
 from tribit.quoting import listed, quoted
 
@@ -32,7 +31,7 @@ def compared(text: str, decimal: str) -> str:
 class Values(NamedTuple):
     """Values of records as text, where they stand, and the file and, if it is one, the column they are from."""
 
-    texts: AnyArray
+    texts: TextColumn
     where: Where
     source: str
     column: str | None = None
@@ -44,53 +43,51 @@ class Values(NamedTuple):
 
     def numbers(self) -> npt.NDArray[np.float64]:
         """Return the values as floats."""
-        known: dict[str, float] = {}
-        for text in set(self.texts.tolist()):
-            number = as_number(text, self.decimal)
-            if number is None:
-                raise self._no_number()
-            known[text] = number
-        return np.fromiter(map(known.__getitem__, self.texts.tolist()), np.float64, self.texts.size)
+        numbers = self._parsed()
+        missing = [number is None for number in numbers]
+        if any(missing):
+            raise self._no_number(self.texts.first(missing))
+        return self.texts.spread(numbers, np.float64)
 
     def are_zero(self) -> npt.NDArray[np.bool_]:
         """Return which values are the number 0."""
-        zeros = {text for text in set(self.texts.tolist()) if as_number(text, self.decimal) == 0}
-        return np.fromiter((text in zeros for text in self.texts.tolist()), bool, self.texts.size)
+        return self.texts.spread([number == 0 for number in self._parsed()], bool)
 
     def labels(self, like: Words, dislike: Words) -> Labels:
         """Return +1 for the words of a like, -1 for those of a dislike; there may be no others."""
         meaning = {self.word(text): 1 for text in like} | {self.word(text): -1 for text in dislike}
-        known = {text: meaning.get(self.word(text), 0) for text in set(self.texts.tolist())}
-        if 0 in known.values():
-            position = next(p for p, text in enumerate(self.texts.tolist()) if not known[text])
+        labels = [meaning.get(self.word(text), 0) for text in self.texts.distinct]
+        if 0 in labels:
+            position = self.texts.first([label == 0 for label in labels])
             raise InvalidInputError(
                 f"{self.where(position)}: the value {quoted(self.texts[position])} is neither a like "
                 f"({listed(like) or 'none'}) nor a dislike ({listed(dislike) or 'none'}); add it to "
                 f"{parameter('like')} or {parameter('dislike')}, or correct it."
             )
-        return np.fromiter(map(known.__getitem__, self.texts.tolist()), np.int8, self.texts.size)
+        return self.texts.spread(labels, np.int8)
 
     def pair(self) -> tuple[str, str] | None:
         """Return the words of a like and a dislike where these, and no others, occur."""
-        words = {self.word(text) for text in set(self.texts.tolist())}
+        words = set(map(self.word, self.texts.distinct))
         return next((pair for pair in PAIRS if words == set(pair)), None)
 
     def plain_labels(self, like_at: float | None) -> Labels:
         """Return +1 and -1 as they stand, or ratings with that bar; words are refused with a list of them."""
-        counts = Counter(self.texts.tolist())
         # Where the other decimal mark would make a number, that is the sentence to say.
-        if like_at is None and all(as_number(t, mark) is None for t in counts for mark in ".,"):
-            raise self._unknown_words(counts)
+        texts = self.texts.distinct
+        if like_at is None and all(as_number(t, mark) is None for t in texts for mark in ".,"):
+            raise self._unknown_words()
         return as_labels(self.numbers(), like_at, self.where)
+
+    def _parsed(self) -> list[float | None]:
+        return [as_number(text, self.decimal) for text in self.texts.distinct]
 
     def word(self, text: str) -> str:
         """Return a text as it is compared."""
         return compared(text, self.decimal)
 
-    def _no_number(self) -> InvalidInputError:
-        texts = self.texts.tolist()
-        position = next(p for p, t in enumerate(texts) if as_number(t, self.decimal) is None)
-        text = texts[position]
+    def _no_number(self, position: int) -> InvalidInputError:
+        text = self.texts[position]
         advice = f"correct it{self._or_another_column()}"
         other = "." if self.decimal == "," else ","
         if as_number(text, other) is not None:
@@ -99,8 +96,10 @@ class Values(NamedTuple):
             f"{self.where(position)}: the value {quoted(text)}{self.within()} is not a number; {advice}."
         )
 
-    def _unknown_words(self, counts: Counter[str]) -> InvalidInputError:
-        found = listed([f"{text} ({count})" for text, count in counts.most_common()])
+    def _unknown_words(self) -> InvalidInputError:
+        counts = zip(self.texts.distinct, self.texts.counts, strict=True)
+        ordered = sorted(counts, key=lambda each: -each[1])
+        found = listed([f"{text} ({count})" for text, count in ordered])
         return InvalidInputError(
             f"The values{self.within()} of {self.source} are words: {found}; say which are likes and dislikes with "
             f"{parameter('like')} and {parameter('dislike')}{self._or_another_column()}."
@@ -119,8 +118,6 @@ def as_number(text: str, decimal: str) -> float | None:
     return float(text) if reads_as_number(text) else None
 
 
-def are_missing(texts: AnyArray, words: Set[str] = MISSING) -> npt.NDArray[np.bool_]:
+def are_missing(texts: TextColumn, words: Set[str] = MISSING) -> npt.NDArray[np.bool_]:
     """Return which texts stand for a missing value."""
-    if words.isdisjoint(set(texts.tolist())):
-        return np.zeros(texts.size, dtype=bool)
-    return np.fromiter((text in words for text in texts.tolist()), bool, texts.size)
+    return texts.spread([text in words for text in texts.distinct], bool)
