@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
 from tribit.model.scores import Scores
@@ -54,13 +53,15 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> dict[str,
         likes = np.bincount(places[seen.labels > 0], minlength=axis.size)
     some = np.sort(np.argsort(-counts, kind="stable")[:MOST_POINTS])
     near = similar(scores, n=NEIGHBOURS, seen=seen, **{side: axis.names(some)})
-    number, names = _numbered(axis, some, near.positions)
+    # Neighbours may be off the map: names has those of the points first.
+    listed = np.concatenate([some, np.setdiff1d(near.positions, some)])
+    number = np.full(axis.size, -1, dtype=np.int64)
+    number[listed] = np.arange(listed.size)
     return {
         "side": side,
         "kept": kept,
         "of": axis.size,
-        # Neighbours may be off the map: names has those of the points first.
-        "names": names,
+        "names": names_at(axis, listed),
         "x": np.round(points[some, 0], 3),
         "y": np.round(points[some, 1], 3),
         "counts": None if seen is None else counts[some],
@@ -89,12 +90,3 @@ def principal_components(vectors: Array) -> tuple[Array, float | None]:
     for column in points.T:
         column *= np.sign(column[np.argmax(np.abs(column))]) or 1.0
     return points / np.max(np.abs(points)), float(np.sum(values[:n] ** 2) / total)
-
-
-def _numbered(axis: Any, some: Positions, near: Positions) -> tuple[Positions, list[str]]:
-    """Return the number of each position in a list of names, points first, and that list."""
-    further = np.setdiff1d(near, some)
-    listed = np.concatenate([some, further])
-    number = np.full(axis.size, -1, dtype=np.int64)
-    number[listed] = np.arange(listed.size)
-    return number, names_at(axis, listed)

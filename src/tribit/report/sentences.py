@@ -63,7 +63,7 @@ def of_quality(found: Evaluation, words: Wording) -> list[str]:
         about = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
         texts.append(
             f"The AUC, the probability that it ranks a like above a dislike, is {percent(found.auc)}{about}"
-            f"{_of_biases(found, 'auc', words)}."
+            f"{_of_baseline(found, 'auc', BIASES, words.biases)}."
         )
     if found.calibration_error is not None and found.n_entries >= MIN_FOR_BINS:
         texts.append(
@@ -79,10 +79,10 @@ def _errors(found: Evaluation, words: Wording) -> str:
     )
     if (ends := found.intervals.get("sign_error")) is not None:
         text += f" ({100 * found.level:g}% interval: {percent(ends[0])} to {percent(ends[1])})"
-    text += _of_biases(found, "sign_error", words)
-    if (theirs := _of_baseline(found, MAJORITY, "sign_error")) is not None:
-        text += f"; that of the more frequent label is {percent(theirs)}"
-    return f"{text}."
+    biases = _of_baseline(found, "sign_error", BIASES, words.biases)
+    return (
+        f"{text}{biases}{_of_baseline(found, 'sign_error', MAJORITY, 'the more frequent label')}."
+    )
 
 
 def _comparison(found: Evaluation, words: Wording) -> tuple[bool, str] | None:
@@ -114,18 +114,14 @@ def _among_unseen(found: Evaluation, words: Wording) -> str:
     return (
         "One label alone was observed. The AUC, the probability that the model ranks one of "
         f"{counted(report.n_entries, 'test entry')} above one of {counted(report.n_unseen, 'unseen pair')}, is "
-        f"{percent(report.auc)}{_of_biases(found, 'unseen_auc', words)}."
+        f"{percent(report.auc)}{_of_baseline(found, 'unseen_auc', BIASES, words.biases)}."
     )
 
 
-def _of_biases(found: Evaluation, measure: str, words: Wording) -> str:
-    theirs = _of_baseline(found, BIASES, measure)
-    return "" if theirs is None else f"; that of {words.biases} is {percent(theirs)}"
-
-
-def _of_baseline(found: Evaluation, name: str, measure: str) -> float | None:
+def _of_baseline(found: Evaluation, measure: str, name: str, shown: str) -> str:
     baseline = found.baselines.get(name)
-    return None if baseline is None else baseline.measures.get(measure)
+    value = None if baseline is None else baseline.measures.get(measure)
+    return "" if value is None else f"; that of {shown} is {percent(value)}"
 
 
 def of_lists(found: Evaluation, words: Wording) -> str | None:

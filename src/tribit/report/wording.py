@@ -102,10 +102,7 @@ def a(noun: str) -> str:
 
 
 def shown(name: Any) -> str:
-    """Return an id as text.
-
-    Marks that turn the direction of what follows are written as escapes.
-    """
+    """Return an id as text, with escapes for control characters and marks that turn the direction of the text."""
     text = str(name)
     if len(text) > LONGEST:  # first: what is written for a control character is longer than it
         text = f"{text[:HEAD]}…{text[-TAIL:]}"
