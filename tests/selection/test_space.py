@@ -8,7 +8,7 @@ from scripted_trials import EVERYTHING
 from selection_data import low_rank, observed
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, TribitWarning
-from tribit.data import side_features
+from tribit.data import features as side_features
 from tribit.model.fitted import LIKE
 from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
