@@ -22,8 +22,8 @@ class Format(NamedTuple):
     ----------
     read : callable
         Takes a :class:`~tribit.data.sources.Source` and the names of the columns (None for all); returns a
-        :class:`~tribit.data.sources.Table`, whose columns are text (a :class:`~tribit.data.sources.TextColumn`, or
-        arrays of str).
+        :class:`~tribit.data.sources.Table`, whose columns are a :class:`~tribit.data.sources.TextColumn` or an array
+        of str.
     write : callable, optional
         Takes a text that is open for writing, or where ``is_text`` is False a path, and the columns by name.
     is_text : bool
