@@ -10,15 +10,16 @@ from sklearn.base import clone
 
 from tribit.checks import check_choice, check_count
 from tribit.errors import InvalidInputError
-from tribit.paper.classification.basis import bumps, choose_rows, median_distance
-from tribit.paper.classification.checks import (
+from tribit.paper.classification.classifier import RiskClassifier
+from tribit.paper.classification.examples import (
+    bumps,
     check_features,
     check_labels,
+    choose_rows,
+    kind_folds,
+    median_distance,
 )
-from tribit.paper.classification.classifier import RiskClassifier
-from tribit.paper.classification.losses import Array
-from tribit.paper.classification.selection import kind_folds
-from tribit.paper.classification.weights import POSITIVE, UNLABELLED, Labels
+from tribit.paper.classification.risks import POSITIVE, UNLABELLED, Array, Labels
 from tribit.randomness import RandomState, generator
 
 Method = Literal["e1", "e2", "e3"]
