@@ -6,8 +6,7 @@ import pytest
 
 from tribit import InvalidInputError
 from tribit.paper import demo
-from tribit.paper.demo import DEFAULT, EFFECTS, SIGNS, DemoResult, run_demo
-from tribit.paper.demo_picture import plot_demo
+from tribit.paper.demo import DEFAULT, EFFECTS, SIGNS, DemoResult, plot_demo, run_demo
 
 SHAPE = (80, 60)
 

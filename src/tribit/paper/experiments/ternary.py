@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.paper.experiments.triangles import Triangle
+from tribit.errors import InvalidInputError
+from tribit.paper.experiments.settings import Mixture
 from tribit.plots.canvas import (
     COLOURS,
     WIDTH,
     add_legend,
+    check_finite,
     check_some,
     new_figure,
     picture_paths,
@@ -30,6 +32,59 @@ DIGIT = 5.0
 #: Where a title begins, in heights of a triangle: mpltern's own place above the top label, which it would find anew
 #: for each file in half the time that a figure takes.
 ABOVE = 1.13632
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """One heat map over the simplex: a value at each mixture.
+
+    Attributes
+    ----------
+    title : str
+        What is written above.
+    mixtures : ndarray of shape (n, 3)
+        The weights of PN, PU and NU; each row sums to one.
+    values : ndarray of shape (n,)
+        What is shown, the smaller the better.
+    best : sequence of 3 floats, optional
+        A mixture to mark besides that of the smallest value, such as the paper's own best.
+    """
+
+    title: str
+    mixtures: Array
+    values: Array
+    best: Sequence[float] | None = None
+
+    @classmethod
+    def of_errors(
+        cls, title: str, errors: Mapping[Mixture, Array], best: Sequence[float] | None = None
+    ) -> Self:
+        """Return the map of the mean error of each mixture."""
+        means = np.array([values.mean() for values in errors.values()])
+        return cls(title, np.array(list(errors)), means, best)
+
+    def check(self) -> None:
+        """Refuse values and mixtures that no heat map can be drawn from."""
+        what = f"The triangle {self.title!r}"
+        count = len(self.values)
+        if np.shape(self.values) != (count,) or np.shape(self.mixtures) != (count, 3):
+            raise InvalidInputError(
+                f"{what} must have three weights for each of its {count} values."
+            )
+        best = [] if self.best is None else [self.best]
+        if any(len(weights) != 3 for weights in best):
+            raise InvalidInputError(f"{what} must have three weights in its best mixture.")
+        weights = np.asarray([*self.mixtures, *best], dtype=float)
+        check_finite(what, weights)
+        check_finite(what, self.values)
+        if np.min(weights, initial=0.0) < -1e-9 or not np.allclose(weights.sum(axis=1), 1.0):
+            raise InvalidInputError(
+                f"{what} must have mixtures whose weights are at least zero and sum to one."
+            )
+        if np.linalg.matrix_rank(self.mixtures, tol=1e-6) < 3:
+            raise InvalidInputError(
+                f"{what} must have three mixtures or more that do not lie on one line."
+            )
 
 
 @dataclass(frozen=True)
