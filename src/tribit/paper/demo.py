@@ -1,4 +1,4 @@
-"""The demonstration: a drawn table of which the truth is known, completed from a tenth of it, and lists from it.
+"""The demonstration: a simulated table, completed from a tenth of it, and lists from the completion.
 
 Row i and column j have an angle each, and
 
@@ -48,8 +48,8 @@ TASTE, EXPOSURE, SHIFT, LEVEL = 3.0, 2.0, 1.0, -2.8
 #: Deviations of the activity of rows and of the popularity of columns, in log-odds of being seen.
 ACTIVITY, POPULARITY = 0.5, 0.7
 #: Share of the seen entries that come later: no fit has them, and lists are judged by them.
-LATER = 0.25
-LENGTH = 10  #: of a list
+LATER_SHARE = 0.25
+LIST_LENGTH = 10  #: of a list
 #: Values of ``avoid_dislikes``; 1 is the default of lists.
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
 #: Nouns for a row and a column on the page of the demonstration.
@@ -82,7 +82,7 @@ class DemoLists:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The truth, what was seen of it, the completion, the errors of each fit, the lists, and what made them."""
+    """The truth, the seen entries, the completion, the errors of each fit, the lists, and the recommender."""
 
     probability: Array
     seen: Observations
@@ -94,7 +94,7 @@ class DemoResult:
     recommender: Recommender
 
     def summary(self) -> str:
-        """Return what was drawn, in words."""
+        """Return a description of the simulated table."""
         n_rows, n_columns = self.seen.shape
         n_seen, n_later = self.seen.n_observed, self.later.n_observed
         return (
@@ -107,12 +107,12 @@ class DemoResult:
 
 def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult:
     """Draw a table, complete it in three ways, and order lists in several."""
-    probability, signs, seen, later = drawn_table(random_state)
+    probability, signs, seen, later = simulate_table(random_state)
     unseen = np.ones(signs.shape, dtype=bool)
     unseen[seen.rows, seen.columns] = False
     fits: list[DemoFit] = []
     found: Any = None
-    for name, fit in _steps(shown):
+    for name, fit in _track_fits(shown):
         began = time.perf_counter()
         found = fit(seen)
         seconds = time.perf_counter() - began
@@ -140,7 +140,7 @@ def report_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     write_report(result.recommender, path, result.later, title="A demonstration of tribit")
 
 
-def drawn_table(
+def simulate_table(
     random_state: RandomState,
 ) -> tuple[Array, NDArray[np.int8], Observations, Observations]:
     """Return P(like) and the sign of every cell, the entries that were seen, and those that come later.
@@ -161,7 +161,7 @@ def drawn_table(
         [f"{noun} {k}" for k in range(n)] for noun, n in zip(NOUNS, SHAPE, strict=True)
     )
     observed = Observations(i, j, signs[i, j], SHAPE, people, things)
-    seen, later = observed.split(LATER, random_state=draws)
+    seen, later = observed.split(LATER_SHARE, random_state=draws)
     return probability, signs, seen, later
 
 
@@ -171,18 +171,22 @@ def ordered_lists(found: Recommender, seen: Observations, later: Observations) -
     np.add.at(likes, seen.columns[seen.labels > 0], 1)
     popular = np.broadcast_to(likes, seen.shape)
     lists = [
-        _measured("most liked by all", None, ranking_report(popular, seen, later, LENGTH)),
-        _measured("P(like) alone", None, ranking_report(found.model_, seen, later, LENGTH)),
+        _rates_of_lists(
+            "most liked by all", None, ranking_report(popular, seen, later, LIST_LENGTH)
+        ),
+        _rates_of_lists(
+            "P(like) alone", None, ranking_report(found.model_, seen, later, LIST_LENGTH)
+        ),
     ]
     for weight in WEIGHTS:
         report = ranking_report(
-            found.model_, seen, later, LENGTH, ranker=found.ranker_, avoid_dislikes=weight
+            found.model_, seen, later, LIST_LENGTH, ranker=found.ranker_, avoid_dislikes=weight
         )
-        lists.append(_measured(DEFAULT, weight, report))
+        lists.append(_rates_of_lists(DEFAULT, weight, report))
     return lists
 
 
-def _measured(name: str, weight: float | None, report: RankingReport) -> DemoLists:
+def _rates_of_lists(name: str, weight: float | None, report: RankingReport) -> DemoLists:
     each = 100.0 / report.n_users
     return DemoLists(name, weight, each * report.likes_shown, each * report.dislikes_shown)
 
@@ -206,7 +210,7 @@ FITS: dict[str, Callable[[Observations], Any]] = {
 }
 
 
-def _steps(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
+def _track_fits(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
     console = Console(stderr=True)
     hidden = not (shown and console.is_terminal)
     yield from track(
@@ -215,7 +219,7 @@ def _steps(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
 
 
 def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
-    """Draw the truth, what was seen, the completion on the same scale, and likes against dislikes of the lists."""
+    """Draw the truth, the seen cells, the completion on the same scale, and likes against dislikes of the lists."""
     check_picture(path)
     pyplot = pyplot_for_files()
     kind = Path(path).suffix[1:].lower()
@@ -301,5 +305,5 @@ def _draw_lists(axis: Any, result: DemoResult) -> None:
     # From zero, with room on the right for the name of the last point.
     axis.set_xlim(0, 1.3 * max(each.dislikes for each in result.lists))
     axis.set_ylim(0, 1.2 * max(each.likes for each in result.lists))
-    axis.set_xlabel(f"dislikes shown in a hundred lists of {LENGTH} (fewer are better)")
+    axis.set_xlabel(f"dislikes shown in a hundred lists of {LIST_LENGTH} (fewer are better)")
     axis.set_ylabel("likes found (more are better)")

@@ -179,10 +179,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         problem = setting.problem(features_of(best.width), labels, best)
         solution = minimise(problem, max_iter=setting.max_iter, tol=setting.tol)
         self.basis_ = self._basis(centres, best.width)
-        self.coef_, self.intercept_ = (
-            solution.coefficients[:-1],
-            float(solution.coefficients[-1]),
-        )
+        self.coef_, self.intercept_ = (solution.coefficients[:-1], float(solution.coefficients[-1]))
         self.eta_ = best.mixing if setting.risk == "pnu" else None
         self.gamma_ = best.mixing if setting.risk == "punu" else None
         self.width_ = best.width if self.basis == "gaussian" else None

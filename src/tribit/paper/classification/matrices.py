@@ -1,4 +1,4 @@
-"""Class prior and label frequency of a matrix: its entries are the examples, described by what is seen elsewhere.
+"""Class prior and label frequency of a matrix: its entries are the examples, described by likes seen elsewhere.
 
 An entry is described by the share of likes in its row, the share in its column, and the entry of the best low-rank
 approximation of the matrix of seen likes. All three are taken from the likes of other folds: a like that helped to

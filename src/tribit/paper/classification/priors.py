@@ -128,12 +128,7 @@ def _held_out_chance(
 
 
 def class_prior(
-    X: Any,
-    y: Any,
-    *,
-    n_centres: int = 100,
-    n_folds: int = 5,
-    random_state: RandomState = None,
+    X: Any, y: Any, *, n_centres: int = 100, n_folds: int = 5, random_state: RandomState = None
 ) -> float:
     """Estimate the share of positives among unlabelled examples; see :func:`prior_divergences`.
 
@@ -167,12 +162,7 @@ def class_prior(
 
 
 def prior_divergences(
-    X: Any,
-    y: Any,
-    *,
-    n_centres: int = 100,
-    n_folds: int = 5,
-    random_state: RandomState = None,
+    X: Any, y: Any, *, n_centres: int = 100, n_folds: int = 5, random_state: RandomState = None
 ) -> tuple[Array, Array]:
     """Return priors ``t`` and how badly ``t p(x | +1)`` fits inside ``p(x)`` for each of them.
 

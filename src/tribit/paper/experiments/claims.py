@@ -26,9 +26,9 @@ Array = NDArray[np.floating[Any]]
 #: The errors of a mixture, one for each trial, in the order of the trials.
 Errors: TypeAlias = dict[Mixture, Array]
 
-LEVEL = 0.01
+SIGNIFICANCE = 0.01
 #: Share of an error that its rounding may be.
-ROUNDING = 1e-12
+ROUNDING_SHARE = 1e-12
 HOLDS, FAILS, UNCLEAR = "holds", "does not hold", "cannot tell"
 #: Note on the tests, under every table of claims.
 CAVEAT = (
@@ -90,11 +90,11 @@ def paired_verdict(these: Array, those: Array) -> tuple[str, float]:
     """Return a verdict on "``these`` are lower than ``those``" and the p of a paired t-test over the trials."""
     difference = these - those
     # Without spread there is no t: equal, or lower every time by the same, which a sign test can judge.
-    equal = np.abs(difference[0]) <= ROUNDING * np.abs(those).max()
+    equal = np.abs(difference[0]) <= ROUNDING_SHARE * np.abs(those).max()
     p = 1.0 if equal else 2 * 0.5**difference.size
     if _varies(these, those):
         p = float(ttest_rel(these, those).pvalue)
-    if p >= LEVEL:
+    if p >= SIGNIFICANCE:
         return UNCLEAR, p
     return (HOLDS if difference.mean() < 0 else FAILS), p
 
@@ -113,7 +113,7 @@ def comparison(name: str, these: Array, other: str, those: Array) -> tuple[str, 
 
 def _varies(these: Array, those: Array) -> bool:
     """Return whether differences differ by more than rounding."""
-    return bool(np.ptp(these - those) > ROUNDING * np.abs(those).max())
+    return bool(np.ptp(these - those) > ROUNDING_SHARE * np.abs(those).max())
 
 
 def lower_claim(sentence: str, name: str, these: Array, other: str, those: Array) -> Claim:
@@ -139,7 +139,7 @@ def place_claim(
 def alone_claim(
     errors: Errors, name: str = "mixture", words: Callable[[Mixture], str] = mixture_words
 ) -> Claim:
-    """Return a claim that the best mixture, or what else it is named, beats PN alone."""
+    """Return a claim that the best mixture, or the best of another name, beats PN alone."""
     found = best(errors, lambda mixture: mixture != PN)
     sentence = f"(figure) the best {name} beats PN alone"
     return lower_claim(sentence, words(found), errors[found], "PN", errors[PN])

@@ -109,11 +109,15 @@ def _fig4_numbers(rows: list[Row]) -> str:
         )
     table = markdown_table(("way", "cut at", "PN", "best mixture"), lines)
     return "\n\n".join(
-        [table, *filter(None, (_chosen(rows), _radii(rows), _solved(rows))), MOVIELENS_LICENCE]
+        [
+            table,
+            *filter(None, (_chosen_words(rows), _radii_words(rows), _solved_table(rows))),
+            MOVIELENS_LICENCE,
+        ]
     )
 
 
-def _radii(rows: list[Row]) -> str:
+def _radii_words(rows: list[Row]) -> str:
     """Return a sentence on the chosen radii that are at an end of their grid."""
     found = [row["radius"] for row in rows if row["way"] == TUNED and _is_judge(row)]
     if not found:
@@ -125,7 +129,7 @@ def _radii(rows: list[Row]) -> str:
     )
 
 
-def _solved(rows: list[Row]) -> str:
+def _solved_table(rows: list[Row]) -> str:
     """Return the risk of each mixture and number of columns, and the change of X between them."""
     lines = []
     for mixture in dict.fromkeys(mixture_of(row) for row in rows):
@@ -161,7 +165,7 @@ def _is_judge(row: Row) -> bool:
     return bool(row["chosen"]) and (row["part"], row["cut"], row["rating"]) == (*JUDGE, OVERALL)
 
 
-def _chosen(rows: list[Row]) -> str:
+def _chosen_words(rows: list[Row]) -> str:
     """Return a sentence on the alpha and r that PN chose."""
     found = {
         row["split"]: (row["alpha"], row["rank"])

@@ -103,7 +103,7 @@ def load_split(data: Path | None, split: int) -> Split:
 
 
 def fingerprint(ratings: Ratings) -> str:
-    """Return a hash of who rated what how, in whatever order the file had it."""
+    """Return a hash of users, items and ratings, the same for any order of the file."""
     order = np.lexsort((ratings.items, ratings.users))
     whole = hashlib.sha256()
     for values in (ratings.users, ratings.items, ratings.ratings):
@@ -203,11 +203,11 @@ def fit_paper(
     objective = _objective(part, mixture)
     fits = list(_paper_fits(objective, split, alpha, rank, steps))
 
-    def rested(fit: Fit) -> bool:
+    def is_rested(fit: Fit) -> bool:
         options = {name: fit.choices[name] for name in ("radius", "alpha", "step")}
         return is_at_rest(objective, Settled(fit.U, fit.V, fit.choices["iterations"]), **options)
 
-    return _best_of(part, data, split, way, mixture, fits, rested)
+    return _best_of(part, data, split, way, mixture, fits, is_rested)
 
 
 def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
@@ -312,7 +312,7 @@ def _best_of(
 
 def _validation_row(part: Split, split: int, way: str, mixture: Mixture, fit: Fit) -> Row:
     name, cut = JUDGE
-    wrong = _wrong(getattr(part, name), fit, cut)
+    wrong = _sign_errors(getattr(part, name), fit, cut)
     return _row(split, way, mixture, fit, name, cut, OVERALL, wrong)
 
 
@@ -323,7 +323,7 @@ def _every_row(
         entries = getattr(part, name)
         given = stars(data)[entries.rows, entries.columns]
         for cut in (MEAN, ZERO):
-            wrong = _wrong(entries, fit, cut)
+            wrong = _sign_errors(entries, fit, cut)
             yield _row(split, way, mixture, fit, name, cut, OVERALL, wrong) | {"chosen": True}
             for rating in range(1, 6):
                 those = wrong[given == rating]
@@ -332,7 +332,7 @@ def _every_row(
                     yield row | {"chosen": True}
 
 
-def _wrong(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
+def _sign_errors(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
     x = np.einsum("tk,tk->t", fit.U[entries.rows], fit.V[entries.columns])
     # The mean of X over all entries, from the sums of the factors alone.
     mean = float(fit.U.mean(axis=0) @ fit.V.mean(axis=0))

@@ -18,7 +18,6 @@ which leaves their distribution as it is (overrelaxation: Adler 1981, Neal 1998)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from tribit.checks import check_count, check_positive
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.links import Link, Logistic, Probit
+from tribit.paper.systems.base import ObservedEntries
 from tribit.randomness import RandomState, generator
 
 Array = NDArray[np.floating[Any]]
@@ -39,9 +39,9 @@ POLYA_GAMMA_TERMS = 10
 #: Added to every precision. On [-1, 1] it changes a density by less than one part in 10^6, and a row without
 #: observations, which is drawn from the prior, needs no case of its own. With a smaller one a tilted flat density
 #: would be the far tail of a normal one, where ndtri_exp is right to 9 digits and its quotient by the root to fewer.
-LEAST_PRECISION = 1e-6
+MIN_PRECISION = 1e-6
 #: The smallest chance that is drawn, so that its logarithm is finite.
-LEAST_CHANCE = 2.0**-53
+MIN_CHANCE = 2.0**-53
 
 
 def posterior_mean(
@@ -93,7 +93,13 @@ def posterior_mean(
     >>> bool(np.linalg.norm(estimate - M) < 0.6 * np.linalg.norm(M))
     True
     """
-    augmentation = _augmentation(link)
+    found = AUGMENTATIONS.get(type(link))
+    if found is None:
+        known = " or ".join(kind.__name__ for kind in AUGMENTATIONS)
+        raise InvalidInputError(
+            f"The posterior mean cannot be sampled with the link {link!r}; pass {known}."
+        )
+    slope_of, draw = found
     rank = check_count("rank", rank, least=1)
     burn_in = check_count("burn_in", burn_in, least=0)
     sweeps = check_count("sweeps", sweeps, least=1)
@@ -102,9 +108,10 @@ def posterior_mean(
             f"{sweeps} sweeps with a burn_in of {burn_in} leave none to average; pass more sweeps."
         )
     scale = check_positive("scale", scale)
-    slope = scale * augmentation.slope(link)
+    slope = scale * slope_of(link)
     draws = generator(random_state)
-    entries = _Entries.of(observations)
+    entries = ObservedEntries(observations.rows, observations.columns, observations.shape)
+    labels = observations.labels.astype(np.float64)
     n_rows, n_columns = observations.shape
     U: Array = draws.uniform(-1.0, 1.0, (n_rows, rank))
     V: Array = draws.uniform(-1.0, 1.0, (n_columns, rank))
@@ -112,32 +119,16 @@ def posterior_mean(
     total = np.zeros_like(product)
     for sweep in range(sweeps):
         psi = slope * product[entries.rows, entries.columns]
-        linear_at, precision_at = augmentation.draw(psi, entries.labels, draws)
+        linear_at, precision_at = draw(psi, labels, draws)
         linear = entries.matrix(slope * linear_at)
         precision = entries.matrix(slope**2 * precision_at)
         # Not both to the opposite side: where the labels say little, (-U)(-V)' is U V' once more.
-        U = _redrawn(U, V, linear, precision, draws, fresh=sweep % 2 == 0)
-        V = _redrawn(V, U, linear.T, precision.T, draws, fresh=sweep % 2 == 1)
+        U = _draw_factor(U, V, linear, precision, draws, fresh=sweep % 2 == 0)
+        V = _draw_factor(V, U, linear.T, precision.T, draws, fresh=sweep % 2 == 1)
         product = U @ V.T
         if sweep >= burn_in:
             total += product
     return np.asarray(total * (scale / (sweeps - burn_in)))
-
-
-@dataclass(frozen=True)
-class _Augmentation:
-    """The auxiliary variables that make a link's likelihood normal.
-
-    Parameters
-    ----------
-    slope : function of the link
-        ``psi = slope M``.
-    draw : function of psi, labels and a generator
-        Returns ``linear`` and ``precision`` of each entry, given a new draw of its latent variable.
-    """
-
-    slope: Callable[[Any], float]
-    draw: Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
 
 def _draw_probit(psi: Array, labels: Array, draws: np.random.Generator) -> tuple[Array, Array]:
@@ -148,44 +139,21 @@ def _draw_logistic(psi: Array, labels: Array, draws: np.random.Generator) -> tup
     return 0.5 * labels, polya_gamma(psi, draws)
 
 
-_AUGMENTATIONS: dict[type[Link], _Augmentation] = {
-    Logistic: _Augmentation(lambda link: link.scale, _draw_logistic),
-    Probit: _Augmentation(lambda link: 1.0 / link.sigma, _draw_probit),
+#: Auxiliary variables that make the likelihood of a link normal: the function of the link with ``psi = slope M``, and
+#: that of psi, labels and a generator which returns ``linear`` and ``precision`` of each entry, given a new draw.
+AUGMENTATIONS: dict[
+    type[Link],
+    tuple[
+        Callable[[Any], float],
+        Callable[[Array, Array, np.random.Generator], tuple[Array, Array]],
+    ],
+] = {
+    Logistic: (lambda link: link.scale, _draw_logistic),
+    Probit: (lambda link: 1.0 / link.sigma, _draw_probit),
 }
 
 
-def _augmentation(link: Link) -> _Augmentation:
-    found = _AUGMENTATIONS.get(type(link))
-    if found is None:
-        known = " or ".join(kind.__name__ for kind in _AUGMENTATIONS)
-        raise InvalidInputError(
-            f"The posterior mean cannot be sampled with the link {link!r}; pass {known}."
-        )
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Entries:
-    """The observed entries in row-major order, and sparse matrices that hold something at each of them."""
-
-    rows: NDArray[np.integer[Any]]
-    columns: NDArray[np.integer[Any]]
-    labels: Array
-    row_starts: NDArray[np.integer[Any]]
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, observations: Observations) -> _Entries:
-        labels = observations.to_sparse()
-        rows = np.repeat(np.arange(observations.shape[0]), np.diff(labels.indptr))
-        values = labels.data.astype(np.float64)
-        return cls(rows, labels.indices, values, labels.indptr, observations.shape)
-
-    def matrix(self, values: Array) -> sp.csr_array:
-        return sp.csr_array((values, self.columns, self.row_starts), shape=self.shape)
-
-
-def _redrawn(
+def _draw_factor(
     factor: Array,
     other: Array,
     linear: sp.sparray,
@@ -223,17 +191,6 @@ def polya_gamma(z: Array, draws: np.random.Generator) -> Array:
     first ``POLYA_GAMMA_TERMS`` are drawn and the rest is replaced by its mean: the mean is exact, and the variance
     too small by 2 parts in 10^5 at ``z = 0``, by 6 in 10^4 at ``|z| = 7`` and by 12 in 10^3 at ``|z| = 20``.
 
-    Parameters
-    ----------
-    z : array
-        Finite numbers.
-    draws : numpy.random.Generator
-        Where the exponentials come from.
-
-    Returns
-    -------
-    array
-        Positive numbers, of the shape of ``z``.
     """
     square = (z / (2.0 * np.pi)) ** 2
     drawn, drawn_mean = np.zeros_like(square), np.zeros_like(square)
@@ -254,30 +211,15 @@ def positive_normal(mean: Array, draws: np.random.Generator) -> Array:
 
 
 def normal_on_interval(
-    linear: Array,
-    precision: Array,
-    draws: np.random.Generator,
-    *,
-    opposite: Array | None = None,
+    linear: Array, precision: Array, draws: np.random.Generator, *, opposite: Array | None = None
 ) -> Array:
     """Draw from the density ``exp(linear u - precision u^2 / 2)`` on [-1, 1], by inversion, accurate in the tails.
 
-    Parameters
-    ----------
-    linear, precision : array
-        The coefficients, ``precision >= 0``; both 0 is the uniform distribution.
-    draws : numpy.random.Generator
-        Where the uniform variables come from.
-    opposite : array, optional
-        Draws from these distributions. Then nothing is drawn and each is moved to the other side of the median,
-        as far out in chance as it was, ``F^-1(1 - F(u))``, which has the distribution that it had.
-
-    Returns
-    -------
-    array
-        Numbers in [-1, 1], of the shape of ``linear``.
+    Both coefficients 0 are the uniform distribution. With ``opposite``, draws from these distributions, nothing is
+    drawn: each is moved to the other side of the median, as far out in chance as it was, ``F^-1(1 - F(u))``, which has
+    the distribution that it had.
     """
-    precision = precision + LEAST_PRECISION
+    precision = precision + MIN_PRECISION
     root = np.sqrt(precision)
     # Turned so that the mean is positive: then most of the interval, or all of it, is in the lower tail, where
     # the logarithm of Phi tells apart what Phi itself rounds to 0 or, in the upper tail, to 1.
@@ -290,7 +232,7 @@ def normal_on_interval(
     else:
         up_to = np.exp(log_ndtr((side * opposite - mean) * root) - high)
         # Rounding may make the differences 0: for the largest draws, and for both far out.
-        chance = np.maximum(1.0 - up_to, LEAST_CHANCE) / np.maximum(1.0 - below, LEAST_CHANCE)
+        chance = np.maximum(1.0 - up_to, MIN_CHANCE) / np.maximum(1.0 - below, MIN_CHANCE)
         chance = np.minimum(chance, 1.0)
     drawn = mean + ndtri_exp(high + np.log(chance + (1.0 - chance) * below)) / root
     return np.asarray(side * np.minimum(np.maximum(drawn, -1.0), 1.0))

@@ -1,4 +1,4 @@
-"""``tribit reproduce``: run the studies behind figures and tables, and write what each of them shows."""
+"""``tribit reproduce``: run the studies behind figures and tables, and write their results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def reproduce(
                     advance = begin(study.name, study.n_tasks)
                     done[study.name] = pool.finish(study, journal, advance)
             rows = done[study.name]
-            others = done if "fig1" in done else _finished(folder, settings, exhibit)
+            others = done if "fig1" in done else _rows_of_fig1(folder, settings, exhibit)
             made.append(_write(folder, exhibit, study, rows, others))
     if len(made) > 1:
         parts = [(folder / f"{exhibit.name}.md").read_text("utf-8") for exhibit in exhibits]
@@ -133,7 +133,7 @@ def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
         )
 
 
-def _finished(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
+def _rows_of_fig1(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
     """Return the results of Fig. 1 for Fig. 2, which is compared with it, where they are in the folder."""
     if exhibit.name != "fig2":
         return {}
@@ -144,11 +144,7 @@ def _finished(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, l
 
 
 def _write(
-    folder: Path,
-    exhibit: Exhibit,
-    study: Study,
-    rows: list[Row],
-    others: Mapping[str, list[Row]],
+    folder: Path, exhibit: Exhibit, study: Study, rows: list[Row], others: Mapping[str, list[Row]]
 ) -> Reproduction:
     stem = folder / exhibit.name
     claims = exhibit.claims(rows, others)
@@ -161,7 +157,7 @@ def _write(
 
 
 def _constants(exhibit: Exhibit, study: Study) -> Row:
-    """Return what is the same in every row: the exhibit, parameters that are one value, versions."""
+    """Return the values that all rows share: the exhibit, parameters that are one value, versions."""
     single = {
         name: value
         for name, value in study.parameters.items()

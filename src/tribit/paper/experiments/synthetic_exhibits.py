@@ -123,10 +123,7 @@ def draw_curves(
 
 
 def curve_numbers(
-    rows: list[Row],
-    name: str,
-    place: Callable[[Mixture], float],
-    judge: Callable[[Errors], Claim],
+    rows: list[Row], name: str, place: Callable[[Mixture], float], judge: Callable[[Errors], Claim]
 ) -> str:
     """Return mean ± standard deviation of every way at every place, the floor, and the dependence of the verdict."""
     found = errors_by_way(rows)
@@ -363,11 +360,7 @@ def _is_published(mixture: Mixture) -> bool:
 def _fig3_claims(rows: list[Row], _: Mapping[str, list[Row]]) -> Claims:
     place = f"the best point is around {mixture_words(PUBLISHED)}"
     return {
-        way: [
-            place_claim(place, errors, _is_published),
-            inside_claim(errors),
-            alone_claim(errors),
-        ]
+        way: [place_claim(place, errors, _is_published), inside_claim(errors), alone_claim(errors)]
         for way, errors in errors_by_way(rows).items()
     }
 

@@ -98,14 +98,8 @@ class TraceNormLikelihood(_BoundedLikelihood):
         The radius of the ball.
     objective_ : float
         The negative log-likelihood at the solution.
-    n_iter_ : int
-        Gradient steps done.
-    converged_ : bool
-        Whether ``tol`` was reached.
-    stop_reason_ : str
-        Why the fit stopped.
-    history_ : list of Iteration
-        What was known after each step.
+    n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`AlternatingLeastSquares`.
 
     Examples
     --------

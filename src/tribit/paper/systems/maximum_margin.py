@@ -99,14 +99,8 @@ class MaximumMarginFactorization(LabelledModel):
         U and V.
     objective_ : float
         The loss plus ``l2 / 2 (|U|^2 + |V|^2)`` at the solution.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether ``tol`` was reached.
-    stop_reason_ : str
-        Why the fit stopped.
-    history_ : list of Iteration
-        What was known after each iteration.
+    n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`AlternatingLeastSquares`.
 
     Notes
     -----

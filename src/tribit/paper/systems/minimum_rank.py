@@ -1,4 +1,4 @@
-"""The least rank at which a matrix agrees with what was measured."""
+"""The least rank at which a matrix agrees with the measured entries."""
 
 from __future__ import annotations
 

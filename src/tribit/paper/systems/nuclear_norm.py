@@ -1,4 +1,4 @@
-"""The least nuclear norm among the matrices that agree with what was measured."""
+"""The least nuclear norm among the matrices that agree with the measured entries."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Array = NDArray[np.float64]
 #: Over-relaxation: from 1.5 to 1.8 is known to help, 2 may diverge.
 RELAXATION = 1.6
 #: Iterations between two changes of the penalty, and the last that may change it: with a fixed one it converges.
-ADAPT_EVERY, ADAPT_UNTIL = 5, 200
+ADAPT_INTERVAL, ADAPT_ITERATIONS = 5, 200
 #: The penalty times the largest singular value of the data stays below this. The Gram matrix squares singular
 #: values, so that those below 1e-8 of the largest are rounding; the threshold, 1 / penalty, must be above them.
-LARGEST_PENALTY = 1e6
+MAX_PENALTY = 1e6
 
 
 @dataclass(eq=False, repr=False)
@@ -172,8 +172,8 @@ def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> N
         dual = _ratio(penalty * np.linalg.norm(Z - previous), np.linalg.norm(multipliers))
         if max(primal, dual) <= stopping.tol:
             break
-        if iteration % ADAPT_EVERY == 0 and iteration <= ADAPT_UNTIL:
-            penalty = min(_balance_penalty(penalty, primal, dual), LARGEST_PENALTY / largest)
+        if iteration % ADAPT_INTERVAL == 0 and iteration <= ADAPT_ITERATIONS:
+            penalty = min(_balance_penalty(penalty, primal, dual), MAX_PENALTY / largest)
     objective = float(np.vdot(U, U))
     norm = float(np.linalg.norm(multipliers))
     bound = -(float(np.vdot(a, multipliers)) + budget * norm)

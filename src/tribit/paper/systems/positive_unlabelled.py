@@ -172,8 +172,8 @@ class PUMatrixCompletion(LabelledModel):
         seen = observations if self.risk == "without-dislikes" else likes
         if self.loss == "squared":
             self._fit_squared(seen)
-        elif self.risk != "unbiased" or not self._implied():
-            store_result(self, self._bounded(seen), seen)
+        elif self.risk != "unbiased" or not self._is_ball_enough():
+            store_result(self, self._fit_bounded(seen), seen)
         else:
             self._fit_likelihood(likes)
 
@@ -203,7 +203,7 @@ class PUMatrixCompletion(LabelledModel):
         self.converged_, self.radius_, self.l2_ = model.converged_, model.radius_, model.l2
         self.stop_reason_, self.history_ = model.stop_reason_, model.history_
 
-    def _implied(self) -> bool:
+    def _is_ball_enough(self) -> bool:
         """Return whether a max-norm ball keeps every bound: Newton's method knows no other."""
         for name in ("radius", "alpha"):
             if getattr(self, name) is not None:
@@ -211,7 +211,7 @@ class PUMatrixCompletion(LabelledModel):
         inside = self.alpha is None or (self.radius is not None and self.radius <= self.alpha)
         return self.norm == "max" and inside
 
-    def _bounded(self, seen: Observations) -> SolverResult:
+    def _fit_bounded(self, seen: Observations) -> SolverResult:
         """Minimise the risk inside a ball and within alpha."""
         rank = check_rank(self.rank, seen.shape)
         self.radius_ = self._radius(rank, seen.shape)
@@ -227,10 +227,10 @@ class PUMatrixCompletion(LabelledModel):
         # Without alpha no entry goes beyond what the trace norm allows, but few come near.
         reach = link.level(0.99) if self.alpha is None else self.alpha
         solver = AugmentedLagrangian(max(link.curvature(reach), MIN_CURVATURE))
-        return solver.minimise(objective, constraints, start, self._stopping(), draws)
+        return solver.minimise(objective, constraints, start, self._stopping_rule(), draws)
 
     def _radius(self, rank: int, shape: tuple[int, int]) -> float:
-        """Return the radius, by default what every X of a rank and within alpha has at most."""
+        """Return the radius, by default the most that an X of the rank and within alpha has."""
         if self.radius is not None:
             return check_positive("radius", self.radius)
         if self.alpha is None and self.norm == "max":
@@ -249,7 +249,7 @@ class PUMatrixCompletion(LabelledModel):
         rank = check_rank(self.rank, seen.shape)
         self.radius_ = None if self.radius is None else check_positive("radius", self.radius)
         radius = np.inf if self.radius_ is None else self.radius_
-        stopping, draws = self._stopping(), generator(self.random_state)
+        stopping, draws = self._stopping_rule(), generator(self.random_state)
         plain = SquaredUnlabelled(seen, PU_RISKS[self.risk](self.rho))
         self.l2_ = self._ridge(plain)
         objective = replace(plain, l2=self.l2_)
@@ -263,12 +263,12 @@ class PUMatrixCompletion(LabelledModel):
         self.objective_, self.n_iter_, self.converged_ = objective.value(factors), 1, True
 
     def _ridge(self, plain: SquaredUnlabelled) -> float:
-        """Return l2, by default what takes away noise."""
+        """Return l2, by default large enough to remove noise."""
         if self.l2 is not None:
             return check_not_negative("l2", self.l2)
         return plain.noise_ridge() if self.radius is None else 0.0
 
-    def _stopping(self) -> Stopping:
+    def _stopping_rule(self) -> Stopping:
         """Return when the solver of bounds on entries stops."""
         most = AugmentedLagrangian.max_iter if self.max_iter is None else self.max_iter
         return Stopping(most, check_not_negative("tol", self.tol) * GAP_MULTIPLE)

@@ -155,7 +155,7 @@ class SquaredUnlabelled:
         return np.asarray(plus + minus)
 
     @cached_property
-    def uneven(self) -> bool:
+    def is_uneven(self) -> bool:
         """Whether an entry weighs more or less than 1, so that the minimum has no closed form."""
         return bool(self.surplus.any())
 
@@ -171,7 +171,7 @@ class SquaredUnlabelled:
 
     def value(self, factors: Factors) -> float:
         """Return F: the sum of all squares is ``tr(U'U V'V)``."""
-        return self._value(factors, self._seen(factors))
+        return self._value(factors, self._seen_entries(factors))
 
     def _value(self, factors: Factors, seen: Array | None) -> float:
         """Return F, given the observed entries of X where their weights are unequal."""
@@ -182,9 +182,9 @@ class SquaredUnlabelled:
         value = squares - 2.0 * float(np.vdot(U, products)) + self.size + ridge
         return value if seen is None else value + float(np.sum(self.surplus * seen**2))
 
-    def _seen(self, factors: Factors) -> Array | None:
+    def _seen_entries(self, factors: Factors) -> Array | None:
         """Return the observed entries of X, None where all entries weigh alike."""
-        if not self.uneven:
+        if not self.is_uneven:
             return None
         return self._entries.of_product(factors.row_factors, factors.column_factors)
 
@@ -193,7 +193,7 @@ class SquaredUnlabelled:
         U, V = factors.row_factors, factors.column_factors
         in_U = 2.0 * (U @ (V.T @ V) - self.target @ V) + self.l2 * U
         in_V = 2.0 * (V @ (U.T @ U) - self.target.T @ U) + self.l2 * V
-        seen = self._seen(factors)
+        seen = self._seen_entries(factors)
         if seen is not None:
             slopes = self._entries.matrix(2.0 * self.surplus * seen)
             in_U, in_V = in_U + slopes @ V, in_V + slopes.T @ U
@@ -215,7 +215,7 @@ def closed_form(
     Where observed entries weigh more or less than others it is where a search begins, from C over their weights.
     """
     target = objective.target
-    if objective.uneven:
+    if objective.is_uneven:
         weights = 1.0 + objective.surplus
         data = np.divide(target.data, weights, out=np.zeros_like(weights), where=weights != 0.0)
         target = csr_array((data, target.indices, target.indptr), shape=target.shape)

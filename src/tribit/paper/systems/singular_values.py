@@ -181,11 +181,7 @@ def top_singular_pairs(
 
 
 def _top_vectors(
-    apply: Callable[[Array], Array],
-    shape: tuple[int, int],
-    count: int,
-    waited: int,
-    floor: float,
+    apply: Callable[[Array], Array], shape: tuple[int, int], count: int, waited: int, floor: float
 ) -> Array:
     """Return eigenvectors of the ``count`` largest eigenvalues of a positive operator.
 

@@ -270,19 +270,12 @@ def cai_zhou_one_bit_bound(
         Numbers of rows and columns.
     n : int
         Number of observed entries, drawn from ``Pi`` with replacement.
-    rank : float
-        M is in the set, as it is when its rank is at most this: between 1 and ``min(d1, d2)``.
-    alpha : float
-        The bound of ``|M_ij|``.
-    link : str or Link, default="logistic"
-        ``P(like) = f(M_ij)``.
+    rank, alpha, link
+        As in :func:`davenport_bound`.
     delta : float, default=0.05
         The probability with which the bound may fail, inside (0, 1).
-    nu : float or None, default=None
-        Where given, ``pi_ij >= 1 / (nu d1 d2)`` for all entries, and the plain mean square is bounded instead,
-        by ``nu`` times as much, as ``|X|_F^2 / (d1 d2) <= nu |X|_Pi^2``.
-    constant : float, default=1.0
-        ``C``, an absolute constant that the paper does not tell.
+    nu, constant
+        As in :func:`cai_zhou_least_squares_bound`.
 
     Returns
     -------

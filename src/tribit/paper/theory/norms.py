@@ -340,7 +340,7 @@ class Matrix:
 
 
 def as_matrix(X: Any, name: str = "X") -> Matrix:
-    """Read a matrix or its factors, or say what is wrong with it."""
+    """Read a matrix or its factors, and refuse anything else."""
     if isinstance(X, Factors):
         X = X.augmented()
     elif hasattr(X, "U") and hasattr(X, "V"):
