@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,22 +174,6 @@ def _labels(measurements: Measurements) -> Observations:
     )
 
 
-class SummedLoss(Protocol):
-    """A convex loss of the observed entries ``x``, and its first two derivatives in each of them."""
-
-    def value(self, x: Array) -> float:
-        """Return the sum of the losses."""
-        ...
-
-    def first(self, x: Array) -> Array:
-        """Return the first derivative at each entry."""
-        ...
-
-    def second(self, x: Array) -> Array:
-        """Return the second derivative at each entry, at least 0."""
-        ...
-
-
 @dataclass(frozen=True)
 class SquaredLoss:
     """``sum (x - a)^2`` over the measured values ``a``."""
@@ -225,6 +209,10 @@ class LikelihoodLoss:
     def _each(self, function: Callable[..., Any], x: Array) -> Array:
         # Both labels everywhere, then a choice: quicker than to pick the likes out and put them back.
         return np.asarray(np.where(self.labels > 0, function(x, 1), function(x, -1)))
+
+
+#: A convex loss of the observed entries, with its first two derivatives in each of them.
+SummedLoss: TypeAlias = SquaredLoss | LikelihoodLoss
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,7 @@ class PUMatrixCompletion(LabelledModel):
         self.l2_ = self._ridge(plain)
         objective = replace(plain, l2=self.l2_)
         factors = closed_form(objective, rank, radius, draws)
-        if objective.uneven or (self.box and not inside_box(factors)):
+        if objective.is_uneven or (self.box and not inside_box(factors)):
             box = BOX if self.box else (-np.inf, np.inf)
             found = search_factors(objective, factors, radius, stopping, draws, box)
             store_result(self, found, seen)
