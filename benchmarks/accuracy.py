@@ -19,7 +19,7 @@ from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, 
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.unseen import unseen_report
 from tribit.model.spec import ModelSpec
-from tribit.paper.experiments.drawn import EXPERIMENT_2, draw
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options
 from tribit.selection.trials import fit_from
 

@@ -22,8 +22,8 @@ from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __versi
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.entries import log_loss
 from tribit.model.spec import ModelSpec
-from tribit.paper.experiments.drawn import EXPERIMENT_2, draw
 from tribit.paper.experiments.settings import simplex
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options
 from tribit.selection.folds import Fold, make_folds
 from tribit.selection.trials import fit_from

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, Probit
-from tribit.paper.experiments.statistics import comparison
+from tribit.paper.experiments.claims import comparison
 from tribit.paper.systems import MaxNormLikelihood, PUMatrixCompletion, TraceNormLikelihood
 from tribit.paper.systems.pu_risks import PU_RISKS
 from tribit.paper.theory import limiting_probability, relative_error

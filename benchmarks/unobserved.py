@@ -16,7 +16,7 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __version__
 from tribit.datasets import coat, movielens100k, senate
-from tribit.paper.experiments.drawn import EXPERIMENT_2, draw
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.propensity import (
     CrossFittedPropensity,
     Propensity,

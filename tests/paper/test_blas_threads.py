@@ -10,9 +10,9 @@ from tribit.paper.systems import (
     ConditionalGradientCompletion,
     NuclearNormCompletion,
     UniversalSingularValueThresholding,
-    frank_wolfe,
+    conditional_gradient,
     nuclear_norm,
-    singular_pairs,
+    singular_values,
 )
 
 LABELS = np.where(np.random.default_rng(0).random((90, 80)) < 0.6, 1, -1)
@@ -36,8 +36,12 @@ def classify():
             "shrink_singular_values",
             lambda: NuclearNormCompletion(max_iter=3).fit(LABELS),
         ),
-        (frank_wolfe, "correct", lambda: ConditionalGradientCompletion(max_iter=3).fit(LABELS)),
-        (singular_pairs, "_top_vectors", lambda: UniversalSingularValueThresholding().fit(LARGE)),
+        (
+            conditional_gradient,
+            "correct",
+            lambda: ConditionalGradientCompletion(max_iter=3).fit(LABELS),
+        ),
+        (singular_values, "_top_vectors", lambda: UniversalSingularValueThresholding().fit(LARGE)),
     ],
 )
 def test_blas_has_one_thread_during_a_fit(place, name, fit, monkeypatch):

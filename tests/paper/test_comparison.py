@@ -6,10 +6,10 @@ import pytest
 from tribit import InvalidInputError
 from tribit.cli import main
 from tribit.evaluation import evaluate
-from tribit.paper.comparison import GRIDS, compare, comparison_table, load
+from tribit.paper.comparison import GRIDS, compare, comparison_table, load_data
 from tribit.paper.systems import SYSTEMS
 
-TRAIN, TEST = load("synthetic", None, 0)
+TRAIN, TEST = load_data("synthetic", None, 0)
 
 
 def test_the_best_setting_on_held_out_entries_is_fitted_again():
@@ -44,7 +44,7 @@ def test_unknown_names():
     with pytest.raises(InvalidInputError, match=r"systems must be some of tribit, .*; got 'magic'"):
         compare(TRAIN, TEST, systems=["magic"])
     with pytest.raises(InvalidInputError, match="on must be some of synthetic, ml-100k"):
-        load("mars", None, 0)
+        load_data("mars", None, 0)
 
 
 def test_the_command_writes_a_table_and_goes_on_from_its_journal(tmp_path, capsys):

@@ -6,8 +6,7 @@ import pytest
 
 from tribit import InvalidInputError
 from tribit.paper import demo
-from tribit.paper.demo import DEFAULT, EFFECTS, SIGNS, DemoResult, run_demo
-from tribit.paper.demo_picture import plot_demo
+from tribit.paper.demo import DEFAULT, EFFECTS, SIGNS, DemoResult, plot_demo, run_demo
 
 SHAPE = (80, 60)
 
@@ -40,11 +39,11 @@ def test_what_comes_later_was_not_seen(result):
     seen, later = result.seen.to_sparse(), result.later.to_sparse()
     assert seen.multiply(later).nnz == 0
     share = later.nnz / (seen.nnz + later.nnz)
-    assert share == pytest.approx(demo.LATER, abs=0.01)
+    assert share == pytest.approx(demo.LATER_SHARE, abs=0.01)
 
 
 def test_the_errors_are_those_of_the_unseen_cells(result):
-    probability, signs, seen, _ = demo.drawn_table(0)
+    probability, signs, seen, _ = demo.simulate_table(0)
     np.testing.assert_array_equal(probability, result.probability)
     unseen = seen.to_sparse().toarray() == 0
     wrong = np.mean((result.completed[unseen] >= 0.5) != (signs[unseen] > 0))
@@ -57,7 +56,7 @@ def test_the_errors_are_those_of_the_unseen_cells(result):
 
 
 def test_people_are_exposed_to_what_is_near_their_taste():
-    probability, _, seen, later = demo.drawn_table(1)
+    probability, _, seen, later = demo.simulate_table(1)
     near = probability[seen.rows, seen.columns].mean()
     assert near > probability.mean() + 0.05
     assert later.n_likes > later.n_dislikes > 0
@@ -81,7 +80,7 @@ def test_lists_are_counted_for_each_hundred_rows(result):
     users = np.unique(result.later.rows[result.later.labels > 0]).size
     for each in result.lists:
         assert each.likes * users / 100 == pytest.approx(round(each.likes * users / 100))
-        assert 0 <= each.likes <= 100 * demo.LENGTH
+        assert 0 <= each.likes <= 100 * demo.LIST_LENGTH
 
 
 def without_times(fits):
@@ -93,7 +92,7 @@ def test_the_demo_is_determined_by_its_seed(result):
     np.testing.assert_array_equal(again.completed, result.completed)
     assert without_times(again.fits) == without_times(result.fits)
     assert again.lists == result.lists
-    assert not np.array_equal(demo.drawn_table(1)[0], result.probability)
+    assert not np.array_equal(demo.simulate_table(1)[0], result.probability)
 
 
 def test_the_summary_tells_the_numbers(result):

@@ -27,8 +27,7 @@ def demo(
 ) -> None:
     """Draw a table of which the truth is known, complete it in three ways, and make lists from it."""
     from tribit.data.files import writable  # noqa: PLC0415
-    from tribit.paper.demo import report_demo, run_demo  # noqa: PLC0415
-    from tribit.paper.demo_picture import plot_demo  # noqa: PLC0415
+    from tribit.paper.demo import plot_demo, report_demo, run_demo  # noqa: PLC0415
     from tribit.plots import check_picture  # noqa: PLC0415
 
     if picture is not None:

@@ -5,35 +5,43 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_count
 from tribit.data.observations import Observations
+from tribit.datasets import coat, movielens100k, senate
 from tribit.errors import InvalidInputError, TribitError, parameter
 from tribit.evaluation import evaluate
 from tribit.factor_model import FactorModel
-from tribit.paper.comparison_data import DATA, HELD_OUT, load, present
-from tribit.paper.experiments.journal import Journal, Row
-from tribit.paper.experiments.output import (
+from tribit.model.links import Logistic
+from tribit.paper.experiments.claims import markdown_table
+from tribit.paper.experiments.journal import (
     VERSIONS,
-    journal_header,
-    journal_path,
+    Journal,
+    Row,
     results_folder,
     write_csv,
     write_text,
 )
 from tribit.paper.experiments.runner import Pool, Results, Study, Task, progress_bar
-from tribit.paper.experiments.statistics import markdown_table
 from tribit.paper.systems import SYSTEMS
+from tribit.simulate import low_rank_target, observe, quantise
 
 __all__ = ["DATA", "GRIDS", "Compared", "compare", "compare_all"]
 
+
+#: The entries to fit on, and those to predict.
+Parts: TypeAlias = tuple[Observations, Observations]
+#: Share of the Senate's votes, and of the unseen synthetic entries, that are predicted; and of the training entries of
+#: any data, on which a system chooses.
+HELD_OUT = 0.1
 #: The settings among which each system chooses.
 GRIDS: dict[str, list[dict[str, Any]]] = {
     "tribit": [{}],  # it chooses by itself
@@ -116,13 +124,16 @@ def compare(
 
     Examples
     --------
-    >>>     >>> from tribit import Logistic
+    >>> from tribit import Logistic
+    >>> from tribit.simulate import low_rank_target, observe, quantise
     >>> Y = quantise(low_rank_target((60, 50), 2, alpha=4.0, random_state=0), Logistic(), random_state=1)
     >>> train, test = observe(Y, 0.3, random_state=2).split(0.2, random_state=3)
     >>> [result.system for result in compare(train, test, systems=["alternating-least-squares"])]
     ['alternating-least-squares']
     """
-    return [_compared(name, data, train, test, random_state) for name in check_systems(systems)]
+    return [
+        _compare_system(name, data, train, test, random_state) for name in check_systems(systems)
+    ]
 
 
 def check_systems(systems: Iterable[str] | None) -> list[str]:
@@ -136,14 +147,14 @@ def check_systems(systems: Iterable[str] | None) -> list[str]:
     return names
 
 
-def _compared(
+def _compare_system(
     name: str, data: str, train: Observations, test: Observations, random_state: int
 ) -> Compared:
     began = time.perf_counter()
     try:
         chosen = _choose(name, train, random_state)
         began = time.perf_counter()
-        model = _fitted(name, chosen, train, random_state)
+        model = _fit_system(name, chosen, train, random_state)
     except TribitError as error:
         seconds = time.perf_counter() - began
         return Compared(name, data, "", None, None, None, seconds, str(error))
@@ -162,12 +173,13 @@ def _choose(name: str, train: Observations, random_state: int) -> dict[str, Any]
         return grid[0]
     part, held_out = train.split(HELD_OUT, random_state=random_state)
     losses = [
-        evaluate(_fitted(name, setting, part, random_state), held_out).log_loss for setting in grid
+        evaluate(_fit_system(name, setting, part, random_state), held_out).log_loss
+        for setting in grid
     ]
     return grid[int(np.argmin(losses))]
 
 
-def _fitted(
+def _fit_system(
     name: str, setting: dict[str, Any], train: Observations, random_state: int
 ) -> FactorModel:
     model: FactorModel = SYSTEMS[name](**setting)
@@ -195,7 +207,7 @@ def compare_all(
     Parameters
     ----------
     path : path, optional
-        The folder that holds ``ml-100k``, ``senate`` and ``coat``. Without it the drawn data alone are used.
+        The folder that holds ``ml-100k``, ``senate`` and ``coat``. Without it the synthetic data alone are used.
     on : sequence of str, optional
         Names in :data:`DATA`; by default those that this folder has.
     systems : sequence of str, optional
@@ -214,19 +226,16 @@ def compare_all(
     results, files
         Everything that was compared, and what was written.
     """
-    names = present(path) if on is None else list(on)
+    names = present_data(path) if on is None else list(on)
     place = None if path is None else Path(path).resolve()
     study = comparison_study(names, check_systems(systems), place, check_count("seed", seed, 0))
     where = results_folder(out)
-    pool = Pool(count_jobs(n_jobs))
-    try:
-        with (
-            progress_bar(shown=shown) as begin,
-            Journal(journal_path(where, study), journal_header(study)) as journal,
-        ):
-            rows = pool.finish(study, journal, begin("comparing", study.n_tasks))
-    finally:
-        pool.close()
+    with (
+        Pool(count_jobs(n_jobs)) as pool,
+        progress_bar(shown=shown) as begin,
+        Journal(study.journal_path(where), study.header) as journal,
+    ):
+        rows = pool.finish(study, journal, begin("comparing", study.n_tasks))
     results = [Compared(**row) for row in rows]
     files = [where / "comparison.csv", where / "comparison.md"]
     write_csv(files[0], rows, {"seed": seed} | VERSIONS)
@@ -257,7 +266,7 @@ def comparison_study(
 ) -> Study:
     """Return a task for every system on every data set, each of which must be there."""
     for name in data:
-        load(name, folder, seed)
+        load_data(name, folder, seed)
 
     def tasks(_: Results) -> list[Task]:
         return [
@@ -272,5 +281,68 @@ def comparison_study(
 
 def compare_one(name: str, system: str, folder: Path | None, seed: int) -> list[Row]:
     """Fit one system on one data set."""
-    train, test = load(name, folder, seed)
-    return [asdict(_compared(system, name, train, test, seed))]
+    train, test = load_data(name, folder, seed)
+    return [asdict(_compare_system(system, name, train, test, seed))]
+
+
+@lru_cache(maxsize=4)
+def load_data(name: str, folder: Path | None, seed: int) -> Parts:
+    """Return the parts of a data set."""
+    if name not in DATA:
+        raise InvalidInputError(
+            f"{parameter('on')} must be some of {', '.join(DATA)}; got {name!r}."
+        )
+    return DATA[name](folder, seed)
+
+
+def present_data(folder: Path | None) -> list[str]:
+    """Return the names of the data that a folder has; without one the synthetic data alone."""
+    if folder is None:
+        return ["synthetic"]
+    if not Path(folder).is_dir():
+        raise InvalidInputError(
+            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are ({parameter('path')})."
+        )
+    return ["synthetic", *(name for name in list(DATA)[1:] if (Path(folder) / name).exists())]
+
+
+def _synthetic(_: Path | None, seed: int) -> Parts:
+    draws = np.random.Generator(np.random.PCG64([seed, 4]))
+    M = low_rank_target((300, 300), 5, alpha=1.0, random_state=draws)
+    Y = quantise(M, Logistic(7.0), random_state=draws)
+    seen = observe(Y, 0.7, random_state=draws)
+    hidden = np.ones(Y.shape, dtype=bool)
+    hidden[seen.rows, seen.columns] = False
+    rows, columns = np.nonzero(hidden & (draws.random(Y.shape) < HELD_OUT))
+    return seen, Observations.from_pairs(rows, columns, Y[rows, columns], shape=Y.shape)
+
+
+def _films(folder: Path | None, seed: int) -> Parts:
+    part = movielens100k(folder).split(seed)
+    return part.train, part.test
+
+
+def _votes(folder: Path | None, seed: int) -> Parts:
+    return senate(_given(folder)).split(HELD_OUT, random_state=seed)
+
+
+def _coats(folder: Path | None, _: int) -> Parts:
+    parts = coat(_given(folder))
+    return parts.train.observations(), parts.test.observations()
+
+
+def _given(folder: Path | None) -> Path:
+    if folder is None:
+        raise InvalidInputError(
+            f"These data have no download: say where they are ({parameter('path')})."
+        )
+    return folder
+
+
+#: Data that the systems are compared on: synthetic ones, ratings, votes, and ratings of items drawn at random.
+DATA: dict[str, Callable[[Path | None, int], Parts]] = {
+    "synthetic": _synthetic,
+    "ml-100k": _films,
+    "senate": _votes,
+    "coat": _coats,
+}

@@ -1,4 +1,4 @@
-"""The demonstration: a drawn table of which the truth is known, completed from a tenth of it, and lists from it.
+"""The demonstration: a simulated table, completed from a tenth of it, and lists from the completion.
 
 Row i and column j have an angle each, and
 
@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,14 @@ from rich.console import Console
 from rich.progress import track
 
 from tribit.completion import BinaryMatrixCompletion
+from tribit.data.files import atomic_path
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
 from tribit.evaluation.baselines import effects_model
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
+from tribit.plots import check_picture
+from tribit.plots.canvas import METADATA, STYLE, pyplot_for_files
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender
 from tribit.report import write_report
@@ -44,13 +48,16 @@ TASTE, EXPOSURE, SHIFT, LEVEL = 3.0, 2.0, 1.0, -2.8
 #: Deviations of the activity of rows and of the popularity of columns, in log-odds of being seen.
 ACTIVITY, POPULARITY = 0.5, 0.7
 #: Share of the seen entries that come later: no fit has them, and lists are judged by them.
-LATER = 0.25
-LENGTH = 10  #: of a list
+LATER_SHARE = 0.25
+LIST_LENGTH = 10  #: of a list
 #: Values of ``avoid_dislikes``; 1 is the default of lists.
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
 #: Nouns for a row and a column on the page of the demonstration.
 NOUNS = ("person", "thing")
 EFFECTS, SIGNS, DEFAULT = "row and column effects", "observed signs alone", "tribit's default"
+#: Red for dislikes, blue for likes, white in the middle: told apart by the colour-blind, and light and dark in grey.
+COLOURS = "RdBu"
+BLUE, GREY = "tab:blue", "0.35"
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class DemoLists:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The truth, what was seen of it, the completion, the errors of each fit, the lists, and what made them."""
+    """The truth, the seen entries, the completion, the errors of each fit, the lists, and the recommender."""
 
     probability: Array
     seen: Observations
@@ -87,7 +94,7 @@ class DemoResult:
     recommender: Recommender
 
     def summary(self) -> str:
-        """Return what was drawn, in words."""
+        """Return a description of the simulated table."""
         n_rows, n_columns = self.seen.shape
         n_seen, n_later = self.seen.n_observed, self.later.n_observed
         return (
@@ -100,12 +107,12 @@ class DemoResult:
 
 def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult:
     """Draw a table, complete it in three ways, and order lists in several."""
-    probability, signs, seen, later = drawn_table(random_state)
+    probability, signs, seen, later = simulate_table(random_state)
     unseen = np.ones(signs.shape, dtype=bool)
     unseen[seen.rows, seen.columns] = False
     fits: list[DemoFit] = []
     found: Any = None
-    for name, fit in _steps(shown):
+    for name, fit in _track_fits(shown):
         began = time.perf_counter()
         found = fit(seen)
         seconds = time.perf_counter() - began
@@ -133,7 +140,7 @@ def report_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
     write_report(result.recommender, path, result.later, title="A demonstration of tribit")
 
 
-def drawn_table(
+def simulate_table(
     random_state: RandomState,
 ) -> tuple[Array, NDArray[np.int8], Observations, Observations]:
     """Return P(like) and the sign of every cell, the entries that were seen, and those that come later.
@@ -154,7 +161,7 @@ def drawn_table(
         [f"{noun} {k}" for k in range(n)] for noun, n in zip(NOUNS, SHAPE, strict=True)
     )
     observed = Observations(i, j, signs[i, j], SHAPE, people, things)
-    seen, later = observed.split(LATER, random_state=draws)
+    seen, later = observed.split(LATER_SHARE, random_state=draws)
     return probability, signs, seen, later
 
 
@@ -164,18 +171,22 @@ def ordered_lists(found: Recommender, seen: Observations, later: Observations) -
     np.add.at(likes, seen.columns[seen.labels > 0], 1)
     popular = np.broadcast_to(likes, seen.shape)
     lists = [
-        _measured("most liked by all", None, ranking_report(popular, seen, later, LENGTH)),
-        _measured("P(like) alone", None, ranking_report(found.model_, seen, later, LENGTH)),
+        _rates_of_lists(
+            "most liked by all", None, ranking_report(popular, seen, later, LIST_LENGTH)
+        ),
+        _rates_of_lists(
+            "P(like) alone", None, ranking_report(found.model_, seen, later, LIST_LENGTH)
+        ),
     ]
     for weight in WEIGHTS:
         report = ranking_report(
-            found.model_, seen, later, LENGTH, ranker=found.ranker_, avoid_dislikes=weight
+            found.model_, seen, later, LIST_LENGTH, ranker=found.ranker_, avoid_dislikes=weight
         )
-        lists.append(_measured(DEFAULT, weight, report))
+        lists.append(_rates_of_lists(DEFAULT, weight, report))
     return lists
 
 
-def _measured(name: str, weight: float | None, report: RankingReport) -> DemoLists:
+def _rates_of_lists(name: str, weight: float | None, report: RankingReport) -> DemoLists:
     each = 100.0 / report.n_users
     return DemoLists(name, weight, each * report.likes_shown, each * report.dislikes_shown)
 
@@ -199,9 +210,100 @@ FITS: dict[str, Callable[[Observations], Any]] = {
 }
 
 
-def _steps(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
+def _track_fits(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
     console = Console(stderr=True)
     hidden = not (shown and console.is_terminal)
     yield from track(
         FITS.items(), "completing the table", console=console, transient=True, disable=hidden
     )
+
+
+def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
+    """Draw the truth, the seen cells, the completion on the same scale, and likes against dislikes of the lists."""
+    check_picture(path)
+    pyplot = pyplot_for_files()
+    kind = Path(path).suffix[1:].lower()
+    with pyplot.style.context(["default", STYLE]):
+        figure = pyplot.figure(figsize=(11, 6.6), layout="constrained")
+        try:
+            upper, lower = figure.subfigures(2, 1, height_ratios=(1.15, 1))
+            _draw_tables(upper, result)
+            errors, lists = lower.subplots(1, 2, width_ratios=(1, 1.25))
+            _draw_errors(errors, result)
+            _draw_lists(lists, result)
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, format=kind, dpi=110, metadata=METADATA.get(kind))
+        finally:
+            pyplot.close(figure)
+
+
+def _draw_tables(figure: Any, result: DemoResult) -> None:
+    """Draw three tables of one scale beside one another, with the bar that the outer two share."""
+    axes = figure.subplots(1, 3, sharex=True, sharey=True)
+    labels = np.full(result.seen.shape, np.nan)
+    labels[result.seen.rows, result.seen.columns] = result.seen.labels > 0
+    share = f"{100 * result.seen.density:.0f}%"
+    titles = ("hidden: who would like what", f"seen: {share} of the cells", "completed by tribit")
+    for axis, table, title in zip(
+        axes, (result.probability, labels, result.completed), titles, strict=True
+    ):
+        axis.set_facecolor("0.93")  # cells that nobody has seen
+        image = axis.imshow(
+            table, cmap=COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        axis.set_title(title)
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.set_xlabel(f"{table.shape[1]} things, by their hidden angle")
+    axes[0].set_ylabel(f"{labels.shape[0]} people, by theirs")
+    bar = figure.colorbar(image, ax=axes, aspect=25, pad=0.01)
+    bar.set_label("probability of a like\n(seen: liked blue, disliked red)")
+
+
+def _draw_errors(axis: Any, result: DemoResult) -> None:
+    """Draw wrong signs on unseen cells, from zero, with the least that anybody could reach."""
+    names = [fit.name for fit in result.fits]
+    errors = [100 * fit.sign_error for fit in result.fits]
+    colours = [BLUE if fit.name == DEFAULT else "0.75" for fit in result.fits]
+    bars = axis.barh(names, errors, color=colours, height=0.6)
+    axis.bar_label(bars, fmt="%.1f", padding=3)
+    least = 100 * result.least_error
+    axis.axvline(least, color="black", linewidth=0.8, linestyle="--")
+    axis.annotate(
+        f"truth itself: {least:.1f}",
+        (least, 1.0),
+        (3, 2),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        fontsize=8,
+    )
+    axis.invert_yaxis()
+    axis.set_xlim(0, 1.15 * max(errors))
+    axis.set_xlabel("wrong signs on unseen cells, %")
+
+
+def _draw_lists(axis: Any, result: DemoResult) -> None:
+    """Draw the curve of ``avoid_dislikes`` and the two orders beside it, each with its name."""
+    curve = [each for each in result.lists if each.avoid_dislikes is not None]
+    others = [each for each in result.lists if each.avoid_dislikes is None]
+    axis.plot([e.dislikes for e in curve], [e.likes for e in curve], "o-", color=BLUE)
+    for each in curve:
+        first = each is curve[0]  # the rightmost: its label has room below
+        axis.annotate(
+            f"avoid_dislikes = {each.avoid_dislikes:g}" if first else f"{each.avoid_dislikes:g}",
+            (each.dislikes, each.likes),
+            (5, -12) if first else (0, 7),
+            textcoords="offset points",
+            ha="left" if first else "center",
+            color=BLUE,
+        )
+    for each in others:
+        axis.plot(each.dislikes, each.likes, "s", color=GREY)
+        axis.annotate(
+            each.name, (each.dislikes, each.likes), (7, -3), textcoords="offset points", color=GREY
+        )
+    # From zero, with room on the right for the name of the last point.
+    axis.set_xlim(0, 1.3 * max(each.dislikes for each in result.lists))
+    axis.set_ylim(0, 1.2 * max(each.likes for each in result.lists))
+    axis.set_xlabel(f"dislikes shown in a hundred lists of {LIST_LENGTH} (fewer are better)")
+    axis.set_ylabel("likes found (more are better)")

@@ -5,9 +5,8 @@ import pytest
 
 from tribit import InvalidInputError, nu, pn, pnu, pu, punu
 from tribit.paper.classification import LOSSES, Squared, ZeroOne, empirical_risk
-from tribit.paper.classification.losses import as_loss
+from tribit.paper.classification.risks import as_loss, example_weights
 from tribit.paper.classification.selection import validation_mixture
-from tribit.paper.classification.weights import example_weights
 
 MIXTURES = [pn(), pu(0), nu(0), punu(0.3, 0), pnu(0.6, 0), pnu(-0.6, 0)]
 

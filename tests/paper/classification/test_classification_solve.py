@@ -6,7 +6,7 @@ import pytest
 
 from tribit import InvalidInputError, nu, pn, pnu, pu, punu
 from tribit.paper.classification import LOSSES
-from tribit.paper.classification.basis import (
+from tribit.paper.classification.examples import (
     GaussianBasis,
     LinearBasis,
     choose_rows,

@@ -7,7 +7,8 @@ from sklearn.model_selection import GridSearchCV
 
 from tribit import InvalidInputError, InvalidTypeError
 from tribit.paper.classification import RiskClassifier
-from tribit.paper.classification.selection import ETAS, GAMMAS, RIDGES, WIDTHS, kind_folds
+from tribit.paper.classification.examples import kind_folds
+from tribit.paper.classification.selection import ETAS, GAMMAS, RIDGES, WIDTHS
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -117,7 +118,7 @@ def test_the_validation_risk_by_hand():
     X, y, _ = gaussians(0, 30, 30, 100, n_features=2)
     model = RiskClassifier("pn", prior=0.3, basis="linear", n_folds=2, random_state=0).fit(X, y)
     X, y = X[y != 0], y[y != 0]
-    from tribit.paper.classification.basis import choose_rows, median_distance
+    from tribit.paper.classification.examples import choose_rows, median_distance
     from tribit.randomness import generator
 
     draws = generator(0)

@@ -1,15 +1,16 @@
 """Experiment 3: splits of MovieLens ratings, what PN chooses, and the errors by rating."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tribit.datasets import movielens100k
-from tribit.paper.experiments import fig4, films, table1
+from tribit.paper.experiments import EXHIBITS, films
 from tribit.paper.experiments.films import (
     CHOSEN,
     MEAN,
     OVERALL,
-    PN,
     SAME,
     TUNED,
     ZERO,
@@ -20,7 +21,7 @@ from tribit.paper.experiments.films import (
     load_split,
     select_by_pn,
 )
-from tribit.paper.experiments.settings import Settings, simplex
+from tribit.paper.experiments.settings import PN, Settings, simplex
 
 MIX = (0.4, 0.2, 0.4)
 N = 400
@@ -52,7 +53,7 @@ def data(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Few steps: what is checked is not how far they get."""
-    monkeypatch.setattr(films, "MAX_ITER", 25)
+    monkeypatch.setattr(films, "SIZES", replace(films.SIZES, max_steps=25))
 
 
 def by_rating(rows, part, cut):
@@ -130,13 +131,13 @@ def test_the_order_of_the_file_changes_no_number(tmp_path, data):
 def fits(monkeypatch):
     """Every estimate that is judged, as it goes by."""
     seen = []
-    original = films._judged
+    original = films._validation_row
 
     def spy(part, split, way, mixture, fit):
         seen.append(fit)
         return original(part, split, way, mixture, fit)
 
-    monkeypatch.setattr(films, "_judged", spy)
+    monkeypatch.setattr(films, "_validation_row", spy)
     return seen
 
 
@@ -199,7 +200,7 @@ def test_the_errors_by_rating_make_up_the_whole(data, protocol):
 @pytest.mark.parametrize("errors", [[0.3, 0.2, 0.4], [0.2, 0.2, 0.4], [0.5, 0.4, 0.1]])
 def test_the_step_is_that_of_the_smallest_validation_error(data, monkeypatch, errors):
     steps = (1e-2, 3e-3, 1e-3)
-    original = films._judged
+    original = films._validation_row
     forced = dict(zip(steps, errors, strict=True))
     judged = {}
 
@@ -209,7 +210,7 @@ def test_the_step_is_that_of_the_smallest_validation_error(data, monkeypatch, er
         judged[fit.choices["step"]] = fit
         return row | {"error": forced[fit.choices["step"]]}
 
-    monkeypatch.setattr(films, "_judged", judge)
+    monkeypatch.setattr(films, "_validation_row", judge)
     rows = fit_paper(data, 0, CHOSEN, 2.0, 3, steps, PN)
     best = steps[int(np.argmin(errors))]  # the first of equals
     assert {row["step"] for row in rows if row["chosen"]} == {best}
@@ -241,7 +242,7 @@ def test_the_tuned_fit_stays_in_its_balls(data, fits):
             assert np.max(np.sum(factor**2, axis=1)) <= radius * (1 + 1e-5)
         assert fit.U.shape == (30, 10)
         radii.append(radius)
-    assert radii == list(films.TUNED_RADII)
+    assert radii == list(films.SIZES.radii)
 
 
 @pytest.mark.parametrize("fit", [lambda d: fit_tuned(d, 0, MIX), lambda d: FITS["paper"](d, MIX)])
@@ -266,8 +267,8 @@ def test_rho_is_the_share_of_the_training_part(data, monkeypatch, fit):
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_pn_is_fitted_for_every_alpha_rank_and_step(data, quick):
-    alphas = films.QUICK_ALPHAS if quick else films.ALPHAS
-    ranks = films.QUICK_RANKS if quick else films.RANKS
+    alphas = films.GRIDS[quick].alphas
+    ranks = films.GRIDS[quick].ranks
     steps = (1e-2, 3e-3)
     rows = select_by_pn(data, 0, quick, steps)
     assert [(row["alpha"], row["rank"], row["step"]) for row in rows] == [
@@ -330,7 +331,7 @@ def test_pn_among_the_mixtures_is_what_was_chosen(data):
     rows, keys = finish(study)
     assert len(set(keys)) == len(keys) == study.n_tasks == 2 * (1 + 2 * 2)
     for split in (0, 1):
-        judged = select_by_pn(data, split, True, films.QUICK_STEPS)
+        judged = select_by_pn(data, split, True, films.GRIDS[True].steps)
         best = min(judged, key=lambda row: row["error"])
         whole = [
             row
@@ -348,7 +349,7 @@ def test_pn_among_the_mixtures_is_what_was_chosen(data):
 
 
 @pytest.mark.parametrize("quick", [True, False])
-@pytest.mark.parametrize("exhibit", [fig4.EXHIBIT, table1.EXHIBIT])
+@pytest.mark.parametrize("exhibit", [EXHIBITS["fig4"], EXHIBITS["table1"]])
 def test_every_task_is_counted_and_pn_is_among_the_mixtures(data, exhibit, quick):
     trials = 2 if quick else 10
     for protocol in ("paper", "tuned"):
@@ -373,7 +374,7 @@ def test_the_splits_are_numbered_from_the_seed(data):
 
 
 def test_fig4_and_table1_share_every_fit(data):
-    one, other = (module.EXHIBIT.study(Settings(), data) for module in (fig4, table1))
+    one, other = (EXHIBITS[name].study(Settings(), data) for name in ("fig4", "table1"))
     assert (one.name, one.parameters) == (other.name, other.parameters)
 
 
@@ -383,8 +384,8 @@ def test_steps(data):
         first = study.stages[0]({})[0]
         return study.parameters["step"], first.arguments[-1]
 
-    assert steps() == (list(films.STEPS), films.STEPS)
-    assert steps(quick=True) == (list(films.QUICK_STEPS), films.QUICK_STEPS)
+    assert steps() == (list(films.GRIDS[False].steps), films.GRIDS[False].steps)
+    assert steps(quick=True) == (list(films.GRIDS[True].steps), films.GRIDS[True].steps)
     assert steps(step=0.25) == ([0.25], (0.25,))
     assert steps(protocol="tuned")[0] is None
 

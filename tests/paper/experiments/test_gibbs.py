@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from tribit import InvalidInputError, Logistic, Observations, Probit
-from tribit.paper.experiments.gibbs import posterior_mean
-from tribit.paper.experiments.variates import (
+from tribit.paper.experiments.gibbs import (
     POLYA_GAMMA_TERMS,
     normal_on_interval,
     polya_gamma,
     positive_normal,
+    posterior_mean,
 )
 from tribit.simulate import observe, quantise
 

@@ -11,10 +11,10 @@ from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
-from tribit.paper.experiments import iteration
-from tribit.paper.experiments.iteration import (
-    PATIENCE,
-    REST,
+from tribit.paper.experiments import protocols
+from tribit.paper.experiments.protocols import (
+    PATIENCE_STEPS,
+    REST_SHARE,
     SCALINGS,
     Settled,
     is_at_rest,
@@ -253,8 +253,8 @@ def test_rest_is_judged_by_twice_the_steps(scaling):
         )
         X = found.U @ found.V.T
         move = np.linalg.norm(further.U @ further.V.T - X) / np.linalg.norm(X)
-        assert is_at_rest(objective, found, **options) == (move <= REST)
-        verdicts.add(bool(move <= REST))
+        assert is_at_rest(objective, found, **options) == (move <= REST_SHARE)
+        verdicts.add(bool(move <= REST_SHARE))
     assert verdicts == {True, False}
 
 
@@ -276,7 +276,7 @@ def test_an_iteration_that_swings_is_not_at_rest(monkeypatch):
     def swing(_, pair, *, max_iter, **__):
         return Settled((-1) ** max_iter * pair[0], pair[1], max_iter)
 
-    monkeypatch.setattr(iteration, "iterate", swing)
+    monkeypatch.setattr(protocols, "iterate", swing)
     assert not is_at_rest(objective, Settled(U, V, 50), step=1.0)
 
 
@@ -285,7 +285,7 @@ def test_a_step_far_too_long_stops_early(scaling):
     objective, start = problem(link=Probit(0.1))
     found = run(objective, start, scaling=scaling, step=10.0, max_iter=1000, tol=1e-3)
     assert not is_at_rest(objective, found, scaling=scaling, step=10.0, **SET)
-    assert PATIENCE <= found.n_iter < 2 * PATIENCE
+    assert PATIENCE_STEPS <= found.n_iter < 2 * PATIENCE_STEPS
     assert np.isfinite(found.U).all()
 
 

@@ -189,10 +189,10 @@ def test_levels_are_told_apart():
 
 
 def test_names_are_moved_apart_in_their_order():
-    assert pictures._apart([], 10.0) == []
-    assert pictures._apart([0.0, 4.0, 30.0], 10.0) == [-3.0, 7.0, 30.0]
-    assert pictures._apart([5.0, 0.0], 10.0) == [7.5, -2.5]
-    assert pictures._apart([1.0, 1.0, 1.0], 10.0) == [-9.0, 1.0, 11.0]
+    assert pictures._keep_apart([], 10.0) == []
+    assert pictures._keep_apart([0.0, 4.0, 30.0], 10.0) == [-3.0, 7.0, 30.0]
+    assert pictures._keep_apart([5.0, 0.0], 10.0) == [7.5, -2.5]
+    assert pictures._keep_apart([1.0, 1.0, 1.0], 10.0) == [-9.0, 1.0, 11.0]
 
 
 def test_many_long_names_fit(tmp_path):

@@ -8,7 +8,7 @@ import pickle
 import re
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,27 +23,22 @@ from tribit.datasets import MOVIELENS_LICENCE
 from tribit.paper.experiments import (
     EXHIBITS,
     Settings,
-    curves,
-    fig1,
-    fig2,
-    fig3,
-    fig4,
+    film_exhibits,
     films,
-    output,
+    journal,
     reproduce,
     reproduction,
     runner,
-    synthetic,
-    table1,
+    synthetic_exhibits,
 )
-from tribit.paper.experiments.films import CHOSEN, MEAN, OVERALL, PN, SAME, ZERO
-from tribit.paper.experiments.gibbs import posterior_mean
+from tribit.paper.experiments.claims import FAILS, HOLDS, UNCLEAR
+from tribit.paper.experiments.films import CHOSEN, MEAN, OVERALL, SAME, ZERO
 from tribit.paper.experiments.journal import Journal
-from tribit.paper.experiments.settings import simplex
-from tribit.paper.experiments.statistics import FAILS, HOLDS, UNCLEAR
+from tribit.paper.experiments.settings import PN, simplex
 from tribit.paper.experiments.synthetic import (
     FLOOR,
     NARROW,
+    SIZES,
     SOLVED,
     STAGE,
     START,
@@ -57,8 +52,24 @@ from tribit.solvers.loop import Stopping
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 VERSIONS = ("tribit", "numpy", "scipy", "python")
-TINY_1 = Experiment(8, Probit(0.1), steps=(3e-3, 3e-3), rank=2, rho=0.5)
-TINY_2 = Experiment(9, Logistic(7.0), steps=(3e-3, 3e-3), rank=2, rho=0.5)
+TINY_SIZES = replace(
+    SIZES,
+    max_steps=(12, 9),
+    solved=Stopping(max_iter=9, tol=1e-3),
+    varied_iterations=(3, 6),
+    radii=(0.05, 0.2),
+    tuned=Stopping(max_iter=5, tol=1e-4),
+    sweeps=6,
+    burn_in=1,
+)
+TINY_1 = Experiment(8, Probit(0.1), (3e-3, 3e-3), rank=2, rho=0.5, sizes=TINY_SIZES)
+TINY_2 = Experiment(9, Logistic(7.0), (3e-3, 3e-3), rank=2, rho=0.5, sizes=TINY_SIZES)
+TINY_FILMS = films.Sizes(
+    max_steps=8,
+    solved=Stopping(max_iter=5, tol=1e-3),
+    radii=(0.5, 1.5),
+    tuned=Stopping(max_iter=5, tol=1e-4),
+)
 PICTURES = ("plot_curves", "plot_triangles", "plot_ratings")
 #: Makes the commands of an app once: for most commands here that takes longer than the rest.
 BUILT_ONCE = cache(typer.main.get_command)
@@ -83,19 +94,9 @@ class Inline:
 
 def shrink(patch):
     """Make every study small, and run it in this process."""
-    patch.setattr(fig1, "EXPERIMENT_1", TINY_1)
-    patch.setattr(fig2, "EXPERIMENT_1", TINY_1)
-    patch.setattr(fig3, "EXPERIMENT_2", TINY_2)
-    patch.setattr(synthetic, "MOST", {"whole": 12, "rows": 9})
-    patch.setattr(synthetic, "RADII", (0.05, 0.2))
-    patch.setattr(synthetic, "posterior_mean", partial(posterior_mean, sweeps=6, burn_in=1))
-    patch.setattr(synthetic, "SOLVED_STOPPING", Stopping(max_iter=9, tol=1e-3))
-    patch.setattr(synthetic, "VARIED_ITERATIONS", (3, 6))
-    patch.setattr(synthetic, "Stopping", lambda **_: Stopping(max_iter=5, tol=1e-4))
-    patch.setattr(films, "SOLVED_STOPPING", Stopping(max_iter=5, tol=1e-3))
-    patch.setattr(films, "MAX_ITER", 8)
-    patch.setattr(films, "TUNED_RADII", (0.5, 1.5))
-    patch.setattr(films, "Stopping", lambda **_: Stopping(max_iter=5, tol=1e-4))
+    patch.setattr(synthetic_exhibits, "EXPERIMENT_1", TINY_1)
+    patch.setattr(synthetic_exhibits, "EXPERIMENT_2", TINY_2)
+    patch.setattr(films, "SIZES", TINY_FILMS)
     patch.setattr(runner, "ProcessPoolExecutor", lambda *_: Inline())
 
 
@@ -121,7 +122,7 @@ def stub_pictures(patch):
             path.write_bytes(MAGIC[path.suffix])
         return paths
 
-    for module in (curves, fig3, fig4, table1):
+    for module in (synthetic_exhibits, film_exhibits):
         for name in PICTURES:
             if hasattr(module, name):
                 patch.setattr(module, name, draw_nothing)
@@ -479,7 +480,9 @@ def test_another_folder_gets_the_same_bytes(whole, data, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_the_number_of_processes_changes_no_byte(tmp_path, monkeypatch):
     # In processes of their own, to which the small experiment travels with each task.
-    monkeypatch.setattr(fig1, "EXPERIMENT_1", replace(TINY_1, rank=1, steps=(0.05, 0.01)))
+    monkeypatch.setattr(
+        synthetic_exhibits, "EXPERIMENT_1", replace(TINY_1, rank=1, steps=(0.05, 0.01))
+    )
     found = []
     for jobs in (1, 2):
         out = tmp_path / str(jobs)
@@ -713,7 +716,7 @@ def test_results_of_other_settings_are_refused_and_kept(results, data, arguments
 @pytest.mark.parametrize("name", VERSIONS)
 def test_results_of_another_version_are_refused_and_kept(small, results, name):
     before = files(results)
-    small.setitem(output.VERSIONS, name, "0.0.1")
+    small.setitem(journal.VERSIONS, name, "0.0.1")
     message = refused("fig1", "--quick", "--seed", 3, "-o", results)
     assert f'this run has {name} = "0.0.1"' in message
     assert files(results) == before
@@ -814,14 +817,14 @@ def synthetic_rows(errors, way="whole"):
     return rows
 
 
-def valley(module, place, at, depth=0.5):
+def valley(name, place, at, depth=0.5):
     """Errors that grow with the distance from where ``place`` is ``at``."""
-    mixtures = map(tuple, module.EXHIBIT.study(Settings(), None).parameters["mixtures"])
+    mixtures = map(tuple, EXHIBITS[name].study(Settings(), None).parameters["mixtures"])
     return {mixture: 1.0 + depth * abs(place(mixture) - at) for mixture in mixtures}
 
 
-def verdicts(module, rows, others=None):
-    (claims,) = module.EXHIBIT.claims(rows, others or {}).values()
+def verdicts(name, rows, others=None):
+    (claims,) = EXHIBITS[name].claims(rows, others or {}).values()
     return [claim.verdict for claim in claims]
 
 
@@ -838,12 +841,12 @@ def verdicts(module, rows, others=None):
     ],
 )
 def test_the_claims_of_fig1(at, expected):
-    rows = synthetic_rows(valley(fig1, lambda mixture: mixture[2], at))
-    assert verdicts(fig1, rows) == expected
-    (claims,) = fig1.EXHIBIT.claims(rows, {}).values()
+    rows = synthetic_rows(valley("fig1", lambda mixture: mixture[2], at))
+    assert verdicts("fig1", rows) == expected
+    (claims,) = EXHIBITS["fig1"].claims(rows, {}).values()
     assert f"gamma = {at:g} 1.000 ± 0.001" in claims[0].measured
-    flat = synthetic_rows(valley(fig1, lambda mixture: mixture[2], at, depth=0.0))
-    assert verdicts(fig1, flat) == [UNCLEAR, UNCLEAR]
+    flat = synthetic_rows(valley("fig1", lambda mixture: mixture[2], at, depth=0.0))
+    assert verdicts("fig1", flat) == [UNCLEAR, UNCLEAR]
 
 
 def eta(mixture):
@@ -863,15 +866,15 @@ def eta(mixture):
     ],
 )
 def test_the_claims_of_fig2(at, expected):
-    rows = synthetic_rows(valley(fig2, eta, at))
-    assert verdicts(fig2, rows) == [*expected, UNCLEAR]
-    (claims,) = fig2.EXHIBIT.claims(rows, {}).values()
+    rows = synthetic_rows(valley("fig2", eta, at))
+    assert verdicts("fig2", rows) == [*expected, UNCLEAR]
+    (claims,) = EXHIBITS["fig2"].claims(rows, {}).values()
     assert f"eta = {at:g} 1.000 ± 0.001" in claims[0].measured
     for mean, verdict in ((2.0, HOLDS), (0.5, FAILS)):
         other = synthetic_rows({(0.0, 1.0, 0.0): mean + 1, (0.0, 0.5, 0.5): mean})
-        assert verdicts(fig2, rows, {"fig1": other}) == [*expected, verdict]
+        assert verdicts("fig2", rows, {"fig1": other}) == [*expected, verdict]
     other_way = synthetic_rows({(0.0, 0.5, 0.5): 2.0}, way="rows")
-    assert verdicts(fig2, rows, {"fig1": other_way})[2] == UNCLEAR
+    assert verdicts("fig2", rows, {"fig1": other_way})[2] == UNCLEAR
 
 
 @pytest.mark.parametrize(
@@ -892,8 +895,8 @@ def test_the_claims_of_fig3(at, expected):
         for mixture in simplex(10)
     }
     rows = synthetic_rows(errors)
-    assert verdicts(fig3, rows) == expected
-    numbers = fig3.EXHIBIT.numbers(rows)
+    assert verdicts("fig3", rows) == expected
+    numbers = EXHIBITS["fig3"].numbers(rows)
     if at != PN:  # which is no mixture
         assert f"1.000 ± 0.001 at ({', '.join(f'{weight:.2g}' for weight in at)})" in numbers
     assert "Posterior mean under the true prior: 0.910 ± 0.010." in numbers
@@ -926,7 +929,7 @@ def solved_rows(errors, other=0.0):
 def test_the_numbers_of_what_is_solved():
     ends, middle = {(0.0, 1.0, 0.0): 2.0, (0.0, 0.0, 1.0): 1.5}, {(0.0, 0.5, 0.5): 1.0}
     rows = solved_rows(ends | middle, other=0.25)
-    text = fig1.EXHIBIT.numbers(rows)
+    text = EXHIBITS["fig1"].numbers(rows)
     assert "| mixture | k = 2 | k = 8 | k = 16 | last change of X |" in text
     assert (
         "| (0, 0.5, 0.5) | 1.500 ± 0.002 (-2,000) | 1.200 ± 0.001 (-8,000) | 1.000 ± 0.001 (-16,000) | 0.4% |"
@@ -935,7 +938,7 @@ def test_the_numbers_of_what_is_solved():
     assert "converged in 18 of 27 fits" in text
     assert "| (0, 0.5, 0.5) | 0.999 (-16,000) | 1.249 (-16,000) |" in text
     assert re.search(r"\| solved, k = 2 \| gamma = 0.5 1.500 .* 2.250 .*\*\*holds\*\* \|", text)
-    claims = fig1.EXHIBIT.claims(rows, {})
+    claims = EXHIBITS["fig1"].claims(rows, {})
     assert list(claims) == ["stated problem solved, k grown", "stated problem solved, k = r"]
 
 
@@ -948,19 +951,19 @@ def test_verdicts_of_the_varied_iteration_are_of_each_step_and_number_of_steps()
             for row in synthetic_rows(errors, VARIED)
             if row["way"] == VARIED
         ]
-    text = fig1.EXHIBIT.numbers(rows)
+    text = EXHIBITS["fig1"].numbers(rows)
     assert re.search(r"whole matrix scaled, step 0.001, 400 steps \|.*\*\*holds\*\*", text)
     assert re.search(r"single rows scaled, step 0.003, 2000 steps \|.*\*\*does not hold\*\*", text)
 
 
 def test_the_numbers_of_a_curve():
-    rows = synthetic_rows(valley(fig1, lambda mixture: mixture[2], 0.5))
+    rows = synthetic_rows(valley("fig1", lambda mixture: mixture[2], 0.5))
     rows += [
         row | {"relative_error": 2.0}
-        for row in synthetic_rows(valley(fig1, lambda mixture: mixture[2], 0.5), way="rows")
+        for row in synthetic_rows(valley("fig1", lambda mixture: mixture[2], 0.5), way="rows")
         if row["way"] == "rows"
     ]
-    lines = fig1.EXHIBIT.numbers(rows).splitlines()
+    lines = EXHIBITS["fig1"].numbers(rows).splitlines()
     assert (
         lines[0] == "| gamma | as printed: whole matrix scaled | single rows scaled: lower risk |"
     )
@@ -983,7 +986,7 @@ def drawn(monkeypatch):
         given.append((stem.name, *arguments, options))
         return [stem.with_suffix(".png")]
 
-    for module in (curves, fig3, fig4, table1):
+    for module in (synthetic_exhibits, film_exhibits):
         for name in PICTURES:
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, spy)
@@ -991,16 +994,16 @@ def drawn(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "place", "ticks"),
+    ("name", "place", "ticks"),
     [
-        (fig1, lambda mixture: mixture[2], {0.0: "PU", 1.0: "NU"}),
-        (fig2, eta, {-1.0: "NU", 0.0: "PN", 1.0: "PU"}),
+        ("fig1", lambda mixture: mixture[2], {0.0: "PU", 1.0: "NU"}),
+        ("fig2", eta, {-1.0: "NU", 0.0: "PN", 1.0: "PU"}),
     ],
 )
-def test_a_curve_is_mean_and_deviation_over_the_trials(drawn, module, place, ticks):
-    errors = valley(module, place, 0.35)
+def test_a_curve_is_mean_and_deviation_over_the_trials(drawn, name, place, ticks):
+    errors = valley(name, place, 0.35)
     rows = synthetic_rows(errors)
-    module.EXHIBIT.draw(rows, Path("fig"))
+    EXHIBITS[name].draw(rows, Path("fig"))
     ((_, (line,), options),) = drawn
     assert line.label == "as printed: whole matrix scaled"
     np.testing.assert_allclose(line.x, sorted(map(place, errors)))
@@ -1015,7 +1018,7 @@ def test_the_triangle_of_fig3_is_the_means(drawn):
     rows = synthetic_rows(errors) + [
         row | {"relative_error": 3.0} for row in synthetic_rows(errors, "rows") if "g_pn" in row
     ]
-    fig3.EXHIBIT.draw(rows, Path("fig3"))
+    EXHIBITS["fig3"].draw(rows, Path("fig3"))
     ((_, (first, second), options),) = drawn
     np.testing.assert_allclose(first.mixtures, list(errors))
     np.testing.assert_allclose(first.values, list(errors.values()))
@@ -1047,7 +1050,7 @@ def film_rows(error, ways=(CHOSEN, SAME), ratings=("1", "2", "3", "4", "5", OVER
 def as_published(way, mixture, part, cut, rating):
     """Errors as the paper has them for A; B is better on the test part, and worse where it is chosen."""
     name = "PN" if mixture == PN else "mixture"
-    value = float(table1.PUBLISHED[name][0][table1.RATINGS.index(rating)])
+    value = float(film_exhibits.PUBLISHED[name][0][film_exhibits.RATINGS.index(rating)])
     if mixture == B:
         return value + (0.05 if (part, cut) == ("validation", MEAN) else -0.05)
     return value
@@ -1055,12 +1058,12 @@ def as_published(way, mixture, part, cut, rating):
 
 def test_table1_takes_the_mixture_that_does_best_on_validation():
     rows = film_rows(as_published)
-    kept = table1.EXHIBIT.rows(rows)
+    kept = EXHIBITS["table1"].rows(rows)
     assert {(row["g_pn"], row["g_pu"], row["g_nu"]) for row in kept} == {PN, A}
     assert len(kept) == len(rows) * 2 / 3
     unchosen = [row | {"chosen": False} for row in rows[:5]]
-    assert table1.EXHIBIT.rows(rows + unchosen) == kept
-    numbers = table1.EXHIBIT.numbers(rows)
+    assert EXHIBITS["table1"].rows(rows + unchosen) == kept
+    numbers = EXHIBITS["table1"].numbers(rows)
     assert "mixture (0.2, 0.4, 0.4)" in numbers
     assert "mixture (0.5, 0.5, 0)" not in numbers
 
@@ -1069,12 +1072,12 @@ def test_pn_is_not_a_mixture_to_be_chosen():
     def error(way, mixture, part, cut, rating):
         return {PN: 0.1, A: 0.3, B: 0.2}[mixture]
 
-    kept = table1.EXHIBIT.rows(film_rows(error))
+    kept = EXHIBITS["table1"].rows(film_rows(error))
     assert {(row["g_pn"], row["g_pu"], row["g_nu"]) for row in kept} == {PN, B}
 
 
 def test_the_claims_of_table1_hold_for_the_paper_s_numbers():
-    claims = table1.EXHIBIT.claims(film_rows(as_published), {})
+    claims = EXHIBITS["table1"].claims(film_rows(as_published), {})
     assert len(claims) == 2
     for several in claims.values():
         assert [claim.verdict for claim in several] == [HOLDS] * 7
@@ -1091,13 +1094,13 @@ def test_the_claims_of_table1_fail_where_pn_and_the_mixture_change_places():
         return 1 - as_published(way, mixture, part, cut, rating)
 
     rows = [row for row in film_rows(error) if (row["g_pn"], row["g_pu"], row["g_nu"]) != B]
-    for several in table1.EXHIBIT.claims(rows, {}).values():
+    for several in EXHIBITS["table1"].claims(rows, {}).values():
         found = [claim.verdict for claim in several]
         assert found == [FAILS, FAILS, FAILS, UNCLEAR, FAILS, FAILS, FAILS]
 
 
 def test_table1_has_the_paper_s_numbers_and_marks_what_is_lower():
-    numbers = table1.EXHIBIT.numbers(film_rows(as_published))
+    numbers = EXHIBITS["table1"].numbers(film_rows(as_published))
     blocks = numbers.split("\n\n")
     assert "| PN, the paper | 0.303 ± 0.034 | 0.298 ± 0.026 | 0.491 ± 0.015 |" in numbers
     assert "| 0.327 ± 0.020 | 0.161 ± 0.011 | **0.304 ± 0.005** |" in numbers
@@ -1117,15 +1120,15 @@ def test_a_rating_that_some_split_lacks_is_left_out():
         for row in film_rows(as_published)
         if not (row["rating"] == "1" and row["split"] == 2 and row["part"] == "test")
     ]
-    for several in table1.EXHIBIT.claims(rows, {}).values():
+    for several in EXHIBITS["table1"].claims(rows, {}).values():
         assert not any("rating 1)" in claim.paper for claim in several)
         assert len(several) == 6
-    assert "| PN | none | " in table1.EXHIBIT.numbers(rows)
+    assert "| PN | none | " in EXHIBITS["table1"].numbers(rows)
 
 
 def test_without_a_rating_in_every_split_there_is_no_hardest():
     rows = film_rows(as_published, ratings=(OVERALL,))
-    for several in table1.EXHIBIT.claims(rows, {}).values():
+    for several in EXHIBITS["table1"].claims(rows, {}).values():
         assert "overall" in several[0].paper
         assert several[-1].verdict in {UNCLEAR, several[0].verdict}
 
@@ -1137,14 +1140,14 @@ def test_the_claims_of_fig4_are_of_the_test_part():
         low = {MEAN: A, ZERO: B}[cut]
         return {PN: 0.5, low: 0.3}.get(mixture, 0.7)
 
-    claims = fig4.EXHIBIT.claims(film_rows(error), {})
+    claims = EXHIBITS["fig4"].claims(film_rows(error), {})
     found = {way: [claim.verdict for claim in several] for way, several in claims.items()}
     assert found == {
         f"{way}; cut at {cut}": verdicts
         for way in (CHOSEN, SAME)
         for cut, verdicts in ((MEAN, [HOLDS, HOLDS]), (ZERO, [FAILS, HOLDS]))
     }
-    numbers = fig4.EXHIBIT.numbers(film_rows(error))
+    numbers = EXHIBITS["fig4"].numbers(film_rows(error))
     assert f"| {CHOSEN} | {MEAN} | 0.501 ± 0.001 | 0.301 ± 0.001 at (0.2, 0.4, 0.4) |" in numbers
     assert f"| {CHOSEN} | {ZERO} | 0.501 ± 0.001 | 0.301 ± 0.001 at (0.5, 0.5, 0) |" in numbers
     assert "Of 3 splits PN chose alpha = 2 with r = 5 on 3." in numbers
@@ -1156,7 +1159,7 @@ def test_the_triangles_of_fig4_are_the_means_on_the_test_part(drawn):
             return 0.9
         return 0.1 * (way == SAME) + 0.2 * (cut == ZERO) + 0.3 * mixture[0]
 
-    fig4.EXHIBIT.draw(film_rows(error), Path("fig4"))
+    EXHIBITS["fig4"].draw(film_rows(error), Path("fig4"))
     assert [name for name, *_ in drawn] == ["fig4", "fig4-alpha-1"]
     for place, (_, triangles, _) in enumerate(drawn):
         assert [triangle.title for triangle in triangles] == [f"cut at {MEAN}", f"cut at {ZERO}"]
@@ -1167,12 +1170,12 @@ def test_the_triangles_of_fig4_are_the_means_on_the_test_part(drawn):
 
 
 def test_the_picture_of_table1_is_the_test_part_beside_the_paper_s(drawn):
-    table1.EXHIBIT.draw(film_rows(as_published, ratings=("2", "4", OVERALL)), Path("table1"))
+    EXHIBITS["table1"].draw(film_rows(as_published, ratings=("2", "4", OVERALL)), Path("table1"))
     assert [name for name, *_ in drawn] == ["table1", "table1-alpha-1"]
     for _, shown, methods, options in drawn:
         assert shown == ["2", "4", OVERALL]
         for name, values in methods.items():
-            mean, deviation = table1.PUBLISHED[name]
+            mean, deviation = film_exhibits.PUBLISHED[name]
             np.testing.assert_allclose(values[0], mean[[1, 3, 5]] + 0.001)
             np.testing.assert_allclose(values[1], 0.001, rtol=0.1)
             np.testing.assert_array_equal(options["published"][name][0], mean[[1, 3, 5]])
@@ -1184,5 +1187,5 @@ def test_pn_itself_is_not_the_mixture_that_beats_pn():
     def error(way, mixture, part, cut, rating):
         return {PN: 0.1, A: 0.3, B: 0.2}[mixture]
 
-    for several in fig4.EXHIBIT.claims(film_rows(error), {}).values():
+    for several in EXHIBITS["fig4"].claims(film_rows(error), {}).values():
         assert [claim.verdict for claim in several] == [FAILS, FAILS]

@@ -12,8 +12,8 @@ import pytest
 SCRIPT = """
 from dataclasses import replace
 from tribit.cli import main
-from tribit.paper.experiments import fig1
-fig1.EXPERIMENT_1 = replace(fig1.EXPERIMENT_1, size=40, rank=4)
+from tribit.paper.experiments import synthetic_exhibits as exhibits
+exhibits.EXPERIMENT_1 = replace(exhibits.EXPERIMENT_1, size=40, rank=4)
 main()
 """
 COMMAND = [sys.executable, "-c", SCRIPT, "reproduce", "fig1"]

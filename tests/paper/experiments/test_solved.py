@@ -9,8 +9,8 @@ import pytest
 from tribit import Logistic
 from tribit.backends.objective import Objective
 from tribit.model.risks import tri
-from tribit.paper.experiments import solved
-from tribit.paper.experiments.solved import STILL, grown
+from tribit.paper.experiments import protocols
+from tribit.paper.experiments.protocols import STILL_SHARE, grow_columns
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.solvers.loop import Stopping
 
@@ -28,7 +28,9 @@ def problem(mixture, shape=(9, 7), seed=0):
 
 def solve(objective, columns, *, seed=0, **changes):
     options = {"radius": RADIUS, "alpha": ALPHA, "stopping": STOPPING}
-    return grown(objective, columns, **options | changes, generator=np.random.default_rng(seed))
+    return grow_columns(
+        objective, columns, **options | changes, generator=np.random.default_rng(seed)
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -67,7 +69,7 @@ def test_k_grows_until_x_stops_changing():
     stages = solve(problem((0.0, 0.5, 0.5), (20, 15)), (1, 2, 4, 8, 11, 14, 17))
     changes = [stage.change for stage in stages]
     assert changes[0] is None
-    assert min(changes[1:-1]) > STILL >= changes[-1]
+    assert min(changes[1:-1]) > STILL_SHARE >= changes[-1]
     assert stages[-1].columns < 17
     for before, stage in pairwise(stages):
         apart = np.linalg.norm(stage.dense() - before.dense()) / np.linalg.norm(before.dense())
@@ -76,7 +78,7 @@ def test_k_grows_until_x_stops_changing():
 
 
 def test_columns_beyond_half_of_what_is_enough_become_enough(monkeypatch):
-    monkeypatch.setattr(solved, "STILL", 0.0)
+    monkeypatch.setattr(protocols, "STILL_SHARE", 0.0)
     stages = solve(problem((0.0, 0.5, 0.5)), (2, 8, 9, 40, 100))
     assert [stage.columns for stage in stages] == [2, 8, 16]
 

@@ -9,19 +9,22 @@ from tribit import Logistic, Probit
 from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
-from tribit.paper.experiments import fig1, fig2, fig3, synthetic
-from tribit.paper.experiments.drawn import EXPERIMENT_1, EXPERIMENT_2, Experiment, draw
-from tribit.paper.experiments.iteration import SCALINGS, Settled, is_at_rest, iterate
+from tribit.paper.experiments import EXHIBITS, synthetic
+from tribit.paper.experiments.protocols import SCALINGS, Settled, is_at_rest, iterate
 from tribit.paper.experiments.settings import Settings, simplex
 from tribit.paper.experiments.synthetic import (
+    EXPERIMENT_1,
+    EXPERIMENT_2,
     FLOOR,
     NARROW,
-    RADII,
+    SIZES,
     SOLVED,
     STAGE,
     START,
     TOLD,
     TUNED,
+    Experiment,
+    draw,
     fit_paper,
     fit_posterior,
     fit_solved,
@@ -32,6 +35,8 @@ from tribit.paper.experiments.synthetic import (
 
 TINY = Experiment(20, Logistic(7.0), steps=(2e-3, 1e-3), rank=3, alpha=0.8, rho=0.6)
 PN, MIX = (1.0, 0.0, 0.0), (0.5, 0.3, 0.2)
+RADII = SIZES.radii
+FIGURES = ("fig1", "fig2", "fig3")
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +243,7 @@ def test_the_varied_iteration_is_the_printed_one_looked_at_on_its_way():
     objective = Objective(drawn.observations, TINY.link, tri(*MIX, rho=0.6), dtype="float32")
     start = synthetic._small_start(TINY, 0, 1)
     places = [(row["scaling"], row["iterations"]) for row in rows]
-    assert places == [(way, n) for way in SCALINGS for n in synthetic.VARIED_ITERATIONS]
+    assert places == [(way, n) for way in SCALINGS for n in SIZES.varied_iterations]
     for row in rows:
         settled = iterate(
             objective,
@@ -330,9 +335,9 @@ def test_every_mixture_of_a_trial_holds_out_the_same_entries(monkeypatch):
         return 0.0
 
     monkeypatch.setattr(synthetic, "_mean_loss", loss)
-    monkeypatch.setattr(synthetic, "RADII", RADII[:1])
+    one = replace(TINY, sizes=replace(SIZES, radii=RADII[:1]))
     for trial, mixture in ((0, PN), (0, MIX), (1, PN)):
-        fit_tuned(TINY, 0, trial, mixture, TINY.steps)
+        fit_tuned(one, 0, trial, mixture, TINY.steps)
     np.testing.assert_array_equal(held_out[0], held_out[1])
     assert not np.array_equal(held_out[0], held_out[2])
 
@@ -394,12 +399,12 @@ def test_the_posterior_mean_is_below_what_is_fitted():
 
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("protocol", ["paper", "solved", "tuned"])
-@pytest.mark.parametrize("module", [fig1, fig2, fig3])
-def test_every_task_has_its_own_key_and_they_are_counted(module, protocol, quick):
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_task_has_its_own_key_and_they_are_counted(name, protocol, quick):
     settings = Settings(trials=3, quick=quick, protocol=protocol)
-    study = module.EXHIBIT.study(settings, None)
+    study = EXHIBITS[name].study(settings, None)
     tasks = [task for stage in study.stages for task in stage({})]
-    assert study.name == module.EXHIBIT.name
+    assert study.name == name
     assert len({task.key for task in tasks}) == len(tasks) == study.n_tasks
     assert len({(task.function, task.arguments) for task in tasks}) == len(tasks)
     mixtures = study.parameters["mixtures"]
@@ -420,22 +425,22 @@ def test_every_task_has_its_own_key_and_they_are_counted(module, protocol, quick
 
 
 def test_the_grids():
-    def mixtures(module, **options):
-        return module.EXHIBIT.study(Settings(**options), None).parameters["mixtures"]
+    def mixtures(name, **options):
+        return EXHIBITS[name].study(Settings(**options), None).parameters["mixtures"]
 
-    for module, count in ((fig1, 11), (fig2, 23), (fig3, 66)):
-        assert len(mixtures(module)) == count
-        assert len(mixtures(module, protocol="solved")) < count / 2
-        assert len(mixtures(module, quick=True)) < count / 1.5
+    for name, count in zip(FIGURES, (11, 23, 66), strict=True):
+        assert len(mixtures(name)) == count
+        assert len(mixtures(name, protocol="solved")) < count / 2
+        assert len(mixtures(name, quick=True)) < count / 1.5
     for quick in (True, False):
-        assert {pn for pn, _, _ in mixtures(fig1, quick=quick)} == {0.0}
-        assert [1.0, 0.0, 0.0] in mixtures(fig2, quick=quick)
-        assert all(min(pu, nu) == 0 for _, pu, nu in mixtures(fig2, quick=quick))
+        assert {pn for pn, _, _ in mixtures("fig1", quick=quick)} == {0.0}
+        assert [1.0, 0.0, 0.0] in mixtures("fig2", quick=quick)
+        assert all(min(pu, nu) == 0 for _, pu, nu in mixtures("fig2", quick=quick))
         for corner in ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]):
-            assert corner in mixtures(fig3, quick=quick)
-    gammas = [nu for _, _, nu in mixtures(fig1)]
+            assert corner in mixtures("fig3", quick=quick)
+    gammas = [nu for _, _, nu in mixtures("fig1")]
     np.testing.assert_allclose(gammas, np.linspace(0, 1, 11))
-    etas = [pu - nu for _, pu, nu in mixtures(fig2)]
+    etas = [pu - nu for _, pu, nu in mixtures("fig2")]
     np.testing.assert_allclose(etas, sorted(etas))
     np.testing.assert_allclose(etas, -np.array(etas[::-1]))
     assert {0.05, 0.1, 0.2} <= set(np.round(etas, 12))

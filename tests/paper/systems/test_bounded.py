@@ -14,8 +14,8 @@ from tribit.model.constraints import EntryBound, MaxNorm, Rank, TraceNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import pn, pu
+from tribit.paper.systems.least_squares import SquaredErrors
 from tribit.paper.systems.likelihood import TraceNormLikelihood
-from tribit.paper.systems.squared import SquaredErrors
 from tribit.solvers import lagrangian as lagrangians
 from tribit.solvers.bounded import AugmentedLagrangian, _divide, _inside
 from tribit.solvers.lagrangian import Lagrangian

@@ -13,8 +13,8 @@ from reference import differences
 from tribit.data.observations import Measurements, Observations
 from tribit.errors import InvalidInputError, TribitError
 from tribit.model.links import Logistic, Probit
-from tribit.paper.systems.conditional_gradient import ConditionalGradientCompletion
-from tribit.paper.systems.frank_wolfe import (
+from tribit.paper.systems.conditional_gradient import (
+    ConditionalGradientCompletion,
     FrankWolfe,
     LikelihoodLoss,
     ObservedEntries,
@@ -22,7 +22,7 @@ from tribit.paper.systems.frank_wolfe import (
     line_search,
     project_on_ball,
 )
-from tribit.paper.systems.singular_pairs import top_singular_pairs
+from tribit.paper.systems.singular_values import top_singular_pairs
 from tribit.solvers.loop import Stopping
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")

@@ -10,9 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from tribit.data.observations import Measurements, Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.factors import Factors
-from tribit.paper.systems import least_squares, squared
-from tribit.paper.systems.least_squares import AlternatingLeastSquares, MaxNormLeastSquares
-from tribit.paper.systems.squared import SquaredErrors, leading
+from tribit.paper.systems import base, least_squares
+from tribit.paper.systems.least_squares import (
+    AlternatingLeastSquares,
+    MaxNormLeastSquares,
+    SquaredErrors,
+    leading_factors,
+)
 
 BOTH = [AlternatingLeastSquares, MaxNormLeastSquares]
 
@@ -86,8 +90,8 @@ def test_alternating_with_too_few_entries_stays_finite(l2):
 def test_alternating_batches_change_nothing(monkeypatch):
     _, A = low_rank()
     whole = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("decision")
-    monkeypatch.setattr(least_squares, "BATCH", 50)
-    monkeypatch.setattr(squared, "BLOCK", 7)
+    monkeypatch.setattr(least_squares, "BATCH_NUMBERS", 50)
+    monkeypatch.setattr(base, "GATHERED_NUMBERS", 21)
     pieces = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("decision")
     assert pieces == pytest.approx(whole, rel=1e-8, abs=1e-10)
 
@@ -95,11 +99,11 @@ def test_alternating_batches_change_nothing(monkeypatch):
 def test_start_is_the_leading_part_of_the_rescaled_entries():
     _, A = low_rank()
     measured = Measurements.from_matrix(A)
-    left, right = leading(measured, 4, np.random.default_rng(0))
+    left, right = leading_factors(measured, 4, np.random.default_rng(0))
     whole = np.nan_to_num(A) / np.mean(~np.isnan(A))
     a, values, b = np.linalg.svd(whole, full_matrices=False)
     assert left @ right.T == pytest.approx((a[:, :4] * values[:4]) @ b[:4], abs=1e-8)
-    left, right = leading(measured, 30, np.random.default_rng(0))
+    left, right = leading_factors(measured, 30, np.random.default_rng(0))
     assert left @ right.T == pytest.approx(whole, abs=1e-8)
 
 
@@ -199,7 +203,7 @@ def test_bad_input(model, error, message):
 def test_measured_zeros_are_no_failure(rank):
     seen = np.random.default_rng(0).random((30, 20)) < 0.4
     zeros = Measurements.from_matrix(np.where(seen, 0.0, np.nan))
-    left, right = leading(zeros, rank, np.random.default_rng(0))
+    left, right = leading_factors(zeros, rank, np.random.default_rng(0))
     np.testing.assert_array_equal(left, np.zeros((30, rank)))
     np.testing.assert_array_equal(right, np.zeros((20, rank)))
     model = AlternatingLeastSquares(rank, random_state=0).fit(zeros)

@@ -17,12 +17,7 @@ from tribit.model.links import Logistic
 from tribit.model.risks import pu
 from tribit.paper.systems import positive_unlabelled
 from tribit.paper.systems.positive_unlabelled import PUMatrixCompletion
-from tribit.paper.systems.unlabelled import (
-    SquaredUnlabelled,
-    closed_form,
-    inside_box,
-    search_factors,
-)
+from tribit.paper.systems.pu_risks import SquaredUnlabelled, closed_form, inside_box, search_factors
 from tribit.solvers.loop import Stopping
 
 LOSSES = positive_unlabelled.LOSSES

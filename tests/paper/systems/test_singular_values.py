@@ -6,7 +6,7 @@ from sklearn.base import clone
 from tribit.data.observations import Measurements, Observations
 from tribit.errors import TribitError
 from tribit.evaluation import evaluate
-from tribit.paper.systems.singular_values import UniversalSingularValueThresholding, triplets_from
+from tribit.paper.systems.singular_values import UniversalSingularValueThresholding, triplets_above
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
@@ -114,13 +114,13 @@ def test_as_many_triplets_as_reach_the_threshold():
     left, right = (np.linalg.qr(draws.standard_normal((n, 40)))[0] for n in (150, 120))
     sizes = np.concatenate([np.linspace(9.0, 5.0, 30), np.linspace(3.0, 1.0, 10)])
     matrix = sp.csr_array((left * sizes) @ right.T)
-    found = triplets_from(matrix, 4.0)
+    found = triplets_above(matrix, 4.0)
     np.testing.assert_allclose(found[1], sizes[:30])
     np.testing.assert_allclose(
         (found[0] * found[1]) @ found[2].T, (left[:, :30] * sizes[:30]) @ right[:, :30].T, atol=1e-9
     )
-    assert triplets_from(matrix, 10.0)[1].size == 0
-    assert triplets_from(matrix, 1000.0)[0].shape == (150, 0)
+    assert triplets_above(matrix, 10.0)[1].size == 0
+    assert triplets_above(matrix, 1000.0)[0].shape == (150, 0)
 
 
 def test_large_and_sparse():

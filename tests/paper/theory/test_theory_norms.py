@@ -204,7 +204,7 @@ WEIGHTS = {
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("block", [1, 20, 1 << 18])
 def test_the_weighted_norm_is_the_root_of_the_weighted_mean(weights, block, monkeypatch):
-    monkeypatch.setattr(norms, "BLOCK", block)
+    monkeypatch.setattr(norms, "BLOCK_ENTRIES", block)
     U, V = random_pair()
     M = np.random.default_rng(1).standard_normal((9, 7))
     if weights is None:

@@ -1,10 +1,9 @@
 """Classification of feature vectors from positive, negative and unlabelled examples, and the shares that it needs."""
 
 from tribit.paper.classification.classifier import RiskClassifier
-from tribit.paper.classification.losses import LOSSES, Squared, ZeroOne
 from tribit.paper.classification.matrices import matrix_class_prior, matrix_label_frequency
 from tribit.paper.classification.priors import class_prior, label_frequency, prior_divergences
-from tribit.paper.classification.weights import empirical_risk
+from tribit.paper.classification.risks import LOSSES, Squared, ZeroOne, empirical_risk
 
 __all__ = [
     "LOSSES",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -14,18 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.checks import check_between, check_choice, check_count, check_positive
 from tribit.errors import InvalidInputError, warn
-from tribit.paper.classification.basis import (
+from tribit.paper.classification.examples import (
     Basis,
     GaussianBasis,
     LinearBasis,
-    choose_rows,
-    median_distance,
-)
-from tribit.paper.classification.checks import (
     check_features,
     check_labels,
+    choose_rows,
+    kind_folds,
+    median_distance,
 )
-from tribit.paper.classification.losses import Array, as_loss
+from tribit.paper.classification.risks import KINDS, MIXTURES, NEEDED_KINDS, Array, as_loss
 from tribit.paper.classification.selection import (
     ETAS,
     GAMMAS,
@@ -33,14 +33,13 @@ from tribit.paper.classification.selection import (
     WIDTHS,
     Choice,
     Setting,
-    kind_folds,
     validation_risks,
 )
 from tribit.paper.classification.solve import minimise
-from tribit.paper.classification.weights import KINDS, MIXTURES, NEEDED
 from tribit.randomness import generator
 
 
+@dataclass(eq=False, repr=False)
 class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify from positive (+1), negative (-1) and unlabelled (0) examples.
 
@@ -48,7 +47,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         pn R_PN(g) + pu R_PU(g) + nu R_NU(g) + l2 / 2 |w|^2
 
-    with the risks of :mod:`tribit.paper.classification.weights` (du Plessis, Niu and Sugiyama, 2014, "Analysis of
+    with the risks of :mod:`tribit.paper.classification.risks` (du Plessis, Niu and Sugiyama, 2014, "Analysis of
     learning from positive and unlabeled data"; Niu et al., 2016, "Theoretical comparisons of positive-unlabeled
     learning against positive-negative learning"; Sakai et al., 2017, "Semi-supervised classification based on
     classification from positive and unlabeled data").
@@ -125,38 +124,21 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([ 1, -1])
     """
 
-    def __init__(
-        self,
-        risk: str = "pnu",
-        *,
-        prior: float,
-        eta: Any = "cv",
-        gamma: Any = "cv",
-        loss: str = "squared",
-        basis: str = "gaussian",
-        width: Any = "median",
-        n_centres: int = 200,
-        l2: Any = "cv",
-        nonnegative: bool = False,
-        n_folds: int = 5,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.risk = risk
-        self.prior = prior
-        self.eta = eta
-        self.gamma = gamma
-        self.loss = loss
-        self.basis = basis
-        self.width = width
-        self.n_centres = n_centres
-        self.l2 = l2
-        self.nonnegative = nonnegative
-        self.n_folds = n_folds
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    risk: str = "pnu"
+    _: KW_ONLY
+    prior: float
+    eta: Any = "cv"
+    gamma: Any = "cv"
+    loss: str = "squared"
+    basis: str = "gaussian"
+    width: Any = "median"
+    n_centres: int = 200
+    l2: Any = "cv"
+    nonnegative: bool = False
+    n_folds: int = 5
+    max_iter: int = 1000
+    tol: float = 1e-6
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier.
@@ -174,7 +156,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         setting = self._setting()
         examples = check_features(X, estimator=self)
-        needed = NEEDED[setting.risk]
+        needed = NEEDED_KINDS[setting.risk]
         labels = check_labels(y, examples, allowed=KINDS, needed=needed)
         chosen = np.isin(labels, needed)
         examples, labels = examples[chosen], labels[chosen]
@@ -197,10 +179,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         problem = setting.problem(features_of(best.width), labels, best)
         solution = minimise(problem, max_iter=setting.max_iter, tol=setting.tol)
         self.basis_ = self._basis(centres, best.width)
-        self.coef_, self.intercept_ = (
-            solution.coefficients[:-1],
-            float(solution.coefficients[-1]),
-        )
+        self.coef_, self.intercept_ = (solution.coefficients[:-1], float(solution.coefficients[-1]))
         self.eta_ = best.mixing if setting.risk == "pnu" else None
         self.gamma_ = best.mixing if setting.risk == "punu" else None
         self.width_ = best.width if self.basis == "gaussian" else None

@@ -1,4 +1,4 @@
-"""The same shares for a matrix: its entries are the examples, described by what is seen elsewhere.
+"""Class prior and label frequency of a matrix: its entries are the examples, described by likes seen elsewhere.
 
 An entry is described by the share of likes in its row, the share in its column, and the entry of the best low-rank
 approximation of the matrix of seen likes. All three are taken from the likes of other folds: a like that helped to
@@ -24,8 +24,8 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
-from tribit.paper.classification.losses import Array
 from tribit.paper.classification.priors import Method, class_prior, label_frequency
+from tribit.paper.classification.risks import Array
 from tribit.randomness import RandomState, fold_numbers, generator
 from tribit.simulate.sampling import all_at_once
 
@@ -33,7 +33,7 @@ Positions = NDArray[np.int64]
 
 
 #: Least number of likes: with fewer, the share of the matrix that is liked is estimated as almost anything.
-LEAST_LIKES = 50
+MIN_LIKES = 50
 
 
 def matrix_label_frequency(
@@ -90,9 +90,9 @@ def matrix_class_prior(
     likes over what is returned. At least 50 likes are needed: from fewer the answer is almost anything.
     """
     likes = _likes(observations, check_count("n_folds", n_folds, 2))
-    if likes.n_observed < LEAST_LIKES:
+    if likes.n_observed < MIN_LIKES:
         raise InvalidInputError(
-            f"The observations hold {likes.n_observed} likes, and the share of likes needs {LEAST_LIKES} to be "
+            f"The observations hold {likes.n_observed} likes, and the share of likes needs {MIN_LIKES} to be "
             "estimated: observe more, or pass a share that is known from elsewhere."
         )
     draws = generator(random_state)

@@ -10,15 +10,16 @@ from sklearn.base import clone
 
 from tribit.checks import check_choice, check_count
 from tribit.errors import InvalidInputError
-from tribit.paper.classification.basis import bumps, choose_rows, median_distance
-from tribit.paper.classification.checks import (
+from tribit.paper.classification.classifier import RiskClassifier
+from tribit.paper.classification.examples import (
+    bumps,
     check_features,
     check_labels,
+    choose_rows,
+    kind_folds,
+    median_distance,
 )
-from tribit.paper.classification.classifier import RiskClassifier
-from tribit.paper.classification.losses import Array
-from tribit.paper.classification.selection import kind_folds
-from tribit.paper.classification.weights import POSITIVE, UNLABELLED, Labels
+from tribit.paper.classification.risks import POSITIVE, UNLABELLED, Array, Labels
 from tribit.randomness import RandomState, generator
 
 Method = Literal["e1", "e2", "e3"]
@@ -127,12 +128,7 @@ def _held_out_chance(
 
 
 def class_prior(
-    X: Any,
-    y: Any,
-    *,
-    n_centres: int = 100,
-    n_folds: int = 5,
-    random_state: RandomState = None,
+    X: Any, y: Any, *, n_centres: int = 100, n_folds: int = 5, random_state: RandomState = None
 ) -> float:
     """Estimate the share of positives among unlabelled examples; see :func:`prior_divergences`.
 
@@ -166,12 +162,7 @@ def class_prior(
 
 
 def prior_divergences(
-    X: Any,
-    y: Any,
-    *,
-    n_centres: int = 100,
-    n_folds: int = 5,
-    random_state: RandomState = None,
+    X: Any, y: Any, *, n_centres: int = 100, n_folds: int = 5, random_state: RandomState = None
 ) -> tuple[Array, Array]:
     """Return priors ``t`` and how badly ``t p(x | +1)`` fits inside ``p(x)`` for each of them.
 

@@ -9,34 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.threads import single_threaded_blas
-from tribit.errors import InvalidInputError
 from tribit.model import risks
 from tribit.model.risks import Risk
-from tribit.paper.classification.losses import Array, Loss, ZeroOne
-from tribit.paper.classification.solve import RiskProblem, minimise
-from tribit.paper.classification.weights import (
+from tribit.paper.classification.risks import (
     KINDS,
     MIXTURES,
     NEGATIVE,
     POSITIVE,
     UNLABELLED,
-    WORDS,
+    Array,
     Labels,
+    Loss,
+    ZeroOne,
     empirical_risk,
 )
-from tribit.randomness import fold_numbers
+from tribit.paper.classification.solve import RiskProblem, minimise
 
 #: Candidates of "cv", the plainest first: among equals the first is taken.
 ETAS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0)
+
+
 GAMMAS = (0.5, 0.375, 0.625, 0.25, 0.75, 0.125, 0.875, 0.0, 1.0)
+
+
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+
+
 #: Widths, in units of the median distance.
 WIDTHS = (1.0, 2.0, 0.5, 0.25)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice of what cross-validation chooses.
+    """One candidate of the cross-validation.
 
     Parameters
     ----------
@@ -89,26 +94,6 @@ def validation_mixture(risk: str, labels: Labels, prior: float) -> Risk:
     n = {kind: int(np.count_nonzero(labels == kind)) for kind in KINDS}
     a_P, a_N = prior**2 / n[POSITIVE], (1.0 - prior) ** 2 / n[NEGATIVE]
     return risks.pnu((a_N - a_P) / (a_P + a_N + 1.0 / n[UNLABELLED]), 0.0)
-
-
-def kind_folds(
-    labels: Labels, n_folds: int, draws: np.random.Generator, needed: Sequence[int]
-) -> NDArray[np.int64]:
-    """Return a fold number for each example, so that each fold has its share of every kind.
-
-    There are fewer than ``n_folds`` folds where a kind has fewer examples.
-    """
-    counts = {kind: int(np.count_nonzero(labels == kind)) for kind in needed}
-    fewest = min(counts, key=lambda kind: counts[kind])
-    if counts[fewest] < 2:
-        raise InvalidInputError(
-            f"Only {counts[fewest]} example is labelled {fewest} ({WORDS[fewest]} class) and cross-validation "
-            'needs 2; pass numbers in the place of "cv".'
-        )
-    folds = np.zeros(labels.size, dtype=np.int64)
-    for kind in needed:
-        folds[labels == kind] = fold_numbers(counts[kind], min(n_folds, counts[fewest]), draws)
-    return folds
 
 
 @single_threaded_blas()

@@ -19,16 +19,18 @@ import scipy.optimize
 from tribit.backends.threads import single_threaded_blas
 from tribit.errors import InvalidInputError
 from tribit.model.risks import Risk
-from tribit.paper.classification.losses import Array, Loss, Squared
-from tribit.paper.classification.weights import (
+from tribit.paper.classification.risks import (
+    Array,
     Labels,
+    Loss,
+    Squared,
     empirical_risk,
     estimated_parts,
     example_weights,
 )
 
 #: Widths of the rounded kink of max(0, z), from wide to narrow; the last bounds the error in the risk.
-ROUNDING = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+ROUNDING_WIDTHS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 
 Function = Callable[[Array], tuple[float, Array]]
 
@@ -181,7 +183,7 @@ def _descend_rounded(
 ) -> RiskMinimum:
     best = replace(first, objective=problem.value(first.coefficients))
     w, n_iter, converged = first.coefficients, first.n_iter, True
-    for width in ROUNDING:
+    for width in ROUNDING_WIDTHS:
         step = _descend(problem, rounded_objective(problem, width), w, max_iter, tol)
         w, n_iter, converged = step.coefficients, n_iter + step.n_iter, step.converged
         if step.objective < best.objective:

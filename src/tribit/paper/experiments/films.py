@@ -8,10 +8,11 @@ has only the second, at which mixtures gain on PN as the paper iterates.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,54 +20,106 @@ from numpy.typing import NDArray
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.datasets import movielens100k
-from tribit.datasets.ratings import Split
-from tribit.model.constraints import MaxNorm
+from tribit.datasets.ratings import Ratings, Split
+from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import tri
-from tribit.paper.experiments.film_splits import fingerprint, load_split, stars
-from tribit.paper.experiments.iteration import Settled, is_at_rest, iterate
 from tribit.paper.experiments.journal import Row
+from tribit.paper.experiments.protocols import (
+    Array,
+    Pair,
+    Settled,
+    grow_columns,
+    is_at_rest,
+    iterate,
+    minimise_in_balls,
+    small_factors,
+)
 from tribit.paper.experiments.runner import Results, Study, Task
-from tribit.paper.experiments.settings import WEIGHTS, Mixture, Settings
-from tribit.paper.experiments.solved import grown
-from tribit.solvers import Newton
+from tribit.paper.experiments.settings import HALF, INSIDE, PN, WEIGHTS, Mixture, Settings
 from tribit.solvers.loop import Stopping
 
-Array = NDArray[np.floating[Any]]
-Pair = tuple[Array, Array]
-
 LINK = Logistic(1.0)
-PN: Mixture = (1.0, 0.0, 0.0)
-#: Values of alpha and r to choose from, and the steps that are tried with them.
-ALPHAS, RANKS, STEPS = (1.0, 2.0, 4.0, 8.0), (2, 5, 10), (1e-2, 3e-3, 1e-3)
-QUICK_ALPHAS, QUICK_RANKS, QUICK_STEPS = (2.0, 8.0), (10,), (1e-2, 3e-3)
 #: Ways in which alpha, r and the number of columns are chosen.
 CHOSEN, SAME, TUNED = "alpha and r chosen by PN", "alpha = 1 and r = 10", "radius chosen"
 SOLVED, NARROW = "solved, alpha = 1 and r = 10, k = 40", "solved, alpha = 1 and r = 10, k = 10"
 WAYS = (CHOSEN, SAME, SOLVED, NARROW, TUNED)
-#: Endings of the names of pictures that are not the first of their protocol.
-SUFFIXES = {SAME: "-alpha-1", NARROW: "-k-10"}
-#: Numbers of columns of the solved protocol, and when its solver stops.
-COLUMNS, SOLVED_STOPPING = (10, 40), Stopping(max_iter=300, tol=1e-3, interruptible=False)
 #: Mixtures of the solved protocol: PN, the middles of the edges, and one inside.
-COARSE: tuple[Mixture, ...] = (
-    PN,
-    (0.0, 0.5, 0.5),
-    (0.5, 0.5, 0.0),
-    (0.5, 0.0, 0.5),
-    (0.6, 0.2, 0.2),
-)
-#: Radii of the tuned protocol, whose rank is 10.
-TUNED_RADII = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
+COARSE = (PN, HALF, (0.5, 0.5, 0.0), (0.5, 0.0, 0.5), INSIDE)
 #: Thresholds that cut an estimate into signs: at the mean of X, as the paper does, or at 0.
 MEAN, ZERO = "mean(X)", "0"
 #: Part and threshold of the errors by which a step, alpha, r or radius is chosen.
 JUDGE = ("validation", MEAN)
 #: The float of the tiles: five digits of an error rate do not ask for more.
 DTYPE = "float32"
-MAX_ITER, TOL = 300, 1e-3
 OVERALL = "all"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values of alpha and r that PN chooses from, and the steps that are tried with them."""
+
+    alphas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+    ranks: tuple[int, ...] = (2, 5, 10)
+    steps: tuple[float, ...] = (1e-2, 3e-3, 1e-3)
+
+
+#: The grid, and whether it is the quick one.
+GRIDS = {False: Grid(), True: Grid((2.0, 8.0), (10,), (1e-2, 3e-3))}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of steps, columns and radii of the three protocols; the solved and the tuned one have r = 10."""
+
+    max_steps: int = 300
+    tol: float = 1e-3
+    columns: tuple[int, ...] = (10, 40)
+    solved: Stopping = field(default=Stopping(max_iter=300, tol=1e-3, interruptible=False))
+    radii: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
+    tuned: Stopping = field(default=Stopping(max_iter=60, tol=1e-4))
+
+
+SIZES = Sizes()
+
+
+@lru_cache(maxsize=1)
+def ratings_of(data: Path | None) -> Ratings:
+    """Return the ratings in a folder, read once."""
+    return movielens100k(data)
+
+
+@lru_cache(maxsize=2)
+def load_split(data: Path | None, split: int) -> Split:
+    """Return the ratings' split of that number, a twentieth each for test and validation."""
+    ratings = ratings_of(data)
+    if len(ratings) < 20:
+        raise InvalidInputError(
+            f"{len(ratings)} ratings are too few for the paper's split into training, validation and test."
+        )
+    held_out = len(ratings) // 20
+    return ratings.split(split, test=held_out, validation=held_out)
+
+
+def fingerprint(ratings: Ratings) -> str:
+    """Return a hash of users, items and ratings, the same for any order of the file."""
+    order = np.lexsort((ratings.items, ratings.users))
+    whole = hashlib.sha256()
+    for values in (ratings.users, ratings.items, ratings.ratings):
+        whole.update(np.ascontiguousarray(values[order]).tobytes())
+    return whole.hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def stars(data: Path | None) -> NDArray[np.int8]:
+    """Return every rating in its cell; a small table, for lookups of single cells."""
+    ratings = ratings_of(data)
+    table = np.zeros(ratings.shape, dtype=np.int8)
+    users = np.searchsorted(np.asarray(ratings.user_ids), ratings.users)
+    items = np.searchsorted(np.asarray(ratings.item_ids), ratings.items)
+    table[users, items] = ratings.ratings
+    return table
 
 
 @dataclass(frozen=True)
@@ -81,9 +134,9 @@ class Fit:
 def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | None) -> Study:
     """Return the tasks of Fig. 4 and Table 1, which share every fit."""
     ratings = movielens100k(data)
-    load_split(data, settings.seed)  # what cannot be split is said now, not by a worker
+    load_split(data, settings.seed)  # too few ratings are refused now, not by a worker
     trials = range(settings.n_trials)
-    steps = _steps(settings)
+    steps = GRIDS[settings.quick].steps if settings.step is None else (settings.step,)
 
     def select(_: Results) -> list[Task]:
         arguments = [(data, settings.seed + trial, settings.quick, steps) for trial in trials]
@@ -125,14 +178,14 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
 
 
 def select_by_pn(data: Path | None, split: int, quick: bool, steps: Sequence[float]) -> list[Row]:
-    """Fit PN for every alpha, r and step; say how each does on the validation part."""
+    """Fit PN for every alpha, r and step; report the validation error of each."""
     part = load_split(data, split)
     objective = _objective(part, PN)
     rows = []
-    for alpha in QUICK_ALPHAS if quick else ALPHAS:
-        for rank in QUICK_RANKS if quick else RANKS:
+    for alpha in GRIDS[quick].alphas:
+        for rank in GRIDS[quick].ranks:
             for fit in _paper_fits(objective, split, alpha, rank, steps):
-                rows.append(_judged(part, split, CHOSEN, PN, fit) | {"chosen": False})
+                rows.append(_validation_row(part, split, CHOSEN, PN, fit) | {"chosen": False})
     return rows
 
 
@@ -150,23 +203,23 @@ def fit_paper(
     objective = _objective(part, mixture)
     fits = list(_paper_fits(objective, split, alpha, rank, steps))
 
-    def rested(fit: Fit) -> bool:
+    def is_rested(fit: Fit) -> bool:
         options = {name: fit.choices[name] for name in ("radius", "alpha", "step")}
         return is_at_rest(objective, Settled(fit.U, fit.V, fit.choices["iterations"]), **options)
 
-    return _best_of(part, data, split, way, mixture, fits, rested)
+    return _best_of(part, data, split, way, mixture, fits, is_rested)
 
 
 def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
     """Solve the stated problem with alpha = 1 and r = 10 for each number of columns; report every one of them."""
     part = load_split(data, split)
-    rank = COLUMNS[0]
+    rank = SIZES.columns[0]
     bounds = {"alpha": 1.0, "radius": float(np.sqrt(rank))}
-    stages = grown(
+    stages = grow_columns(
         _objective(part, mixture),
-        COLUMNS,
+        SIZES.columns,
         **bounds,
-        stopping=SOLVED_STOPPING,
+        stopping=SIZES.solved,
         generator=np.random.Generator(np.random.PCG64([split, 2])),
     )
     rows: list[Row] = []
@@ -180,7 +233,7 @@ def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
             "change": stage.change,
         }
         fit = Fit(stage.factors.row_factors, stage.factors.column_factors, choices)
-        rows += _every_error(part, data, split, way, mixture, fit)
+        rows += _every_row(part, data, split, way, mixture, fit)
     return rows
 
 
@@ -188,23 +241,14 @@ def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
     """Minimise inside growing max-norm balls, each from the last; report the best on the validation part."""
     part = load_split(data, split)
     objective = _objective(part, mixture)
-    U, V = _small_start(part.train.shape, TUNED_RADII[0], 10, split)
-    factors = Factors.of(*MaxNorm(TUNED_RADII[0]).project(U, V))
-    nothing = np.random.Generator(np.random.PCG64(0))  # the solver draws none
+    start = Factors.of(*_small_start(part.train.shape, SIZES.radii[0], 10, split))
     fits = []
-    for radius in TUNED_RADII:
-        stopping = Stopping(max_iter=60, tol=1e-4)
-        solved = Newton().minimise(objective, [MaxNorm(radius)], factors, stopping, nothing)
-        factors = solved.factors
-        choices = {"radius": radius, "rank": 10, "iterations": solved.n_iter}
+    found = minimise_in_balls(objective, SIZES.radii, start, SIZES.tuned)
+    for radius, result in zip(SIZES.radii, found, strict=True):
+        choices = {"radius": radius, "rank": 10, "iterations": result.n_iter}
+        factors = result.factors
         fits.append(Fit(factors.row_factors, factors.column_factors, choices))
     return _best_of(part, data, split, TUNED, mixture, fits)
-
-
-def _steps(settings: Settings) -> tuple[float, ...]:
-    if settings.step is not None:
-        return (settings.step,)
-    return QUICK_STEPS if settings.quick else STEPS
 
 
 def _ways(selection: list[Row]) -> list[tuple[str, float, int]]:
@@ -229,8 +273,8 @@ def _paper_fits(
             radius=radius,
             alpha=alpha,
             step=step,
-            max_iter=MAX_ITER,
-            tol=TOL,
+            max_iter=SIZES.max_steps,
+            tol=SIZES.tol,
         )
         choices = {
             "alpha": alpha,
@@ -244,9 +288,7 @@ def _paper_fits(
 
 def _small_start(shape: tuple[int, int], size: float, rank: int, split: int) -> Pair:
     draws = np.random.Generator(np.random.PCG64([split, 1]))
-    scale = np.sqrt(0.1 * size) / rank**0.25
-    U = draws.standard_normal((shape[0], rank)) * scale
-    return U, draws.standard_normal((shape[1], rank)) * scale
+    return small_factors(shape, rank, float(np.sqrt(0.1 * size) / rank**0.25), draws)
 
 
 def _best_of(
@@ -259,29 +301,29 @@ def _best_of(
     rested: Callable[[Fit], bool] | None = None,
 ) -> list[Row]:
     """Report each fit's validation error, and every error of the one with the smallest, and whether that is at rest."""
-    judged = [_judged(part, split, way, mixture, fit) for fit in fits]
+    judged = [_validation_row(part, split, way, mixture, fit) for fit in fits]
     best = int(np.argmin([row["error"] for row in judged]))
     others = [row | {"chosen": False} for place, row in enumerate(judged) if place != best]
     fit = fits[best]
     if rested is not None:
         fit = replace(fit, choices=fit.choices | {"at_rest": rested(fit)})
-    return others + list(_every_error(part, data, split, way, mixture, fit))
+    return others + list(_every_row(part, data, split, way, mixture, fit))
 
 
-def _judged(part: Split, split: int, way: str, mixture: Mixture, fit: Fit) -> Row:
+def _validation_row(part: Split, split: int, way: str, mixture: Mixture, fit: Fit) -> Row:
     name, cut = JUDGE
-    wrong = _wrong(getattr(part, name), fit, cut)
+    wrong = _sign_errors(getattr(part, name), fit, cut)
     return _row(split, way, mixture, fit, name, cut, OVERALL, wrong)
 
 
-def _every_error(
+def _every_row(
     part: Split, data: Path | None, split: int, way: str, mixture: Mixture, fit: Fit
 ) -> Iterable[Row]:
     for name in ("validation", "test"):
         entries = getattr(part, name)
         given = stars(data)[entries.rows, entries.columns]
         for cut in (MEAN, ZERO):
-            wrong = _wrong(entries, fit, cut)
+            wrong = _sign_errors(entries, fit, cut)
             yield _row(split, way, mixture, fit, name, cut, OVERALL, wrong) | {"chosen": True}
             for rating in range(1, 6):
                 those = wrong[given == rating]
@@ -290,7 +332,7 @@ def _every_error(
                     yield row | {"chosen": True}
 
 
-def _wrong(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
+def _sign_errors(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
     x = np.einsum("tk,tk->t", fit.U[entries.rows], fit.V[entries.columns])
     # The mean of X over all entries, from the sums of the factors alone.
     mean = float(fit.U.mean(axis=0) @ fit.V.mean(axis=0))

@@ -1,23 +1,37 @@
-"""A study's results on disk, one line for each finished task, so that a killed run can go on.
+"""The folder of a run: a journal of each study, with a line for each finished task, and tables and texts.
 
-The first line says what the results are of: the study, its parameters, and the versions that compute it. A line is
-on disk before the next task is counted as done; a line cut short by a kill is dropped and its task done again.
+The first line of a journal says what the results are of: the study, its parameters, and the versions that compute it. A
+line is on disk before the next task is counted as done; a line cut short by a kill is dropped and its task done again.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from tribit.data.files import take_lock
+import numpy as np
+import scipy
+
+from tribit import __version__
+from tribit.data.files import atomic_path, take_lock
 from tribit.errors import InvalidInputError, parameter
 
 #: One line of a tidy table.
 Row: TypeAlias = dict[str, Any]
+#: Versions of the software that computes the results; a journal of others is refused.
+VERSIONS = {
+    "tribit": __version__,
+    "numpy": np.__version__,
+    "scipy": scipy.__version__,
+    "python": platform.python_version(),
+}
 
 
 class Journal:
@@ -146,3 +160,37 @@ def _read(path: Path) -> tuple[int, dict[str, list[Row]]]:
                 "to begin again."
             ) from None
     return whole, rows
+
+
+def results_folder(out: str | os.PathLike[str]) -> Path:
+    """Return the folder, made where it is not there, or say why it cannot be written."""
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError(
+            f"{str(out)!r} is a file, not a folder for results; choose another."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInputError(
+            f"The folder {str(out)!r} cannot be made ({error.strerror}); choose another."
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(f"The folder {str(out)!r} is read-only; choose another.")
+    return folder
+
+
+def write_csv(path: Path, rows: Sequence[Row], constants: Row) -> None:
+    """Write rows, each with the constants before it; a column for every name that some row has."""
+    rows = [constants | row for row in rows]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text, all of it or nothing."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

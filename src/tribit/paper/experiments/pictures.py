@@ -24,7 +24,7 @@ from tribit.plots.canvas import (
 Array = NDArray[np.floating[Any]]
 
 #: The lightest colour for a line on white paper, as a share of the colour map.
-LIGHTEST = 0.75
+MAX_LIGHTNESS = 0.75
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
 
@@ -50,28 +50,9 @@ def plot_curves(
 ) -> list[Path]:
     """Draw lines with error bars.
 
-    Parameters
-    ----------
-    stem : pathlib.Path
-        The files to write, without ``.png`` and ``.pdf``.
-    series : sequence of Series
-        The lines, in the order of the legend.
-    x_label, y_label : str
-        What the axes show.
-    references : mapping of str to float, optional
-        Horizontal lines, by the name that is written at their right end.
-    ticks : mapping of float to str, optional
-        Words beneath the numbers of the x axis.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The PNG and the PDF.
-
-    Raises
-    ------
-    InvalidInputError
-        If a number is not finite, lengths differ, a library is missing or a file cannot be written.
+    ``stem`` is the path without ``.png`` and ``.pdf``, ``references`` are horizontal lines by the name that is written
+    at their right end, and ``ticks`` words beneath the numbers of the x axis. Numbers that are not finite, lengths that
+    differ, a missing library and a file that cannot be written are refused.
     """
     check_some(series, "series")
     for line in series:
@@ -112,30 +93,9 @@ def plot_ratings(
 ) -> list[Path]:
     """Draw a dot with an error bar for each rating and method, side by side.
 
-    Parameters
-    ----------
-    stem : pathlib.Path
-        The files to write, without ``.png`` and ``.pdf``.
-    ratings : sequence of str
-        The words below the x axis.
-    methods : mapping of str to a pair of ndarrays
-        The mean and the standard deviation at each rating, by the method's name; filled dots.
-    y_label : str
-        What the y axis shows.
-    published : mapping of str to a pair of ndarrays, optional
-        The same as others printed it; hollow dots, beside the method of the same name if there is one.
-    note : str, optional
-        A line below the axis.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The PNG and the PDF.
-
-    Raises
-    ------
-    InvalidInputError
-        If a number is not finite, lengths differ, a library is missing or a file cannot be written.
+    ``methods`` has the mean and the standard deviation at each rating, by the method's name: filled dots. ``published``
+    has the same from print: hollow dots, beside the method of the same name if there is one. ``note`` is a line below
+    the axis. The path and the refusals are those of :func:`plot_curves`.
     """
     check_some(ratings, "ratings")
     check_some([*methods, *published], "methods")
@@ -178,7 +138,7 @@ def plot_ratings(
 def _line_colours(count: int) -> Any:
     from matplotlib import colormaps  # noqa: PLC0415
 
-    return colormaps[COLOURS](np.linspace(0.0, LIGHTEST, count))
+    return colormaps[COLOURS](np.linspace(0.0, MAX_LIGHTNESS, count))
 
 
 def _bars(fill: Any) -> dict[str, Any]:
@@ -201,7 +161,7 @@ def _draw_references(figure: Any, axis: Any, references: Mapping[str, float]) ->
         for value in references.values()
     ]
     for (name, value), height, clear in zip(
-        references.items(), heights, _apart(heights, 10.0), strict=True
+        references.items(), heights, _keep_apart(heights, 10.0), strict=True
     ):
         axis.annotate(
             name,
@@ -222,12 +182,12 @@ def _draw_references(figure: Any, axis: Any, references: Mapping[str, float]) ->
         )
 
 
-def _apart(places: Sequence[float], gap: float) -> list[float]:
+def _keep_apart(places: Sequence[float], gap: float) -> list[float]:
     """Move places as little as needed to keep ``gap`` between them, in the same order.
 
     Examples
     --------
-    >>> _apart([0.0, 4.0, 30.0], 10.0)
+    >>> _keep_apart([0.0, 4.0, 30.0], 10.0)
     [-3.0, 7.0, 30.0]
     """
     order = np.argsort(places, kind="stable")

@@ -1,4 +1,4 @@
-"""``tribit reproduce``: run the studies behind figures and tables, and write what each of them shows."""
+"""``tribit reproduce``: run the studies behind figures and tables, and write their results."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from pathlib import Path
 
 from tribit.backends.threads import count_jobs
 from tribit.errors import InvalidInputError
-from tribit.paper.experiments import fig1, fig2, fig3, fig4, table1
-from tribit.paper.experiments.exhibit import Claims, Exhibit
-from tribit.paper.experiments.journal import Journal, Row, check_header, read_journal
-from tribit.paper.experiments.output import (
+from tribit.paper.experiments.claims import CAVEAT, Claims, Exhibit, claims_table
+from tribit.paper.experiments.film_exhibits import FIG4, TABLE1
+from tribit.paper.experiments.journal import (
     VERSIONS,
-    journal_header,
-    journal_path,
+    Journal,
+    Row,
+    check_header,
+    read_journal,
     results_folder,
     write_csv,
     write_text,
 )
 from tribit.paper.experiments.runner import Pool, Study, progress_bar
 from tribit.paper.experiments.settings import Settings
-from tribit.paper.experiments.statistics import CAVEAT, claims_table
+from tribit.paper.experiments.synthetic_exhibits import FIG1, FIG2, FIG3
 from tribit.plots.canvas import check_pictures
 
-EXHIBITS = {module.EXHIBIT.name: module.EXHIBIT for module in (fig1, fig2, fig3, fig4, table1)}
+EXHIBITS = {exhibit.name: exhibit for exhibit in (FIG1, FIG2, FIG3, FIG4, TABLE1)}
 #: Every one of them.
 ALL = "all"
 QUICK = "Quick: coarse grids and few trials, to see the figures and not to conclude from."
@@ -89,20 +90,16 @@ def reproduce(
         _check_mine(folder, "summary.md", [studies[exhibit.name] for exhibit in exhibits])
     done: dict[str, list[Row]] = {}
     made = []
-    pool = Pool(jobs)
-    try:
-        with progress_bar(shown=shown) as begin:
-            for exhibit in exhibits:
-                study = studies[exhibit.name]
-                if study.name not in done:
-                    with Journal(journal_path(folder, study), journal_header(study)) as journal:
-                        advance = begin(study.name, study.n_tasks)
-                        done[study.name] = pool.finish(study, journal, advance)
-                rows = done[study.name]
-                others = done if "fig1" in done else _finished(folder, settings, exhibit)
-                made.append(_write(folder, exhibit, study, rows, others))
-    finally:
-        pool.close()
+    with Pool(jobs) as pool, progress_bar(shown=shown) as begin:
+        for exhibit in exhibits:
+            study = studies[exhibit.name]
+            if study.name not in done:
+                with Journal(study.journal_path(folder), study.header) as journal:
+                    advance = begin(study.name, study.n_tasks)
+                    done[study.name] = pool.finish(study, journal, advance)
+            rows = done[study.name]
+            others = done if "fig1" in done else _rows_of_fig1(folder, settings, exhibit)
+            made.append(_write(folder, exhibit, study, rows, others))
     if len(made) > 1:
         parts = [(folder / f"{exhibit.name}.md").read_text("utf-8") for exhibit in exhibits]
         write_text(folder / "summary.md", "\n".join(parts))
@@ -121,14 +118,14 @@ def _exhibits(which: str) -> list[Exhibit]:
 
 def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
     """Refuse to go on with results of something else, or to write over files that are not results."""
-    check_header(journal_path(folder, study), journal_header(study))
+    check_header(study.journal_path(folder), study.header)
     for path in folder.glob(f"{exhibit.name}*"):  # its table, pictures and summary
         _check_mine(folder, path.name, [study])
 
 
 def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
     """Refuse to write over a file that came from no journal here."""
-    journals = any(journal_path(folder, study).exists() for study in studies)
+    journals = any(study.journal_path(folder).exists() for study in studies)
     if (folder / name).exists() and not journals:
         raise InvalidInputError(
             f"{str(folder)!r} has a {name} but not the journal it came from, so it would be written over; "
@@ -136,22 +133,18 @@ def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
         )
 
 
-def _finished(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
+def _rows_of_fig1(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
     """Return the results of Fig. 1 for Fig. 2, which is compared with it, where they are in the folder."""
     if exhibit.name != "fig2":
         return {}
     study = EXHIBITS["fig1"].study(settings, None)
-    results = read_journal(journal_path(folder, study), journal_header(study))
+    results = read_journal(study.journal_path(folder), study.header)
     rows = None if results is None else study.rows(results)
     return {} if rows is None else {"fig1": rows}
 
 
 def _write(
-    folder: Path,
-    exhibit: Exhibit,
-    study: Study,
-    rows: list[Row],
-    others: Mapping[str, list[Row]],
+    folder: Path, exhibit: Exhibit, study: Study, rows: list[Row], others: Mapping[str, list[Row]]
 ) -> Reproduction:
     stem = folder / exhibit.name
     claims = exhibit.claims(rows, others)
@@ -164,7 +157,7 @@ def _write(
 
 
 def _constants(exhibit: Exhibit, study: Study) -> Row:
-    """Return what is the same in every row: the exhibit, parameters that are one value, versions."""
+    """Return the values that all rows share: the exhibit, parameters that are one value, versions."""
     single = {
         name: value
         for name, value in study.parameters.items()

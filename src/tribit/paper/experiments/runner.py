@@ -16,7 +16,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 from rich.console import Console
 from rich.progress import (
@@ -30,7 +31,7 @@ from rich.progress import (
 from threadpoolctl import threadpool_limits
 
 from tribit.errors import TribitError
-from tribit.paper.experiments.journal import Journal, Row
+from tribit.paper.experiments.journal import VERSIONS, Journal, Row
 
 #: Finished tasks, by their keys.
 Results: TypeAlias = dict[str, list[Row]]
@@ -58,6 +59,15 @@ class Study:
     #: Number of tasks in all, for the progress bar.
     n_tasks: int = field(kw_only=True)
 
+    @property
+    def header(self) -> dict[str, Any]:
+        """The first line of the study's journal."""
+        return {"study": self.name} | VERSIONS | self.parameters
+
+    def journal_path(self, folder: Path) -> Path:
+        """Return the file in a folder of results that keeps those of the study as they come."""
+        return folder / "journal" / f"{self.name}.jsonl"
+
     def rows(self, results: Results) -> list[Row] | None:
         """Return every row in the order of the tasks, None while some task is not finished."""
         rows: list[Row] = []
@@ -80,7 +90,18 @@ class Pool:
     def finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> list[Row]:
         """Do the tasks that the journal does not hold; return the rows of all of them."""
         try:
-            self._finish(study, journal, advance)
+            for stage in study.stages:
+                tasks = stage(journal.rows)
+                futures = {
+                    self._executor.submit(task.function, *task.arguments): task.key
+                    for task in tasks
+                    if task.key not in journal.rows
+                }
+                for _ in range(len(tasks) - len(futures)):
+                    advance()
+                for done in as_completed(futures):
+                    journal.add(futures[done], done.result())
+                    advance()
         except BrokenProcessPool:
             raise TribitError(
                 "A worker process died, for want of memory perhaps (the same command continues; ask for fewer jobs), "
@@ -90,22 +111,14 @@ class Pool:
         assert rows is not None
         return rows
 
-    def _finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> None:
-        for stage in study.stages:
-            tasks = stage(journal.rows)
-            for _ in range(sum(task.key in journal.rows for task in tasks)):
-                advance()
-            futures = {
-                self._executor.submit(task.function, *task.arguments): task.key
-                for task in tasks
-                if task.key not in journal.rows
-            }
-            for done in as_completed(futures):
-                journal.add(futures[done], done.result())
-                advance()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Stop the workers, in the middle of a task if need be: the journal has what is finished."""
+        """Stop the workers, in the middle of a task if need be: the journal has all finished tasks."""
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -128,7 +141,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int], Callable[[], None]]]:
-    """Yield a function that begins a bar and returns what moves it; nothing is shown outside a terminal."""
+    """Yield a function that begins a bar and returns its advance; nothing is shown outside a terminal."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Choices of a user of ``tribit reproduce``, and the grids that follow from them."""
+"""Mixtures of the three risks, and the choices of a user of ``tribit reproduce``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from tribit.errors import InvalidInputError, parameter
 #: (g_PN, g_PU, g_NU), and the name of each in a table.
 Mixture: TypeAlias = tuple[float, float, float]
 WEIGHTS = ("g_pn", "g_pu", "g_nu")
+PN: Mixture = (1.0, 0.0, 0.0)
+PU: Mixture = (0.0, 1.0, 0.0)
+NU: Mixture = (0.0, 0.0, 1.0)
+#: The middle of the edge of PUNU, and a mixture of all three.
+HALF: Mixture = (0.0, 0.5, 0.5)
+INSIDE: Mixture = (0.6, 0.2, 0.2)
 
 PROTOCOLS = ("paper", "solved", "tuned")
 #: Trials: the paper's, those of the slower solver, and a few to look at.
 TRIALS, SOLVED_TRIALS, QUICK_TRIALS = 10, 4, 2
-#: A step this long settles nowhere; far longer ones overflow.
-LONGEST = 1e6
+#: Length of a step that settles nowhere; far longer ones overflow.
+MAX_STEP = 1e6
 
 
 @dataclass(frozen=True)
@@ -51,9 +57,9 @@ class Settings:
             check_count("trials", self.trials, 2)  # a standard deviation needs two
         check_count("seed", self.seed, 0)
         if self.step is not None:
-            if check_positive("step", self.step) > LONGEST:
+            if check_positive("step", self.step) > MAX_STEP:
                 raise InvalidInputError(
-                    f"{parameter('step')} must be at most {LONGEST:g}; got {self.step!r}."
+                    f"{parameter('step')} must be at most {MAX_STEP:g}; got {self.step!r}."
                 )
             if self.protocol != "paper":
                 raise InvalidInputError(
@@ -68,7 +74,7 @@ class Settings:
         return self.trials or (QUICK_TRIALS if self.quick else usual)
 
     def described(self) -> dict[str, Any]:
-        """Return what decides the results, by the names users know."""
+        """Return the parameters that decide the results, by the names users know."""
         return {
             "trials": self.n_trials,
             "seed": self.seed,
@@ -85,3 +91,13 @@ def simplex(parts: int) -> list[Mixture]:
         for i in range(parts + 1)
         for j in range(parts + 1 - i)
     ]
+
+
+def is_inside(mixture: Mixture) -> bool:
+    """Return whether every risk has weight."""
+    return min(mixture) > 0
+
+
+def mixture_words(mixture: Mixture) -> str:
+    """Return a mixture in words."""
+    return f"({', '.join(f'{weight:.2g}' for weight in mixture)})"

@@ -1,13 +1,15 @@
-"""Experiments 1 and 2 of the paper: a drawn matrix, completed under each mixture of the risks.
+"""Experiments 1 and 2 of the paper: a simulated matrix, completed under each mixture of the risks.
 
     min over X of  g_PN L_PN + g_PU L_PU + g_NU L_NU   in   K_max(alpha, alpha sqrt r)
 
-Everything about the draw is known, as the paper assumes: the link, rho, alpha and r.
+Everything about the simulation is known, as the paper assumes: the link, rho, alpha and r.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,49 +18,119 @@ from numpy.typing import NDArray
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.metrics.entries import log_loss
-from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
-from tribit.model.links import Link
+from tribit.model.links import Link, Logistic, Probit
 from tribit.model.risks import tri
-from tribit.paper.experiments.drawn import Experiment, draw
 from tribit.paper.experiments.gibbs import posterior_mean
-from tribit.paper.experiments.iteration import SCALINGS, is_at_rest, iterate
 from tribit.paper.experiments.journal import Row
+from tribit.paper.experiments.protocols import (
+    SCALINGS,
+    START_VARIANCE,
+    Pair,
+    Stage,
+    grow_columns,
+    is_at_rest,
+    iterate,
+    minimise_in_balls,
+    small_factors,
+)
 from tribit.paper.experiments.runner import Results, Study, Task
 from tribit.paper.experiments.settings import WEIGHTS, Mixture, Settings
-from tribit.paper.experiments.solved import SMALL, Stage, grown
-from tribit.solvers import Newton
+from tribit.simulate import low_rank_factors, observe, quantise
 from tribit.solvers.loop import Stopping
 
 Array = NDArray[np.floating[Any]]
-Pair = tuple[Array, Array]
 
 #: Name of the floor among the ways to complete.
 FLOOR = "posterior mean"
 #: The ways of the tuned protocol: the radius chosen on held-out entries, and the best one for the hidden matrix.
 TUNED, TOLD = "held-out radius", "best radius"
-#: The ways of the solved protocol: k grown until X stops changing, k = r, the other k on the way, and what other
-#: starts reach on the first draw.
+#: The ways of the solved protocol: k grown until X stops changing, k = r, the other k on the way, and the end of other
+#: starts on the first draw.
 SOLVED, NARROW, STAGE, START = "solved", "solved with k = r", "other k", "other start"
 #: The printed iteration with other steps and numbers of steps, which the solved protocol shows beside it.
 VARIED = "printed iteration, varied"
-#: Numbers of columns, in multiples of r.
-GROWTH = (1, 4, 16, 30)
 #: Number of starts on the first draw; the others go straight to the last number of columns.
-STARTS = 2
-SOLVED_STOPPING = Stopping(max_iter=1500, tol=1e-3, interruptible=False)
-#: Steps of the varied iteration, after how many it is looked at, and on how many draws.
-VARIED_STEPS, VARIED_ITERATIONS, VARIED_TRIALS = (3e-4, 3e-3), (400, 2000), 3
-#: Radii of the tuned protocol, as shares of the paper's alpha sqrt r; inside them no entry can pass alpha.
-RADII = (0.0125, 0.025, 0.035, 0.05, 0.07, 0.1, 0.2)
+N_STARTS = 2
+#: Number of draws on which the iteration is varied.
+N_VARIED_TRIALS = 3
 #: Share of the observed entries on which a radius is chosen.
 HELD_OUT = 0.1
 #: The float of the tiles; in float64 the errors agree to seven digits after hundreds of steps.
 DTYPE = "float32"
 #: The iteration ends when a step moves the factors by less than this share.
 TOL = 3e-4
-#: Most steps of the iteration.
-MOST = {"whole": 1000, "rows": 400}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of steps, columns and radii of the three protocols, and of sweeps of the sampler.
+
+    ``max_steps`` is that of the printed iteration, for each of its scalings. The solved protocol has ``columns`` in
+    multiples of r, and varies the printed iteration by ``varied_steps``, seen after ``varied_iterations``. The
+    ``radii`` of the tuned protocol are shares of the paper's alpha sqrt r; inside them no entry can pass alpha.
+    """
+
+    max_steps: tuple[int, int] = (1000, 400)
+    columns: tuple[int, ...] = (1, 4, 16, 30)
+    solved: Stopping = field(default=Stopping(max_iter=1500, tol=1e-3, interruptible=False))
+    varied_steps: tuple[float, ...] = (3e-4, 3e-3)
+    varied_iterations: tuple[int, ...] = (400, 2000)
+    radii: tuple[float, ...] = (0.0125, 0.025, 0.035, 0.05, 0.07, 0.1, 0.2)
+    tuned: Stopping = field(default=Stopping(max_iter=100, tol=1e-5))
+    sweeps: int = 1500
+    burn_in: int = 100
+
+
+SIZES = Sizes()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The paper's parameters of a simulation, the steps of its iteration, and the sizes of all protocols.
+
+    The paper gives no step. These are small enough that the iteration does not swing for any mixture when the whole
+    matrix is scaled, and gets far when single rows are.
+    """
+
+    size: int
+    link: Link
+    steps: tuple[float, float]
+    rank: int = 10
+    alpha: float = 1.0
+    rho: float = 0.85
+    sizes: Sizes = SIZES
+
+    @property
+    def radius(self) -> float:
+        """The paper's radius, alpha sqrt r."""
+        return float(self.alpha * np.sqrt(self.rank))
+
+
+EXPERIMENT_1 = Experiment(100, Probit(0.1), steps=(3e-4, 1e-3))
+EXPERIMENT_2 = Experiment(300, Logistic(7.0), steps=(1e-3, 1e-3))
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A hidden matrix M, the scale of its uniform factors, and its observations."""
+
+    M: Array
+    scale: float
+    observations: Observations
+
+
+@lru_cache(maxsize=4)
+def draw(experiment: Experiment, seed: int, trial: int) -> Draw:
+    """Draw M, its quantisation and the observations; the same for every mixture of a trial."""
+    draws = np.random.Generator(np.random.PCG64([seed, trial]))
+    shape = experiment.size, experiment.size
+    target = low_rank_factors(shape, experiment.rank, alpha=experiment.alpha, random_state=draws)
+    M = target.dense()
+    Y = quantise(M, experiment.link, random_state=draws)
+    # Uniform on [-1, 1] before they were scaled, so the largest of many is the scale, but for a hair.
+    scale = float(np.max(np.abs(target.U)) * np.max(np.abs(target.V)))
+    return Draw(M, scale, observe(Y, experiment.rho, random_state=draws))
 
 
 def synthetic_study(
@@ -83,19 +155,19 @@ def synthetic_study(
             where = (experiment, settings.seed, trial)
             found.append(Task(f"{trial} {FLOOR}", fit_posterior, where))
             found += [
-                Task(f"{trial} {_named(mixture)}", fit, (*where, mixture, steps))
+                Task(f"{trial} {_mixture_key(mixture)}", fit, (*where, mixture, steps))
                 for mixture in mixtures
             ]
         if solved:
             found += [
                 Task(
-                    f"{trial} {_named(mixture)} step {step:g}",
+                    f"{trial} {_mixture_key(mixture)} step {step:g}",
                     fit_varied,
                     (experiment, settings.seed, trial, mixture, (step,)),
                 )
-                for trial in range(min(VARIED_TRIALS, settings.n_trials))
+                for trial in range(min(N_VARIED_TRIALS, settings.n_trials))
                 for mixture in varied
-                for step in VARIED_STEPS
+                for step in experiment.sizes.varied_steps
             ]
         return found
 
@@ -111,31 +183,65 @@ def synthetic_study(
     return Study(name, parameters, (tasks,), n_tasks=len(tasks({})))
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """One draw of an experiment under one mixture."""
+
+    experiment: Experiment
+    seed: int
+    number: int
+    mixture: Mixture | None
+
+    @property
+    def drawn(self) -> Draw:
+        return draw(self.experiment, self.seed, self.number)
+
+    def draws(self, *purpose: int) -> np.random.Generator:
+        """Return a generator for one purpose; all mixtures of a trial draw the same."""
+        return np.random.Generator(np.random.PCG64([self.seed, self.number, *purpose]))
+
+    def objective(self, seen: Observations | None = None, rho: float | None = None) -> Objective:
+        seen = self.drawn.observations if seen is None else seen
+        assert self.mixture is not None
+        risk = tri(*self.mixture, rho=self.experiment.rho if rho is None else rho)
+        return Objective(seen, self.experiment.link, risk, dtype=DTYPE)
+
+    def row(self, way: str, X: Array, **found: Any) -> Row:
+        M = self.drawn.M
+        weights = self.mixture or (None, None, None)
+        return (
+            {"trial": self.number, "way": way}
+            | dict(zip(WEIGHTS, weights, strict=True))
+            | {"relative_error": float(np.linalg.norm(X - M) / np.linalg.norm(M))}
+            | found
+        )
+
+
 def fit_paper(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
 ) -> list[Row]:
     """Iterate as the paper does, cutting entries in either way; from the same small random start."""
-    drawn = draw(experiment, seed, trial)
-    objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
-    start = _small_start(experiment, seed, trial)
+    this = _Trial(experiment, seed, trial, mixture)
+    objective, start = this.objective(), _small_start(experiment, seed, trial)
     rows = []
-    for scaling, step in zip(SCALINGS, steps, strict=True):
+    for scaling, step, most in zip(SCALINGS, steps, experiment.sizes.max_steps, strict=True):
         options: dict[str, Any] = {
             "radius": experiment.radius,
             "alpha": experiment.alpha,
             "step": step,
             "scaling": scaling,
         }
-        settled = iterate(objective, start, **options, max_iter=MOST[scaling], tol=TOL)
+        settled = iterate(objective, start, **options, max_iter=most, tol=TOL)
         rows.append(
-            _row(trial, scaling, mixture, drawn.M, settled.U @ settled.V.T)
-            | {
-                "radius": experiment.radius,
-                "step": step,
-                "risk": objective.value(settled.factors),
-                "iterations": settled.n_iter,
-                "at_rest": is_at_rest(objective, settled, **options),
-            }
+            this.row(
+                scaling,
+                settled.U @ settled.V.T,
+                radius=experiment.radius,
+                step=step,
+                risk=objective.value(settled.factors),
+                iterations=settled.n_iter,
+                at_rest=is_at_rest(objective, settled, **options),
+            )
         )
     return rows
 
@@ -144,32 +250,33 @@ def fit_solved(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
 ) -> list[Row]:
     """Solve the stated problem with growing k, and on the first draw from other starts with the last k."""
-    drawn = draw(experiment, seed, trial)
-    objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
-    columns = tuple(experiment.rank * share for share in GROWTH)
+    this = _Trial(experiment, seed, trial, mixture)
+    objective = this.objective()
+    columns = tuple(experiment.rank * share for share in experiment.sizes.columns)
     stages: list[tuple[str, int, Stage]] = []
-    for start in range(STARTS if trial == 0 else 1):
-        found = grown(
+    for start in range(N_STARTS if trial == 0 else 1):
+        found = grow_columns(
             objective,
             columns if start == 0 else (stages[-1][2].columns,),
             radius=experiment.radius,
             alpha=experiment.alpha,
-            stopping=SOLVED_STOPPING,
-            generator=np.random.Generator(np.random.PCG64([seed, trial, 4, start])),
+            stopping=experiment.sizes.solved,
+            generator=this.draws(4, start),
         )
         ways = [START] if start else [NARROW, *[STAGE] * (len(found) - 2), SOLVED]
         stages += [(way, start, stage) for way, stage in zip(ways, found, strict=True)]
     return [
-        _row(trial, way, mixture, drawn.M, stage.dense())
-        | {
-            "radius": experiment.radius,
-            "risk": stage.risk,
-            "iterations": stage.iterations,
-            "converged": stage.converged,
-            "columns": stage.columns,
-            "change": stage.change,
-            "start": start,
-        }
+        this.row(
+            way,
+            stage.dense(),
+            radius=experiment.radius,
+            risk=stage.risk,
+            iterations=stage.iterations,
+            converged=stage.converged,
+            columns=stage.columns,
+            change=stage.change,
+            start=start,
+        )
         for way, start, stage in stages
     ]
 
@@ -177,14 +284,14 @@ def fit_solved(
 def fit_varied(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
 ) -> list[Row]:
-    """Iterate as the paper does with other steps, and look at the error after several numbers of them."""
-    drawn = draw(experiment, seed, trial)
-    objective = _objective(drawn.observations, experiment, mixture, experiment.rho)
+    """Iterate as the paper does with other steps, and report the error after several numbers of them."""
+    this = _Trial(experiment, seed, trial, mixture)
+    objective = this.objective()
     rows = []
     for scaling in SCALINGS:
         for step in steps:
             pair, done = _small_start(experiment, seed, trial), 0
-            for count in VARIED_ITERATIONS:
+            for count in experiment.sizes.varied_iterations:
                 settled = iterate(
                     objective,
                     pair,
@@ -197,14 +304,15 @@ def fit_varied(
                 )
                 pair, done = (settled.U, settled.V), count
                 rows.append(
-                    _row(trial, VARIED, mixture, drawn.M, settled.U @ settled.V.T)
-                    | {
-                        "scaling": scaling,
-                        "radius": experiment.radius,
-                        "step": step,
-                        "risk": objective.value(settled.factors),
-                        "iterations": count,
-                    }
+                    this.row(
+                        VARIED,
+                        settled.U @ settled.V.T,
+                        scaling=scaling,
+                        radius=experiment.radius,
+                        step=step,
+                        risk=objective.value(settled.factors),
+                        iterations=count,
+                    )
                 )
     return rows
 
@@ -213,26 +321,25 @@ def fit_tuned(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
 ) -> list[Row]:
     """Choose the radius along a path of balls: on held-out entries, and, to compare, by the hidden matrix itself."""
-    drawn = draw(experiment, seed, trial)
-    seen = drawn.observations
-    draws = np.random.Generator(np.random.PCG64([seed, trial, 2]))
-    train, held_out = seen.split(HELD_OUT, random_state=draws)
+    this = _Trial(experiment, seed, trial, mixture)
+    train, held_out = this.drawn.observations.split(HELD_OUT, random_state=this.draws(2))
     start = Factors.of(*_small_start(experiment, seed, trial))
-    objective = _objective(train, experiment, mixture, 1 - (1 - experiment.rho) * (1 - HELD_OUT))
+    objective = this.objective(train, 1 - (1 - experiment.rho) * (1 - HELD_OUT))
     losses = [
         _mean_loss(experiment.link, factors, held_out)
         for factors in _path(objective, experiment, start)
     ]
-    objective = _objective(seen, experiment, mixture, experiment.rho)
+    objective = this.objective()
     path = list(_path(objective, experiment, start))
     rows = [
-        _row(trial, TUNED, mixture, drawn.M, factors.row_factors @ factors.column_factors.T)
-        | {
-            "radius": share * experiment.radius,
-            "risk": objective.value(factors),
-            "held_out_loss": loss,
-        }
-        for share, factors, loss in zip(RADII, path, losses, strict=True)
+        this.row(
+            TUNED,
+            factors.row_factors @ factors.column_factors.T,
+            radius=share * experiment.radius,
+            risk=objective.value(factors),
+            held_out_loss=loss,
+        )
+        for share, factors, loss in zip(experiment.sizes.radii, path, losses, strict=True)
     ]
     told = min(rows, key=lambda row: row["relative_error"])
     return [rows[int(np.argmin(losses))], told | {"way": TOLD}]
@@ -240,55 +347,34 @@ def fit_tuned(
 
 def fit_posterior(experiment: Experiment, seed: int, trial: int) -> list[Row]:
     """Return the error of the posterior mean under the prior of the draw, which no estimate beats on average."""
-    drawn = draw(experiment, seed, trial)
+    this = _Trial(experiment, seed, trial, None)
     X = posterior_mean(
-        drawn.observations,
+        this.drawn.observations,
         experiment.link,
         rank=experiment.rank,
-        scale=drawn.scale,
-        random_state=np.random.Generator(np.random.PCG64([seed, trial, 3])),
+        scale=this.drawn.scale,
+        sweeps=experiment.sizes.sweeps,
+        burn_in=experiment.sizes.burn_in,
+        random_state=this.draws(3),
     )
-    return [_row(trial, FLOOR, None, drawn.M, X)]
-
-
-def _objective(
-    seen: Observations, experiment: Experiment, mixture: Mixture, rho: float
-) -> Objective:
-    return Objective(seen, experiment.link, tri(*mixture, rho=rho), dtype=DTYPE)
+    return [this.row(FLOOR, X)]
 
 
 def _small_start(experiment: Experiment, seed: int, trial: int) -> Pair:
     draws = np.random.Generator(np.random.PCG64([seed, trial, 1]))
-    shape = experiment.size, experiment.rank
-    scale = np.sqrt(experiment.alpha) * (SMALL / experiment.rank) ** 0.25
-    return draws.standard_normal(shape) * scale, draws.standard_normal(shape) * scale
+    scale = np.sqrt(experiment.alpha) * (START_VARIANCE / experiment.rank) ** 0.25
+    return small_factors((experiment.size, experiment.size), experiment.rank, scale, draws)
 
 
 def _path(objective: Objective, experiment: Experiment, start: Factors) -> Iterator[Factors]:
-    """Yield the minimiser in each ball, the last one being the warm start of the next."""
-    factors = start
-    stopping = Stopping(max_iter=100, tol=1e-5)
-    nothing = np.random.Generator(np.random.PCG64(0))  # the solver draws none
-    for share in RADII:
-        ball = MaxNorm(share * experiment.radius)
-        inside = Factors.of(*ball.project(factors.row_factors, factors.column_factors))
-        factors = Newton().minimise(objective, [ball], inside, stopping, nothing).factors
-        yield factors
+    radii = [share * experiment.radius for share in experiment.sizes.radii]
+    for result in minimise_in_balls(objective, radii, start, experiment.sizes.tuned):
+        yield result.factors
 
 
 def _mean_loss(link: Link, factors: Factors, entries: Observations) -> float:
-    x = factors.at(entries.rows, entries.columns)
-    return log_loss(link, x, entries.labels)
+    return log_loss(link, factors.at(entries.rows, entries.columns), entries.labels)
 
 
-def _row(trial: int, way: str, mixture: Mixture | None, M: Array, X: Array) -> Row:
-    weights = mixture or (None, None, None)
-    return (
-        {"trial": trial, "way": way}
-        | dict(zip(WEIGHTS, weights, strict=True))
-        | {"relative_error": float(np.linalg.norm(X - M) / np.linalg.norm(M))}
-    )
-
-
-def _named(mixture: Mixture) -> str:
+def _mixture_key(mixture: Mixture) -> str:
     return " ".join(f"{weight:g}" for weight in mixture)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.paper.experiments.triangles import Triangle
+from tribit.errors import InvalidInputError
+from tribit.paper.experiments.settings import Mixture
 from tribit.plots.canvas import (
     COLOURS,
     WIDTH,
     add_legend,
+    check_finite,
     check_some,
     new_figure,
     picture_paths,
@@ -26,10 +28,63 @@ Array = NDArray[np.floating[Any]]
 #: The names of the three risks, in the order of a mixture's weights: top, left and right corner.
 CORNERS = ("PN", "PU", "NU")
 #: Points across a digit, at the font size of the numbers in a triangle and below its colour bar.
-DIGIT = 5.0
+DIGIT_POINTS = 5.0
 #: Where a title begins, in heights of a triangle: mpltern's own place above the top label, which it would find anew
 #: for each file in half the time that a figure takes.
-ABOVE = 1.13632
+TITLE_HEIGHT = 1.13632
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """One heat map over the simplex: a value at each mixture.
+
+    Attributes
+    ----------
+    title : str
+        The words above.
+    mixtures : ndarray of shape (n, 3)
+        The weights of PN, PU and NU; each row sums to one.
+    values : ndarray of shape (n,)
+        The smaller the better.
+    best : sequence of 3 floats, optional
+        A mixture to mark besides that of the smallest value, such as the paper's own best.
+    """
+
+    title: str
+    mixtures: Array
+    values: Array
+    best: Sequence[float] | None = None
+
+    @classmethod
+    def of_errors(
+        cls, title: str, errors: Mapping[Mixture, Array], best: Sequence[float] | None = None
+    ) -> Self:
+        """Return the map of the mean error of each mixture."""
+        means = np.array([values.mean() for values in errors.values()])
+        return cls(title, np.array(list(errors)), means, best)
+
+    def check(self) -> None:
+        """Refuse values and mixtures that no heat map can be drawn from."""
+        what = f"The triangle {self.title!r}"
+        count = len(self.values)
+        if np.shape(self.values) != (count,) or np.shape(self.mixtures) != (count, 3):
+            raise InvalidInputError(
+                f"{what} must have three weights for each of its {count} values."
+            )
+        best = [] if self.best is None else [self.best]
+        if any(len(weights) != 3 for weights in best):
+            raise InvalidInputError(f"{what} must have three weights in its best mixture.")
+        weights = np.asarray([*self.mixtures, *best], dtype=float)
+        check_finite(what, weights)
+        check_finite(what, self.values)
+        if np.min(weights, initial=0.0) < -1e-9 or not np.allclose(weights.sum(axis=1), 1.0):
+            raise InvalidInputError(
+                f"{what} must have mixtures whose weights are at least zero and sum to one."
+            )
+        if np.linalg.matrix_rank(self.mixtures, tol=1e-6) < 3:
+            raise InvalidInputError(
+                f"{what} must have three mixtures or more that do not lie on one line."
+            )
 
 
 @dataclass(frozen=True)
@@ -88,27 +143,8 @@ def plot_triangles(
     The colours stop at the 95th percentile if the largest value lies far above it, so that one
     bad corner does not take all of them.
 
-    Parameters
-    ----------
-    stem : pathlib.Path
-        The files to write, without ``.png`` and ``.pdf``.
-    triangles : sequence of Triangle
-        The heat maps.
-    label : str
-        What the colours show.
-    note : str, optional
-        A remark below the figure.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The PNG and the PDF.
-
-    Raises
-    ------
-    InvalidInputError
-        If a number is not finite, weights do not sum to one, all mixtures lie on one line, a library
-        is missing or a file cannot be written.
+    ``label`` names the values, and ``note`` is a remark below the figure. The path and the refusals are those of
+    :func:`tribit.paper.experiments.pictures.plot_curves`; weights must sum to one, and not all lie on one line.
     """
     check_some(triangles, "triangles")
     for triangle in triangles:
@@ -127,12 +163,7 @@ def _draw_triangle(figure: Any, axis: Any, bar: Any, triangle: Triangle, label: 
     scale = _scale(triangle.values)
     mixtures, shown = triangle.mixtures.T, np.minimum(triangle.values, scale.highest)
     mesh = axis.tripcolor(
-        *mixtures,
-        shown,
-        shading="gouraud",
-        cmap=COLOURS,
-        vmin=scale.lowest,
-        vmax=scale.highest,
+        *mixtures, shown, shading="gouraud", cmap=COLOURS, vmin=scale.lowest, vmax=scale.highest
     )
     axis.scatter(
         *mixtures, s=4.0, c="white", edgecolors="black", linewidths=0.3, clip_on=False, zorder=3
@@ -145,9 +176,9 @@ def _draw_triangle(figure: Any, axis: Any, bar: Any, triangle: Triangle, label: 
         orientation="horizontal",
         extend="max" if scale.clipped else "neither",
         label=label,
-    ).set_ticks(scale.levels, labels=_thinned(_level_words(scale.levels)))
+    ).set_ticks(scale.levels, labels=_thin_words(_level_words(scale.levels)))
     _draw_marks(axis, triangle)
-    axis.set_title(_heading(triangle), y=ABOVE)
+    axis.set_title(_heading(triangle), y=TITLE_HEIGHT)
     _label_corners(axis)
 
 
@@ -161,7 +192,7 @@ def _draw_contours(axis: Any, triangle: Triangle, shown: Array, scale: _Scale) -
         *triangle.mixtures.T, shown, levels=scale.levels, colors=_inks(colours), linewidths=0.6
     )
     words = dict(zip(scale.levels, _level_words(scale.levels), strict=True))
-    half = 0.5 * DIGIT * max(map(len, words.values())) / (72.0 * _Layout.TALL)
+    half = 0.5 * DIGIT_POINTS * max(map(len, words.values())) / (72.0 * _Layout.TALL)
     places = _label_places(axis, triangle, lines.get_paths(), half)
     texts = axis.clabel(lines, fmt=words, fontsize=8.0, manual=places)
     for text in texts:
@@ -278,8 +309,8 @@ def _level_words(levels: Array) -> list[str]:
     return [f"{level:.{digits}f}" for level in levels]
 
 
-def _thinned(words: list[str]) -> list[str]:
+def _thin_words(words: list[str]) -> list[str]:
     """Blank as many words as it takes for the others to fit below the colour bar."""
-    room = int(72.0 * _Layout.SIDE / (DIGIT * max(map(len, words)) + 4.0))
+    room = int(72.0 * _Layout.SIDE / (DIGIT_POINTS * max(map(len, words)) + 4.0))
     step = -(-len(words) // room)
     return [word if place % step == 0 else "" for place, word in enumerate(words)]

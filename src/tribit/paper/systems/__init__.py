@@ -6,10 +6,10 @@ real values too, where the method is for them) and answers with the same methods
 
 from tribit.completion import BinaryMatrixCompletion
 from tribit.factor_model import FactorModel
+from tribit.paper.systems.base import Linear
 from tribit.paper.systems.conditional_gradient import ConditionalGradientCompletion
 from tribit.paper.systems.least_squares import AlternatingLeastSquares, MaxNormLeastSquares
 from tribit.paper.systems.likelihood import MaxNormLikelihood, TraceNormLikelihood
-from tribit.paper.systems.linear import Linear
 from tribit.paper.systems.maximum_margin import MaximumMarginFactorization
 from tribit.paper.systems.minimum_rank import MinimumRankCompletion
 from tribit.paper.systems.nuclear_norm import NuclearNormCompletion

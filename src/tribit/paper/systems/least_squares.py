@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.observations import Measurements
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
-from tribit.paper.systems.inputs import MeasuredModel
-from tribit.paper.systems.squared import SquaredErrors, check_columns, leading, set_result
+from tribit.paper.systems.base import MeasuredModel, ObservedEntries, check_columns, store_result
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Step, Stopping, run
 
 Array = NDArray[np.floating[Any]]
 
+
 #: Most numbers in the normal equations of the rows that are solved together.
-BATCH = 1 << 22
+BATCH_NUMBERS = 1 << 22
 #: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
-NOISE = 0.1
+NOISE_SHARE = 0.1
 #: Share of the largest entry of the start below which a row of it is rounding of 0.
-ROUNDING = 1e-10
+ROUNDING_SHARE = 1e-10
 
 
+@dataclass(eq=False, repr=False)
 class AlternatingLeastSquares(MeasuredModel):
     """Minimise by turns over U and V ``sum over measured entries of (a_ij - u_i' v_j)^2 + l2 (|U|^2 + |V|^2)``.
 
@@ -78,20 +82,12 @@ class AlternatingLeastSquares(MeasuredModel):
     8.0
     """
 
-    def __init__(
-        self,
-        rank: int = 10,
-        *,
-        l2: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    rank: int = 10
+    _: KW_ONLY
+    l2: float = 1.0
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: Any = None
 
     def _fit(self, measured: Measurements) -> None:
         rank = check_columns("rank", self.rank, min(measured.shape))
@@ -114,13 +110,14 @@ class AlternatingLeastSquares(MeasuredModel):
 
         with single_threaded_blas():
             draws = generator(self.random_state)
-            left = _off_zero(leading(measured, rank, draws)[0], by_rows, draws)
+            left = _off_zero(leading_factors(measured, rank, draws)[0], by_rows, draws)
             # The paper's start is U alone: the first V is the best for it.
             start = Factors.of(left, _solve_rows(by_columns, left, l2))
             result = run(sweep, start, value, stopping, loss.size)
-        set_result(self, result, measured)
+        store_result(self, result, measured)
 
 
+@dataclass(eq=False, repr=False)
 class MaxNormLeastSquares(MeasuredModel):
     """Minimise ``sum over measured entries of (x_ij - a_ij)^2`` over ``|X|_max <= radius, |X|_inf <= alpha``.
 
@@ -167,22 +164,13 @@ class MaxNormLeastSquares(MeasuredModel):
     True
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        alpha: float | None = None,
-        rank: int = 10,
-        max_iter: int = 2000,
-        tol: float = 5e-3,
-        random_state: Any = None,
-    ) -> None:
-        self.radius = radius
-        self.alpha = alpha
-        self.rank = rank
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    radius: float = 1.0
+    _: KW_ONLY
+    alpha: float | None = None
+    rank: int = 10
+    max_iter: int = 2000
+    tol: float = 5e-3
+    random_state: Any = None
 
     def _fit(self, measured: Measurements) -> None:
         rank = check_columns("rank", self.rank, sum(measured.shape))
@@ -194,7 +182,7 @@ class MaxNormLeastSquares(MeasuredModel):
         loss = SquaredErrors(measured)
         start = _start_inside(measured, constraints, rank, draws)
         solver = AugmentedLagrangian(loss.curvature)
-        set_result(self, solver.minimise(loss, constraints, start, stopping, draws), measured)
+        store_result(self, solver.minimise(loss, constraints, start, stopping, draws), measured)
 
 
 def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
@@ -204,7 +192,7 @@ def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
     products = V[:, left] * V[:, right]
     pattern = csr_array((np.ones(A.nnz), A.indices, A.indptr), shape=A.shape)
     out = np.empty((A.shape[0], k))
-    batch = max(1, BATCH // k**2)
+    batch = max(1, BATCH_NUMBERS // k**2)
     for first in range(0, A.shape[0], batch):
         rows = slice(first, first + batch)
         packed = pattern[rows] @ products
@@ -226,10 +214,12 @@ def _off_zero(left: Array, A: csr_array, draws: np.random.Generator) -> Array:
     which differ with where arrays lie in memory, would decide.
     """
     largest = float(np.max(np.abs(left), initial=0.0))
-    still = np.all(np.abs(left) <= ROUNDING * largest, axis=1) & (np.diff(A.indptr) > 0)
+    still = np.all(np.abs(left) <= ROUNDING_SHARE * largest, axis=1) & (np.diff(A.indptr) > 0)
     if still.any():
         left = left.copy()
-        left[still] = NOISE * largest * draws.standard_normal((int(still.sum()), left.shape[1]))
+        left[still] = (
+            NOISE_SHARE * largest * draws.standard_normal((int(still.sum()), left.shape[1]))
+        )
     return left
 
 
@@ -237,15 +227,67 @@ def _start_inside(
     measured: Measurements, constraints: list[Constraint], rank: int, draws: np.random.Generator
 ) -> Factors:
     """Return factors along the leading singular vectors, with a little noise in every column, inside the bounds."""
-    found = leading(measured, min(rank, *measured.shape), draws)
+    found = leading_factors(measured, min(rank, *measured.shape), draws)
     sides = []
     for side in found:
         # 0 where every value is 0: then X = 0 is the minimum.
         size = float(np.sqrt(np.mean(side**2)))
-        whole = NOISE * size * draws.standard_normal((side.shape[0], rank))
+        whole = NOISE_SHARE * size * draws.standard_normal((side.shape[0], rank))
         whole[:, : side.shape[1]] += side
         sides.append(whole)
     pair: tuple[Array, Array] = sides[0], sides[1]
     for constraint in constraints:
         pair = constraint.project(*pair)
     return Factors.of(*pair)
+
+
+class SquaredErrors:
+    """``F(U, V) = sum over measured entries of (u_i' v_j - a_ij)^2``, with its gradient."""
+
+    curvature = 2.0  #: of one entry
+
+    def __init__(self, measurements: Measurements) -> None:
+        self.observations = measurements
+        self.entries = ObservedEntries(measurements.rows, measurements.columns, measurements.shape)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+        return self.observations.shape
+
+    @cached_property
+    def size(self) -> float:
+        """The loss at ``X = 0``, to which ``tol`` is relative; 1 where it is 0."""
+        return float(np.vdot(self.observations.values, self.observations.values)) or 1.0
+
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+        residuals = self._residuals(factors)
+        return float(np.vdot(residuals, residuals))
+
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:  # noqa: ARG002
+        """Return F and its gradient, laid out as the factors are."""
+        residuals = self._residuals(factors)
+        slopes = self.entries.matrix(2.0 * residuals)
+        U, V = factors.row_factors, factors.column_factors
+        return float(np.vdot(residuals, residuals)), Factors.of(slopes @ V, slopes.T @ U)
+
+    def _residuals(self, factors: Factors) -> Array:
+        x = self.entries.of_product(factors.row_factors, factors.column_factors)
+        return np.asarray(x - self.observations.values)
+
+
+def leading_factors(
+    measured: Measurements, rank: int, draws: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return leading singular vectors, times roots of values, of the entries divided by their share."""
+    if not np.any(measured.values):  # the search for singular vectors would have nowhere to go
+        width = min(rank, *measured.shape)
+        return np.zeros((measured.shape[0], width)), np.zeros((measured.shape[1], width))
+    A = measured.to_sparse() / measured.density
+    if rank < min(A.shape):
+        left, values, right = svds(A, k=rank, v0=draws.standard_normal(min(A.shape)))
+    else:  # A has at most so many rows or columns, and is small
+        left, values, right = np.linalg.svd(A.toarray(), full_matrices=False)
+    roots = np.sqrt(np.maximum(values, 0.0))
+    return left * roots, right.T * roots

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,31 @@ from tribit.data.observations import Observations
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import as_link
 from tribit.model.risks import pn
-from tribit.paper.systems.inputs import LabelledModel
-from tribit.paper.systems.squared import check_columns, set_result
+from tribit.paper.systems.base import LabelledModel, check_columns, store_result
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.loop import SolverResult, Stopping
+from tribit.solvers.loop import Stopping
 from tribit.solvers.start import spectral_start
 
 #: Columns of the factors beyond ``rank`` where their number is not given.
-SPARE = 5
+SPARE_COLUMNS = 5
 #: Least curvature of an entry that a solver is told: a link may be flat, a penalty may not.
-FLATTEST = 1e-6
+MIN_CURVATURE = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class _BoundedLikelihood(LabelledModel):
-    """The likelihood inside a ball that a subclass names, and within alpha; it has the subclass's parameters."""
+    """The likelihood inside the ball of a subclass and within alpha."""
+
+    alpha: float = 1.0
+    _: KW_ONLY
+    rank: int = 2
+    n_columns: int | None = None
+    link: Any = "logistic"
+    max_iter: int = 2000
+    tol: float = 5e-3
+    like_at: float | None = None
+    random_state: Any = None
 
     def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm | TraceNorm:
         raise NotImplementedError
@@ -36,9 +47,20 @@ class _BoundedLikelihood(LabelledModel):
         rank = check_columns("rank", self.rank, min(observations.shape))
         ball = self._ball(alpha, observations.shape, rank)
         self.radius_ = ball.radius
-        set_result(self, _minimise(self, observations, ball, alpha), observations)
+        most = sum(observations.shape)
+        wanted = min(rank + SPARE_COLUMNS, most) if self.n_columns is None else self.n_columns
+        columns = check_columns("n_columns", wanted, most)
+        link, draws = as_link(self.link), generator(self.random_state)
+        stopping = Stopping(self.max_iter, self.tol)
+        constraints: list[Constraint] = [ball, EntryBound(alpha)]
+        objective = Objective(observations, link, pn())
+        start = spectral_start(objective, constraints, columns, 0.0, draws)
+        solver = AugmentedLagrangian(max(link.curvature(alpha), MIN_CURVATURE))
+        found = solver.minimise(objective, constraints, start, stopping, draws)
+        store_result(self, found, observations)
 
 
+@dataclass(eq=False, repr=False)
 class TraceNormLikelihood(_BoundedLikelihood):
     """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over the trace-norm set ``K_*(alpha, r)``.
 
@@ -76,14 +98,8 @@ class TraceNormLikelihood(_BoundedLikelihood):
         The radius of the ball.
     objective_ : float
         The negative log-likelihood at the solution.
-    n_iter_ : int
-        Gradient steps done.
-    converged_ : bool
-        Whether ``tol`` was reached.
-    stop_reason_ : str
-        Why the fit stopped.
-    history_ : list of Iteration
-        What was known after each step.
+    n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`AlternatingLeastSquares`.
 
     Examples
     --------
@@ -95,31 +111,11 @@ class TraceNormLikelihood(_BoundedLikelihood):
     (array([0.12, 0.88]), 8.0)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        rank: int = 2,
-        n_columns: int | None = None,
-        link: Any = "logistic",
-        max_iter: int = 2000,
-        tol: float = 5e-3,
-        like_at: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.rank = rank
-        self.n_columns = n_columns
-        self.link = link
-        self.max_iter = max_iter
-        self.tol = tol
-        self.like_at = like_at
-        self.random_state = random_state
-
     def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> TraceNorm:
         return TraceNorm(alpha * float(np.sqrt(rank * shape[0] * shape[1])))
 
 
+@dataclass(eq=False, repr=False)
 class MaxNormLikelihood(_BoundedLikelihood):
     """Minimise ``-sum over observed entries of log P(A_ij | x_ij)`` over ``|X|_inf <= alpha, |X|_max <= R``.
 
@@ -154,46 +150,9 @@ class MaxNormLikelihood(_BoundedLikelihood):
     array([-1,  1], dtype=int8)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        radius: float | None = None,
-        rank: int = 2,
-        n_columns: int | None = None,
-        link: Any = "logistic",
-        max_iter: int = 2000,
-        tol: float = 5e-3,
-        like_at: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.radius = radius
-        self.rank = rank
-        self.n_columns = n_columns
-        self.link = link
-        self.max_iter = max_iter
-        self.tol = tol
-        self.like_at = like_at
-        self.random_state = random_state
+    radius: float | None = field(default=None, kw_only=True)
 
     def _ball(self, alpha: float, shape: tuple[int, int], rank: int) -> MaxNorm:  # noqa: ARG002
         if self.radius is None:
             return MaxNorm(alpha * float(np.sqrt(rank)))
         return MaxNorm(check_positive("radius", self.radius))
-
-
-def _minimise(
-    model: Any, observations: Observations, ball: Constraint, alpha: float
-) -> SolverResult:
-    """Return the most likely X inside a ball and within alpha."""
-    most = sum(observations.shape)
-    wanted = min(model.rank + SPARE, most) if model.n_columns is None else model.n_columns
-    columns = check_columns("n_columns", wanted, most)
-    link, draws = as_link(model.link), generator(model.random_state)
-    stopping = Stopping(model.max_iter, model.tol)
-    constraints: list[Constraint] = [ball, EntryBound(alpha)]
-    objective = Objective(observations, link, pn())
-    start = spectral_start(objective, constraints, columns, 0.0, draws)
-    solver = AugmentedLagrangian(max(link.curvature(alpha), FLATTEST))
-    return solver.minimise(objective, constraints, start, stopping, draws)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,14 @@ from tribit.checks import check_field, check_not_negative, check_positive
 from tribit.data.observations import Observations
 from tribit.model.links import Label, Link, Logistic
 from tribit.model.risks import pn
-from tribit.paper.systems.inputs import LabelledModel
-from tribit.paper.systems.squared import check_columns, set_result
+from tribit.paper.systems.base import LabelledModel, check_columns, store_result
 from tribit.randomness import generator
 from tribit.solvers.lbfgs import LBFGS
 from tribit.solvers.loop import Stopping
 from tribit.solvers.start import spectral_start
 
 Array = NDArray[np.floating[Any]]
+
 
 #: The probability of a like, from the margin: the odds are ``exp(h(-x) - h(x))``, which is ``exp(2 x)`` where
 #: ``|x| <= 1`` and the hinge is not rounded.
@@ -61,6 +61,7 @@ class Hinge(Link):
         return np.where((short > 0.0) & (short <= self.smoothing), 1.0 / self.smoothing, 0.0)
 
 
+@dataclass(eq=False, repr=False)
 class MaximumMarginFactorization(LabelledModel):
     """Separate likes from dislikes by a margin, with the least sum of singular values.
 
@@ -98,14 +99,8 @@ class MaximumMarginFactorization(LabelledModel):
         U and V.
     objective_ : float
         The loss plus ``l2 / 2 (|U|^2 + |V|^2)`` at the solution.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether ``tol`` was reached.
-    stop_reason_ : str
-        Why the fit stopped.
-    history_ : list of Iteration
-        What was known after each iteration.
+    n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`AlternatingLeastSquares`.
 
     Notes
     -----
@@ -122,24 +117,14 @@ class MaximumMarginFactorization(LabelledModel):
     array([-1,  1], dtype=int8)
     """
 
-    def __init__(
-        self,
-        l2: float = 5.0,
-        *,
-        rank: int = 10,
-        smoothing: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        like_at: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.l2 = l2
-        self.rank = rank
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.like_at = like_at
-        self.random_state = random_state
+    l2: float = 5.0
+    _: KW_ONLY
+    rank: int = 10
+    smoothing: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-5
+    like_at: float | None = None
+    random_state: Any = None
 
     def _fit(self, observations: Observations) -> None:
         rank = check_columns("rank", self.rank, min(observations.shape))
@@ -147,7 +132,7 @@ class MaximumMarginFactorization(LabelledModel):
         l2 = check_not_negative("l2", self.l2)
         objective = Objective(observations, Hinge(self.smoothing), pn(), l2=l2)
         start = spectral_start(objective, [], rank, 0.0, draws)
-        set_result(self, LBFGS().minimise(objective, [], start, stopping, draws), observations)
+        store_result(self, LBFGS().minimise(objective, [], start, stopping, draws), observations)
 
     def _link(self) -> Link:
         return MARGIN

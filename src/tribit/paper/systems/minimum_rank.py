@@ -1,8 +1,9 @@
-"""The least rank at which a matrix agrees with what was measured."""
+"""The least rank at which a matrix agrees with the measured entries."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,16 @@ from tribit.checks import check_count, check_not_negative
 from tribit.data.observations import Measurements
 from tribit.errors import warn
 from tribit.model.factors import Factors
-from tribit.paper.systems.inputs import MeasuredModel
+from tribit.paper.systems.base import MeasuredModel, check_share
 from tribit.paper.systems.least_squares import AlternatingLeastSquares
-from tribit.paper.systems.nuclear_norm import check_share
 
 #: Share of ``|P_Omega(A)|_F`` below which errors are rounding, or what iterations leave.
-ROUNDING = 1e-5
+ROUNDING_SHARE = 1e-5
 #: Share of the budget's sum of squares that a sweep must gain for a further one at its rank.
-ENOUGH = 1e-4
+MIN_GAIN = 1e-4
 
 
+@dataclass(eq=False, repr=False)
 class MinimumRankCompletion(MeasuredModel):
     """Complete a matrix by the least rank that agrees with the measured entries.
 
@@ -75,20 +76,12 @@ class MinimumRankCompletion(MeasuredModel):
     (1, 8.0)
     """
 
-    def __init__(
-        self,
-        budget: float = 0.0,
-        *,
-        budget_share: float | None = None,
-        max_rank: int | None = None,
-        max_iter: int = 300,
-        random_state: Any = None,
-    ) -> None:
-        self.budget = budget
-        self.budget_share = budget_share
-        self.max_rank = max_rank
-        self.max_iter = max_iter
-        self.random_state = random_state
+    budget: float = 0.0
+    _: KW_ONLY
+    budget_share: float | None = None
+    max_rank: int | None = None
+    max_iter: int = 300
+    random_state: Any = None
 
     def _fit(self, measured: Measurements) -> None:
         budget = check_not_negative("budget", self.budget)
@@ -96,14 +89,14 @@ class MinimumRankCompletion(MeasuredModel):
         least = min(measured.shape)
         most = least if self.max_rank is None else check_count("max_rank", self.max_rank, 0, least)
         norm = float(np.linalg.norm(measured.values))
-        self.budget_ = max(budget if share is None else share * norm, ROUNDING * norm)
+        self.budget_ = max(budget if share is None else share * norm, ROUNDING_SHARE * norm)
         factors = Factors.of(np.zeros((measured.shape[0], 0)), np.zeros((measured.shape[1], 0)))
         self.residuals_ = [norm]
         while self.residuals_[-1] > self.budget_ and len(self.residuals_) <= most:
             model = AlternatingLeastSquares(
                 len(self.residuals_),
                 l2=0.0,
-                tol=ENOUGH * (self.budget_ / norm) ** 2,
+                tol=MIN_GAIN * (self.budget_ / norm) ** 2,
                 max_iter=self.max_iter,
                 random_state=self.random_state,
             )

@@ -1,8 +1,8 @@
-"""The least nuclear norm among the matrices that agree with what was measured."""
+"""The least nuclear norm among the matrices that agree with the measured entries."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,22 +16,23 @@ from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import DENSE_LIMIT
 from tribit.model.factors import Factors
-from tribit.paper.systems.frank_wolfe import ObservedEntries
-from tribit.paper.systems.inputs import MeasuredModel
-from tribit.paper.systems.singular_pairs import top_singular_pairs
+from tribit.paper.systems.base import MeasuredModel, ObservedEntries, check_share
+from tribit.paper.systems.singular_values import top_singular_pairs
 from tribit.solvers.loop import Stopping
 
 Array = NDArray[np.float64]
 
+
 #: Over-relaxation: from 1.5 to 1.8 is known to help, 2 may diverge.
 RELAXATION = 1.6
 #: Iterations between two changes of the penalty, and the last that may change it: with a fixed one it converges.
-ADAPT_EVERY, ADAPT_UNTIL = 5, 200
+ADAPT_INTERVAL, ADAPT_ITERATIONS = 5, 200
 #: The penalty times the largest singular value of the data stays below this. The Gram matrix squares singular
 #: values, so that those below 1e-8 of the largest are rounding; the threshold, 1 / penalty, must be above them.
-LARGEST_PENALTY = 1e6
+MAX_PENALTY = 1e6
 
 
+@dataclass(eq=False, repr=False)
 class NuclearNormCompletion(MeasuredModel):
     """Complete a matrix by the least sum of singular values that agrees with the measured entries.
 
@@ -94,18 +95,11 @@ class NuclearNormCompletion(MeasuredModel):
     8.0
     """
 
-    def __init__(
-        self,
-        budget: float = 0.0,
-        *,
-        budget_share: float | None = None,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-    ) -> None:
-        self.budget = budget
-        self.budget_share = budget_share
-        self.tol = tol
-        self.max_iter = max_iter
+    budget: float = 0.0
+    _: KW_ONLY
+    budget_share: float | None = None
+    tol: float = 1e-5
+    max_iter: int = 1000
 
     def _fit(self, measured: Measurements) -> None:
         stopping = Stopping(self.max_iter, self.tol)
@@ -178,8 +172,8 @@ def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> N
         dual = _ratio(penalty * np.linalg.norm(Z - previous), np.linalg.norm(multipliers))
         if max(primal, dual) <= stopping.tol:
             break
-        if iteration % ADAPT_EVERY == 0 and iteration <= ADAPT_UNTIL:
-            penalty = min(_balanced(penalty, primal, dual), LARGEST_PENALTY / largest)
+        if iteration % ADAPT_INTERVAL == 0 and iteration <= ADAPT_ITERATIONS:
+            penalty = min(_balance_penalty(penalty, primal, dual), MAX_PENALTY / largest)
     objective = float(np.vdot(U, U))
     norm = float(np.linalg.norm(multipliers))
     bound = -(float(np.vdot(a, multipliers)) + budget * norm)
@@ -202,7 +196,7 @@ def shrink_singular_values(W: Array, threshold: float) -> tuple[Array, Array]:
     return (W @ right) * (root / sizes), right * root
 
 
-def _balanced(penalty: float, primal: float, dual: float) -> float:
+def _balance_penalty(penalty: float, primal: float, dual: float) -> float:
     """Return the penalty moved, by a factor of 2 at most, to where both residuals fall alike."""
     factor = np.sqrt(_ratio(primal, dual))
     return penalty if 0.5 < factor < 2.0 else penalty * float(np.clip(factor, 0.5, 2.0))
@@ -214,16 +208,3 @@ def _ratio(part: Any, whole: Any) -> float:
 
 def _spectral_norm(entries: ObservedEntries, values: Array) -> float:
     return float(top_singular_pairs(entries.matrix(values), 1)[1][0])
-
-
-def check_share(share: Any, budget: float) -> float | None:
-    """Return the share, from 0 to 1, or say why it is none or one number too many."""
-    if share is None:
-        return None
-    if check_not_negative("budget_share", share) > 1.0:
-        raise InvalidInputError(f"budget_share must be from 0 to 1; got {share!r}.")
-    if budget:
-        raise InvalidInputError(
-            f"Give budget or budget_share, not both; got {budget!r} and {share!r}."
-        )
-    return float(share)

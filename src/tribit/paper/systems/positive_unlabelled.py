@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from tribit.backends.objective import Objective
 from tribit.checks import check_choice, check_not_negative, check_positive
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.factor_model import FactorModel
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import Link, as_link
 from tribit.model.spec import DEFAULT_BOUND_PROBABILITY
-from tribit.paper.systems.likelihood import FLATTEST
-from tribit.paper.systems.linear import Linear
-from tribit.paper.systems.pu_risks import PU_RISKS
-from tribit.paper.systems.squared import set_result
-from tribit.paper.systems.unlabelled import (
+from tribit.paper.systems.base import LabelledModel, Linear, store_result
+from tribit.paper.systems.likelihood import MIN_CURVATURE
+from tribit.paper.systems.pu_risks import (
     BOX,
+    PU_RISKS,
     SquaredUnlabelled,
-    checked_rank,
+    check_rank,
     closed_form,
     inside_box,
     likes_of,
@@ -38,10 +36,11 @@ LOSSES = ("likelihood", "squared")
 NORMS = ("max", "trace")
 #: Gap between the bounds of the minimum at which a fit ends, in multiples of ``tol``: they meet more slowly than the
 #: steps of Newton's method shrink.
-BOUNDED = 100.0
+GAP_MULTIPLE = 100.0
 
 
-class PUMatrixCompletion(FactorModel):
+@dataclass(eq=False, repr=False)
+class PUMatrixCompletion(LabelledModel):
     """Complete a matrix of which some likes were observed, each with probability ``1 - rho``, and nothing else.
 
     Minimises over X of at most the given rank
@@ -58,7 +57,8 @@ class PUMatrixCompletion(FactorModel):
       ``C = 1 / (1 - rho)`` at the likes and 0 elsewhere, and the minimum has a closed form: the leading
       singular values of C, shrunk. With ``box=True`` also subject to ``0 <= X <= 1``: the estimator of their theorem.
 
-    Dislikes, where there are any, count as unobserved entries: the risk gives both the same weight. Two other risks
+    Dislikes, where there are any, count as unobserved entries: the risk gives both the same weight, but for
+    ``risk="without-dislikes"``. Two other risks
     are there to be compared with it; both are biased (:func:`tribit.paper.theory.limiting_probability`):
 
     - "biased" is the second estimator of Hsieh et al., biased matrix completion, for signs ``Y = 1[M > 1/2]`` without
@@ -135,57 +135,25 @@ class PUMatrixCompletion(FactorModel):
     array([ 1,  1, -1], dtype=int8)
     """
 
-    def __init__(
-        self,
-        *,
-        rho: Any = None,
-        loss: str = "likelihood",
-        risk: str = "unbiased",
-        link: Any = "logistic",
-        rank: int = 10,
-        radius: float | None = None,
-        norm: str = "max",
-        alpha: float | None = None,
-        box: bool = False,
-        l2: float | None = None,
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        like_at: float | None = None,
-        dtype: str = "float32",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.rho = rho
-        self.loss = loss
-        self.risk = risk
-        self.link = link
-        self.rank = rank
-        self.radius = radius
-        self.norm = norm
-        self.alpha = alpha
-        self.box = box
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.like_at = like_at
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    _: KW_ONLY
+    rho: Any = None
+    loss: str = "likelihood"
+    risk: str = "unbiased"
+    link: Any = "logistic"
+    rank: int = 10
+    radius: float | None = None
+    norm: str = "max"
+    alpha: float | None = None
+    box: bool = False
+    l2: float | None = None
+    max_iter: int | None = None
+    tol: float = 1e-5
+    like_at: float | None = None
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1); everything else counts as unobserved. With ``risk="without-dislikes"`` dislikes (-1) too.
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, observations: Observations) -> None:
         check_choice("loss", self.loss, LOSSES)
         check_choice("risk", self.risk, PU_RISKS)
         if self.rho is None:
@@ -200,16 +168,14 @@ class PUMatrixCompletion(FactorModel):
             raise InvalidInputError(
                 "box=True keeps 0 <= X <= 1, where X are probabilities: pass loss='squared', or alpha instead of box."
             )
-        observed = as_observations(X, like_at=self.like_at)
-        likes = likes_of(observed)
-        seen = observed if self.risk == "without-dislikes" else likes
+        likes = likes_of(observations)
+        seen = observations if self.risk == "without-dislikes" else likes
         if self.loss == "squared":
             self._fit_squared(seen)
-        elif self.risk != "unbiased" or not self._implied():
-            set_result(self, self._bounded(seen), seen)
+        elif self.risk != "unbiased" or not self._is_ball_enough():
+            store_result(self, self._fit_bounded(seen), seen)
         else:
             self._fit_likelihood(likes)
-        return self
 
     def _link(self) -> Link:
         return Linear(0.0, 1.0) if self.loss == "squared" else as_link(self.link)
@@ -237,7 +203,7 @@ class PUMatrixCompletion(FactorModel):
         self.converged_, self.radius_, self.l2_ = model.converged_, model.radius_, model.l2
         self.stop_reason_, self.history_ = model.stop_reason_, model.history_
 
-    def _implied(self) -> bool:
+    def _is_ball_enough(self) -> bool:
         """Return whether a max-norm ball keeps every bound: Newton's method knows no other."""
         for name in ("radius", "alpha"):
             if getattr(self, name) is not None:
@@ -245,9 +211,9 @@ class PUMatrixCompletion(FactorModel):
         inside = self.alpha is None or (self.radius is not None and self.radius <= self.alpha)
         return self.norm == "max" and inside
 
-    def _bounded(self, seen: Observations) -> SolverResult:
+    def _fit_bounded(self, seen: Observations) -> SolverResult:
         """Minimise the risk inside a ball and within alpha."""
-        rank = checked_rank(self.rank, seen.shape)
+        rank = check_rank(self.rank, seen.shape)
         self.radius_ = self._radius(rank, seen.shape)
         ball = MaxNorm(self.radius_) if self.norm == "max" else TraceNorm(self.radius_)
         constraints: list[Constraint] = [ball]
@@ -260,11 +226,11 @@ class PUMatrixCompletion(FactorModel):
         start = spectral_start(objective, constraints, rank, 0.0, draws)
         # Without alpha no entry goes beyond what the trace norm allows, but few come near.
         reach = link.level(0.99) if self.alpha is None else self.alpha
-        solver = AugmentedLagrangian(max(link.curvature(reach), FLATTEST))
-        return solver.minimise(objective, constraints, start, self._stopping(), draws)
+        solver = AugmentedLagrangian(max(link.curvature(reach), MIN_CURVATURE))
+        return solver.minimise(objective, constraints, start, self._stopping_rule(), draws)
 
     def _radius(self, rank: int, shape: tuple[int, int]) -> float:
-        """Return the radius, by default what every X of a rank and within alpha has at most."""
+        """Return the radius, by default the most that an X of the rank and within alpha has."""
         if self.radius is not None:
             return check_positive("radius", self.radius)
         if self.alpha is None and self.norm == "max":
@@ -280,29 +246,29 @@ class PUMatrixCompletion(FactorModel):
             raise InvalidInputError(
                 "loss='squared' has no alpha: pass box=True to keep 0 <= X <= 1, or loss='likelihood'."
             )
-        rank = checked_rank(self.rank, seen.shape)
+        rank = check_rank(self.rank, seen.shape)
         self.radius_ = None if self.radius is None else check_positive("radius", self.radius)
         radius = np.inf if self.radius_ is None else self.radius_
-        stopping, draws = self._stopping(), generator(self.random_state)
+        stopping, draws = self._stopping_rule(), generator(self.random_state)
         plain = SquaredUnlabelled(seen, PU_RISKS[self.risk](self.rho))
         self.l2_ = self._ridge(plain)
         objective = replace(plain, l2=self.l2_)
         factors = closed_form(objective, rank, radius, draws)
-        if objective.uneven or (self.box and not inside_box(factors)):
+        if objective.is_uneven or (self.box and not inside_box(factors)):
             box = BOX if self.box else (-np.inf, np.inf)
             found = search_factors(objective, factors, radius, stopping, draws, box)
-            set_result(self, found, seen)
+            store_result(self, found, seen)
             return
         self._set_scores(factors, seen)
         self.objective_, self.n_iter_, self.converged_ = objective.value(factors), 1, True
 
     def _ridge(self, plain: SquaredUnlabelled) -> float:
-        """Return l2, by default what takes away noise."""
+        """Return l2, by default large enough to remove noise."""
         if self.l2 is not None:
             return check_not_negative("l2", self.l2)
         return plain.noise_ridge() if self.radius is None else 0.0
 
-    def _stopping(self) -> Stopping:
+    def _stopping_rule(self) -> Stopping:
         """Return when the solver of bounds on entries stops."""
         most = AugmentedLagrangian.max_iter if self.max_iter is None else self.max_iter
-        return Stopping(most, check_not_negative("tol", self.tol) * BOUNDED)
+        return Stopping(most, check_not_negative("tol", self.tol) * GAP_MULTIPLE)

@@ -1,28 +1,31 @@
-"""Universal singular value thresholding: zeros for what is unobserved, and the singular values above the noise."""
+"""Universal singular value thresholding, and the largest singular values of a sparse matrix that it needs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive
 from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.paper.systems.inputs import MeasuredModel
-from tribit.paper.systems.linear import Linear
-from tribit.paper.systems.singular_pairs import top_singular_pairs
+from tribit.paper.systems.base import Linear, MeasuredModel
+from tribit.randomness import generator
 
 Array = NDArray[np.floating[Any]]
 
 #: Triplets computed at first; doubled until the last is below the threshold.
-FIRST = 8
+FIRST_COUNT = 8
 
 
+@dataclass(eq=False, repr=False)
 class UniversalSingularValueThresholding(MeasuredModel):
     """Complete a matrix by the singular values of its observed part that stand above noise.
 
@@ -68,9 +71,9 @@ class UniversalSingularValueThresholding(MeasuredModel):
     (1, [1, -1])
     """
 
-    def __init__(self, eta: float = 0.01, *, bounds: tuple[float, float] | None = None) -> None:
-        self.eta = eta
-        self.bounds = bounds
+    eta: float = 0.01
+    _: KW_ONLY
+    bounds: tuple[float, float] | None = None
 
     def _fit(self, measured: Measurements) -> None:
         eta = check_positive("eta", self.eta)
@@ -83,7 +86,7 @@ class UniversalSingularValueThresholding(MeasuredModel):
         )
         share = measured.density
         self.threshold_ = (2.0 + eta) * float(np.sqrt(max(measured.shape) * share))
-        left, sizes, right = triplets_from(scaled, self.threshold_)
+        left, sizes, right = triplets_above(scaled, self.threshold_)
         root = np.sqrt(sizes * (half / share))
         self.singular_values_, self.bounds_ = sizes, (low, high)
         factors = Factors.of(left * root, right * root, middle)
@@ -93,13 +96,13 @@ class UniversalSingularValueThresholding(MeasuredModel):
         return Linear(*self.bounds_)
 
 
-def triplets_from(matrix: sp.csr_array, threshold: float) -> tuple[Array, Array, Array]:
+def triplets_above(matrix: sp.csr_array, threshold: float) -> tuple[Array, Array, Array]:
     """Return the singular values of a sparse matrix from ``threshold`` up, with left and right vectors as columns."""
     # The squares of all singular values sum to the squared norm: so many at most can reach the threshold.
     most = min(int(np.sum(matrix.data**2) / threshold**2 * (1.0 + 1e-9)), *matrix.shape)
     if most == 0:
         return np.zeros((matrix.shape[0], 0)), np.zeros(0), np.zeros((matrix.shape[1], 0))
-    count = min(FIRST, most)
+    count = min(FIRST_COUNT, most)
     while True:
         left, sizes, right = top_singular_pairs(matrix, count, floor=threshold)
         if count == most or sizes[-1] < threshold:
@@ -135,3 +138,82 @@ def _bounds(bounds: Any, values: Array) -> tuple[float, float]:
             f"The measured value {wrong:g} is outside the bounds ({low:g}, {high:g}): widen them."
         )
     return low, high
+
+
+#: Matrices with a side up to this are decomposed whole: quicker than iterating, and no case is too small for it.
+MAX_DENSE_SIDE = 64
+#: Entries of a matrix that is made dense for that; of a longer one only the square of its short side is.
+MAX_DENSE_ENTRIES = 1 << 22
+#: Vectors of a Lanczos space beyond twice those asked for; how often it is restarted at most; when it is settled.
+SPARE_VECTORS, MAX_RESTARTS, SETTLED_SHARE = 30, 500, 1e-11
+#: Share of a vector outside a space below which it is rounding.
+ROUNDING_SHARE = 1e-12
+
+
+@single_threaded_blas()
+def top_singular_pairs(
+    G: sp.csr_array, count: int, *, exact: int | None = None, floor: float = 0.0
+) -> tuple[Array, Array, Array]:
+    """Return the ``count`` largest singular values of a sparse matrix and their vectors, as columns.
+
+    Only the first ``exact`` pairs (all, by default) are waited for, and of these only what is not plainly below
+    ``floor``; the others are about right.
+    """
+    side = min(G.shape)
+    count = min(count, side)
+    size = 2 * count + SPARE_VECTORS
+    short = side <= max(MAX_DENSE_SIDE, 2 * size)
+    if short and G.shape[0] * G.shape[1] <= MAX_DENSE_ENTRIES:
+        left, sizes, right = np.linalg.svd(G.toarray(), full_matrices=False)
+        return left[:, :count], sizes[:count], right[:count].T
+    if G.shape[0] < G.shape[1]:
+        right, sizes, left = top_singular_pairs(G.T.tocsr(), count, exact=exact, floor=floor)
+        return left, sizes, right
+    transposed = G.T.tocsr()
+    if short:
+        V = np.linalg.eigh((transposed @ G).toarray())[1][:, : -count - 1 : -1]
+    else:
+        waited = count if exact is None else exact
+        V = _top_vectors(lambda v: transposed @ (G @ v), (side, size), count, waited, floor**2)
+    # Of G itself, not of its square: half the digits of small singular values would be gone.
+    left, sizes, small = np.linalg.svd(G @ V, full_matrices=False)
+    return left, sizes, V @ small.T
+
+
+def _top_vectors(
+    apply: Callable[[Array], Array], shape: tuple[int, int], count: int, waited: int, floor: float
+) -> Array:
+    """Return eigenvectors of the ``count`` largest eigenvalues of a positive operator.
+
+    Lanczos' method, restarted with its best vectors: Wu and Simon (2000), Thick-restart Lanczos method for large
+    symmetric eigenvalue problems. Unlike ARPACK's, the bits are the same in every run, at low rank too.
+    """
+    # Any start will do that is not orthogonal to the answer: a fixed draw.
+    draws = generator(0)
+    basis, T = np.zeros(shape), np.zeros((shape[1], shape[1]))
+    following: Array = draws.standard_normal(shape[0])
+    first = 0
+    for _ in range(MAX_RESTARTS):
+        for j in range(first, shape[1]):
+            known = basis[:, :j]
+            length = np.linalg.norm(following)
+            following = following - known @ (known.T @ following)
+            if np.linalg.norm(following) <= ROUNDING_SHARE * max(length, T[0, 0]):
+                # The space is invariant; equal eigenvalues may have vectors outside it.
+                following = draws.standard_normal(shape[0])
+                following -= known @ (known.T @ following)
+                following -= known @ (known.T @ following)
+            basis[:, j] = following / np.linalg.norm(following)
+            following = apply(basis[:, j])
+            T[: j + 1, j] = T[j, : j + 1] = basis[:, : j + 1].T @ following
+            following = following - basis[:, : j + 1] @ T[: j + 1, j]
+        values, vectors = np.linalg.eigh(T)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        wrong = np.linalg.norm(following) * np.abs(vectors[-1, :waited])
+        first = count + (shape[1] - count) // 2
+        basis[:, :first] = basis @ vectors[:, :first]
+        T[:] = 0.0
+        T[np.arange(first), np.arange(first)] = values[:first]
+        if np.all((wrong <= SETTLED_SHARE * values[0]) | (values[:waited] + wrong < floor)):
+            break
+    return basis[:, :count]

@@ -6,8 +6,15 @@ scales, not how large it is. The statements follow the section on existing metho
 (2018), *Binary matrix completion using unobserved entries*; where its print has a slip, the docstring says so.
 """
 
-from tribit.paper.theory.bias import limiting_probability, mean_weights
-from tribit.paper.theory.bound import Bound
+from tribit.paper.theory.bounds import (
+    GAUSSIAN_TAIL,
+    Bound,
+    cai_zhou_least_squares_bound,
+    cai_zhou_one_bit_bound,
+    candes_plan_bound,
+    davenport_bound,
+    hsieh_bound,
+)
 from tribit.paper.theory.constants import (
     LinkConstants,
     closed_form_constants,
@@ -15,20 +22,16 @@ from tribit.paper.theory.constants import (
     numeric_constants,
     probit_upper_bounds,
 )
-from tribit.paper.theory.least_squares import (
-    GAUSSIAN_TAIL,
-    cai_zhou_least_squares_bound,
-    candes_plan_bound,
-)
-from tribit.paper.theory.max_norm import (
+from tribit.paper.theory.norms import (
     MaxNormInterval,
     max_norm,
     max_norm_bound,
     max_norm_interval,
+    nuclear_norm,
+    relative_error,
+    weighted_frobenius,
 )
-from tribit.paper.theory.norms import nuclear_norm, relative_error, weighted_frobenius
-from tribit.paper.theory.one_bit import cai_zhou_one_bit_bound, davenport_bound, hsieh_bound
-from tribit.paper.theory.signs import sign_twin
+from tribit.paper.theory.remarks import limiting_probability, mean_weights, sign_twin
 
 __all__ = [
     "GAUSSIAN_TAIL",

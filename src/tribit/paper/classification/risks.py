@@ -1,4 +1,4 @@
-"""Classification risks: how much a positive, an unlabelled and a negative example count.
+"""Losses of a decision, and risks: the weight of a positive, an unlabelled and a negative example.
 
 With the class prior ``t = P(y = +1)``, averages ``E_P``, ``E_N``, ``E_U`` over the positive, negative and
 unlabelled examples, and a loss ``l(g, y)``,
@@ -12,11 +12,15 @@ unlabeled data"; Niu et al., 2016, "Theoretical comparisons of positive-unlabele
 positive-negative learning"), so every mixture ``pn R_PN + pu R_PU + nu R_NU`` with weights of sum 1 does
 (Sakai et al., 2017, "Semi-supervised classification based on classification from positive and unlabeled data"). A
 mixture is a :class:`tribit.model.risks.Risk`; its ``rho`` plays no part here.
+
+Both surrogate losses have ``l(g, +1) - l(g, -1) = -g``, so that the PU and NU risks, which subtract one from the other
+on the labelled examples, are convex in ``g`` (du Plessis, Niu and Sugiyama, 2015).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,32 +28,11 @@ from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
 from tribit.model import risks
-from tribit.model.links import Label
+from tribit.model.links import Label, Logistic
 from tribit.model.risks import Risk
-from tribit.paper.classification.losses import Array
 
+Array = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
-
-#: The label of each row of the table of weights.
-POSITIVE, UNLABELLED, NEGATIVE = KINDS = (1, 0, -1)
-WORDS = {POSITIVE: "positive", UNLABELLED: "unlabelled", NEGATIVE: "negative"}
-
-#: Each risk by name, from its one parameter (eta of "pnu", gamma of "punu", of no use to the others).
-MIXTURES: dict[str, Callable[[float], Risk]] = {
-    "pn": lambda _: risks.pn(),
-    "pu": lambda _: risks.pu(0.0),
-    "nu": lambda _: risks.nu(0.0),
-    "punu": lambda gamma: risks.punu(gamma, 0.0),
-    "pnu": lambda eta: risks.pnu(eta, 0.0),
-}
-#: The labels without which a risk cannot be estimated.
-NEEDED: dict[str, tuple[int, ...]] = {
-    "pn": (POSITIVE, NEGATIVE),
-    "pu": (POSITIVE, UNLABELLED),
-    "nu": (NEGATIVE, UNLABELLED),
-    "punu": KINDS,
-    "pnu": KINDS,
-}
 
 
 class HasLoss(Protocol):
@@ -60,8 +43,81 @@ class HasLoss(Protocol):
         ...
 
 
+class Loss(HasLoss, Protocol):
+    """A smooth loss, its derivative in ``g``, and the probability of +1 that its minimiser stands for."""
+
+    def first(self, x: Array, y: Label) -> Array:
+        """Return the derivative of ``l(x, y)`` in ``x``."""
+        ...
+
+    def probability(self, x: Array) -> Array:
+        """Return ``P(y = +1)`` where ``x`` is the decision of least expected loss."""
+        ...
+
+
+@dataclass(frozen=True)
+class Squared:
+    """``l(g, y) = (1 - y g)^2 / 4``; its minimiser is ``g = 2 P(y = +1) - 1``."""
+
+    def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray((1.0 - y * x) ** 2 / 4.0)
+
+    def first(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray(-y * (1.0 - y * x) / 2.0)
+
+    def probability(self, x: Array) -> Array:  # noqa: D102
+        return np.asarray(np.clip((1.0 + x) / 2.0, 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class ZeroOne:
+    """``l(g, y) = 1`` where the predicted sign is not ``y``, else 0; the sign of 0 is -1."""
+
+    def loss(self, x: Array, y: Label) -> Array:
+        """Return the loss; it has no useful derivative."""
+        return np.asarray(np.where(x > 0, 1, -1) != y, dtype=np.float64)
+
+
+#: The surrogates by name; the logistic loss is that of the link of the same name.
+LOSSES: dict[str, Loss] = {"squared": Squared(), "logistic": Logistic()}
+
+
+def as_loss(name: Any) -> Loss:
+    """Return the loss of that name."""
+    if not isinstance(name, str) or name not in LOSSES:
+        raise InvalidInputError(f"There is no loss {name!r}; use one of {', '.join(LOSSES)}.")
+    return LOSSES[name]
+
+
+#: The label of each row of the table of weights.
+POSITIVE, UNLABELLED, NEGATIVE = KINDS = (1, 0, -1)
+
+
+KIND_NAMES = {POSITIVE: "positive", UNLABELLED: "unlabelled", NEGATIVE: "negative"}
+
+
+#: Each risk by name, from its one parameter (eta of "pnu", gamma of "punu", of no use to the others).
+MIXTURES: dict[str, Callable[[float], Risk]] = {
+    "pn": lambda _: risks.pn(),
+    "pu": lambda _: risks.pu(0.0),
+    "nu": lambda _: risks.nu(0.0),
+    "punu": lambda gamma: risks.punu(gamma, 0.0),
+    "pnu": lambda eta: risks.pnu(eta, 0.0),
+}
+
+
+#: The labels without which a risk cannot be estimated.
+NEEDED_KINDS: dict[str, tuple[int, ...]] = {
+    "pn": (POSITIVE, NEGATIVE),
+    "pu": (POSITIVE, UNLABELLED),
+    "nu": (NEGATIVE, UNLABELLED),
+    "punu": KINDS,
+    "pnu": KINDS,
+}
+
+
 def table(mixture: Risk, prior: float) -> Array:
-    """Return the 3 x 2 table of what ``E[l(g, +1)]`` and ``E[l(g, -1)]`` weigh over P, U and N."""
+    """Return the 3 x 2 table of the weights of ``E[l(g, +1)]`` and ``E[l(g, -1)]`` over P, U and N."""
     other = 1.0 - prior
     return np.array(
         [
@@ -80,7 +136,7 @@ def example_weights(labels: Labels, mixture: Risk, prior: float) -> tuple[Array,
         n_chosen = int(np.count_nonzero(chosen))
         if n_chosen == 0 and np.any(row != 0.0):
             raise InvalidInputError(
-                f"No label is {kind} ({WORDS[kind]} class), which this risk averages over; "
+                f"No label is {kind} ({KIND_NAMES[kind]} class), which this risk averages over; "
                 "add such examples or choose another risk."
             )
         weights[chosen] = row / max(n_chosen, 1)
@@ -90,7 +146,7 @@ def example_weights(labels: Labels, mixture: Risk, prior: float) -> tuple[Array,
 def estimated_parts(
     labels: Labels, mixture: Risk, prior: float
 ) -> list[tuple[float, Array, Array]]:
-    """Return what Kiryo et al. (2017) keep from going below 0: ``(weight, plus, minus)`` of each part.
+    """Return the parts that Kiryo et al. (2017) keep from going below 0, each as ``(weight, plus, minus)``.
 
     ``E_U[l(g, -1)] - t E_P[l(g, -1)]`` estimates ``(1 - t) E_N[l(g, -1)]`` in R_PU, and its mirror image
     ``E_U[l(g, +1)] - (1 - t) E_N[l(g, +1)]`` estimates ``t E_P[l(g, +1)]`` in R_NU.

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import ttest_rel
 
-from tribit.paper.experiments.statistics import (
+from tribit.paper.experiments.claims import (
     FAILS,
     HOLDS,
     UNCLEAR,
@@ -14,13 +14,12 @@ from tribit.paper.experiments.statistics import (
     claims_table,
     comparison,
     errors_by_mixture,
-    is_inside,
-    lower,
     markdown_table,
     mixture_of,
+    paired_verdict,
     spread,
-    written,
 )
+from tribit.paper.experiments.settings import is_inside, mixture_words
 
 NOISE = np.random.default_rng(0).standard_normal(10)
 BASE = 1.0 + 0.1 * NOISE[::-1]
@@ -39,7 +38,7 @@ def row(mixture, error, **others):
 )
 def test_lower_is_a_paired_test_with_a_direction(shift, verdict):
     these = BASE + shift + 0.05 * NOISE
-    found, p = lower(these, BASE)
+    found, p = paired_verdict(these, BASE)
     assert found == verdict
     assert p == pytest.approx(ttest_rel(these, BASE).pvalue)
 
@@ -47,27 +46,27 @@ def test_lower_is_a_paired_test_with_a_direction(shift, verdict):
 def test_the_test_is_paired_not_of_two_samples():
     # Far apart from trial to trial, but always a little lower in each.
     trials = 10.0 * np.arange(10.0)
-    assert lower(trials - 0.1 + 0.01 * NOISE, trials)[0] == HOLDS
+    assert paired_verdict(trials - 0.1 + 0.01 * NOISE, trials)[0] == HOLDS
 
 
 @pytest.mark.parametrize(("p", "verdict"), [(0.0101, UNCLEAR), (0.0099, HOLDS)])
 def test_the_level_is_one_per_cent(p, verdict):
     pattern, zeros = np.where(np.arange(10) % 2, 1.0, -1.0), np.zeros(10)  # mean 0
     shift = brentq(lambda shift: ttest_rel(pattern - shift, zeros).pvalue - p, 0.1, 3.0)
-    assert lower(pattern - shift, zeros) == (verdict, pytest.approx(p))
+    assert paired_verdict(pattern - shift, zeros) == (verdict, pytest.approx(p))
 
 
 @pytest.mark.parametrize(("shift", "verdict"), [(0.0, UNCLEAR), (-0.25, HOLDS), (0.25, FAILS)])
 def test_without_spread_a_sign_test_decides(shift, verdict):
     many, few = np.repeat(0.5, 9), np.array([0.5, 0.75])
-    assert lower(many + shift, many) == (verdict, 1.0 if shift == 0 else 2 * 0.5**9)
+    assert paired_verdict(many + shift, many) == (verdict, 1.0 if shift == 0 else 2 * 0.5**9)
     # Two trials say nothing.
-    assert lower(few + shift, few) == (UNCLEAR, 1.0 if shift == 0 else 0.5)
+    assert paired_verdict(few + shift, few) == (UNCLEAR, 1.0 if shift == 0 else 0.5)
 
 
 def test_rounding_is_no_spread():
     those = np.array([0.1, 0.2, 0.3])
-    assert lower(those + 0.7 - 0.7, those) == (UNCLEAR, 1.0)
+    assert paired_verdict(those + 0.7 - 0.7, those) == (UNCLEAR, 1.0)
     assert "d =" not in comparison("a", those * 3 / 3 + 0.1, "b", those)[1]
 
 
@@ -134,8 +133,8 @@ def test_spread_is_the_deviation_of_a_sample():
 
 
 def test_a_mixture_in_words():
-    assert written((0.3, 0.30000000000000004, 0.4)) == "(0.3, 0.3, 0.4)"
-    assert written((1.0, 0.0, 0.0)) == "(1, 0, 0)"
+    assert mixture_words((0.3, 0.30000000000000004, 0.4)) == "(0.3, 0.3, 0.4)"
+    assert mixture_words((1.0, 0.0, 0.0)) == "(1, 0, 0)"
 
 
 def test_a_table_in_markdown():

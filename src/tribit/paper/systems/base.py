@@ -1,0 +1,191 @@
+"""Parts that the systems share: how they read data, their link and their entries, and the result of a solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from tribit.checks import check_not_negative, check_whole
+from tribit.data.observations import Measurements, Observations, as_measurements, as_observations
+from tribit.errors import InvalidInputError, warn
+from tribit.factor_model import FactorModel
+from tribit.model.links import Label, Link
+from tribit.solvers.loop import OUT_OF_ITERATIONS, SolverResult
+
+Array = NDArray[np.floating[Any]]
+Places = NDArray[np.int64]
+
+#: Least distance of a probability from 0 and 1: an estimate outside [low, high] is no certainty.
+MIN_PROBABILITY = 1e-3
+#: Numbers gathered at a time from a factor, so that they stay in cache.
+GATHERED_NUMBERS = 2**15
+
+
+@dataclass(frozen=True)
+class Linear(Link):
+    """``f(x) = (x - low) / (high - low)``, kept within [0.001, 0.999].
+
+    With labels -1 and +1 least squares estimates the mean label, so ``f(x) = (1 + x) / 2``. ``Linear(0, 1)`` is the
+    ``f(x) = x`` of Hsieh et al. (2015).
+
+    Parameters
+    ----------
+    low, high : float
+        The entries at which a like is impossible and certain.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise InvalidInputError(f"low must be below high; got {self.low!r} and {self.high!r}.")
+
+    def probability(self, x: Array) -> Array:  # noqa: D102
+        share = (x - self.low) * (1.0 / (self.high - self.low))
+        return np.asarray(np.clip(share, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY))
+
+    def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
+        likely = self.probability(x)
+        return np.asarray(-np.log(likely if y > 0 else 1.0 - likely))
+
+    def first(self, x: Array, y: Label) -> Array:  # noqa: D102
+        likely = self.probability(x)
+        inside = (likely > MIN_PROBABILITY) & (likely < 1.0 - MIN_PROBABILITY)
+        slope = 1.0 / (self.high - self.low)
+        return np.asarray(np.where(inside, -slope / likely if y > 0 else slope / (1.0 - likely), 0))
+
+    def second(self, x: Array, y: Label) -> Array:  # noqa: D102
+        return np.asarray(self.first(x, y) ** 2)
+
+
+class MeasuredModel(FactorModel):
+    """A system of measured values, to which labels are the values +1 and -1: ``P(like) = (1 + x) / 2``."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
+            Real values, or likes as +1 and dislikes as -1 (see :func:`tribit.data.observations.as_measurements`).
+        y : ignored
+            Present for scikit-learn's interface.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(as_measurements(X))
+        return self
+
+    def _fit(self, measured: Measurements) -> None:
+        raise NotImplementedError
+
+    def _link(self) -> Link:
+        return Linear()
+
+
+class LabelledModel(FactorModel):
+    """A system of likes and dislikes, with the parameter ``like_at`` for ratings."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+        y : ignored
+            Present for scikit-learn's interface.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(as_observations(X, like_at=self.like_at))
+        return self
+
+    def _fit(self, observations: Observations) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedEntries:
+    """Positions of the observed entries of a matrix, in row-major order."""
+
+    rows: Places
+    columns: Places
+    shape: tuple[int, int]
+
+    @cached_property
+    def _row_starts(self) -> Places:
+        counts = np.bincount(self.rows, minlength=self.shape[0])
+        return np.concatenate([[0], np.cumsum(counts)])
+
+    def of_product(self, U: Array, V: Array) -> Array:
+        """Return the observed entries of ``U V'``."""
+        x = np.empty(self.rows.size)
+        length = max(GATHERED_NUMBERS // max(U.shape[1], 1), 1)
+        for start in range(0, x.size, length):
+            part = slice(start, start + length)
+            left, right = (
+                np.take(U, self.rows[part], axis=0),
+                np.take(V, self.columns[part], axis=0),
+            )
+            x[part] = np.einsum("ij,ij->i", left, right)
+        return x
+
+    def matrix(self, values: Array) -> sp.csr_array:
+        """Return the sparse matrix with these values at the observed entries."""
+        return sp.csr_array((values, self.columns, self._row_starts), shape=self.shape)
+
+
+def lower_to_sum(sizes: Array, total: float) -> Array:
+    """Return ``argmin |s - sizes|^2`` over ``s >= 0``, ``sum(s) = total``, of falling ``sizes`` with a larger sum."""
+    excess = (np.cumsum(sizes) - total) / np.arange(1, sizes.size + 1)
+    # The sizes that stay positive are those above the shrinkage that they imply themselves.
+    return np.asarray(np.maximum(sizes - excess[np.flatnonzero(sizes > excess)[-1]], 0.0))
+
+
+def check_columns(name: str, value: Any, most: int) -> int:
+    """Return a number of columns of the factors, from 1 to ``most``."""
+    columns = check_whole(name, value)
+    if not 1 <= columns <= most:
+        raise InvalidInputError(
+            f"{name} must be from 1 to {most} for a matrix of this shape; got {value}."
+        )
+    return columns
+
+
+def check_share(share: Any, budget: float) -> float | None:
+    """Return ``budget_share``, a number from 0 to 1 in place of a budget, or None."""
+    if share is None:
+        return None
+    if check_not_negative("budget_share", share) > 1.0:
+        raise InvalidInputError(f"budget_share must be from 0 to 1; got {share!r}.")
+    if budget:
+        raise InvalidInputError(
+            f"Give budget or budget_share, not both; got {budget!r} and {share!r}."
+        )
+    return float(share)
+
+
+def store_result(model: FactorModel, result: SolverResult, seen: Any) -> None:
+    """Store the result of a solver in a model, and warn where it stopped early."""
+    model._set_scores(result.factors, seen)
+    model.objective_, model.n_iter_ = result.objective, result.n_iter
+    model.converged_, model.stop_reason_ = result.converged, result.stop_reason
+    model.history_ = result.history
+    if not result.converged:
+        raise_it = "; raise max_iter or tol" if result.stop_reason == OUT_OF_ITERATIONS else ""
+        warn(
+            f"The fit stopped before it converged: {result.stop_reason}{raise_it}.",
+            ConvergenceWarning,
+        )
