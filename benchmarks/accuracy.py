@@ -16,6 +16,7 @@ from benchmarks import lists
 from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
+from tribit.backends.arithmetic import Arithmetic
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.unseen import unseen_report
 from tribit.model.spec import ModelSpec
@@ -47,7 +48,14 @@ def one_fit(model: BinaryMatrixCompletion, observations: Observations) -> float:
     chosen = model.search_.best.settings if model.search_.best is not None else ModelSpec()
     began = time.process_time()
     generator = np.random.default_rng(0)
-    fit_from(observations, chosen, Options(n_jobs=1), {}, generator, tol=TOLERANCE)
+    fit_from(
+        observations,
+        chosen,
+        Options(Arithmetic("float32", 1, "auto")),
+        {},
+        generator,
+        tol=TOLERANCE,
+    )
     return time.process_time() - began
 
 

@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from benchmarks.data import skewed
 from benchmarks.measure import interleaved, print_table
-from tribit import Logistic, Objective, Observations, tri
+from tribit import Arithmetic, Logistic, Objective, Observations, tri
 from tribit.backends import tiles
 from tribit.backends.threads import single_threaded_blas
 
@@ -47,7 +47,9 @@ def _times(seen: Observations, k: int, repeats: int) -> dict[str, float]:
     U = (rng.standard_normal((SHAPE[0], k)) / k**0.5).astype(np.float32)
     V = (rng.standard_normal((SHAPE[1], k)) / k**0.5).astype(np.float32)
     risk = tri(0.6, 0.2, 0.2, 1.0 - seen.density)
-    backend = Objective(seen, Logistic(), risk, dtype="float32", n_jobs=1).backend
+    backend = Objective(
+        seen, Logistic(), risk, arithmetic=Arithmetic(dtype="float32", n_jobs=1)
+    ).backend
     table = risk.table().astype(np.float32)
     A = seen.to_sparse().toarray()
     plus, minus = table[1 - A, 0], table[1 - A, 1]

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from benchmarks.data import skewed
 from benchmarks.measure import machine, print_table
 from tribit import Logistic
-from tribit.backends.balls import minimise_in_balls
+from tribit.backends.balls import solve_ball_constrained_rows
 from tribit.backends.rows import RowProblem
 from tribit.backends.threads import single_threaded_blas
 from tribit.cluster import backend, observations, parts
@@ -76,7 +76,9 @@ def partition_costs() -> dict[str, float]:
     S = S @ S.transpose(0, 2, 1)
     given = draws.normal(size=(4096, free)), S, draws.normal(size=(4096, free)), np.zeros(4096)
     limits = {"k": RANK, "norm": np.inf, "rounding": 1e-7, "bound": np.inf}
-    costs["solve"] = cpu(lambda: minimise_in_balls(*given, ridge=PROBLEM.ridge, **limits)) / 4096
+    costs["solve"] = (
+        cpu(lambda: solve_ball_constrained_rows(*given, ridge=PROBLEM.ridge, **limits)) / 4096
+    )
     return costs
 
 

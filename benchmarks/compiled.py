@@ -15,9 +15,17 @@ import numpy as np
 
 from benchmarks.data import exposed, skewed
 from benchmarks.measure import print_table
-from tribit import BinaryMatrixCompletion, Logistic, Objective, Observations, Risk, evaluate, pn
+from tribit import (
+    Arithmetic,
+    BinaryMatrixCompletion,
+    Logistic,
+    Objective,
+    Observations,
+    Risk,
+    evaluate,
+    pn,
+)
 from tribit.backends.compiled import VARIABLE
-from tribit.backends.featured import objective_of
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.model.factors import Factors
@@ -82,7 +90,13 @@ def sweep(
     seen: Observations, k: int, n_jobs: int, risk: Risk | None = None
 ) -> Callable[[], object]:
     risk = pn() if risk is None else risk
-    objective = Objective(seen, Logistic(), risk, dtype="float32", n_jobs=n_jobs, intercept=True)
+    objective = Objective(
+        seen,
+        Logistic(),
+        risk,
+        arithmetic=Arithmetic(dtype="float32", n_jobs=n_jobs),
+        intercept=True,
+    )
     factors, problem = drawn(seen.shape, k), RowProblem(k, True, 10.0, 1.0)
     P, Q = objective.product(factors)
     # Transposed, the columns of the two intercepts change places.
@@ -97,7 +111,13 @@ def sweep(
 
 
 def gradient(seen: Observations, k: int, n_jobs: int) -> Callable[[], object]:
-    objective = Objective(seen, Logistic(), pn(), dtype="float32", n_jobs=n_jobs, intercept=True)
+    objective = Objective(
+        seen,
+        Logistic(),
+        pn(),
+        arithmetic=Arithmetic(dtype="float32", n_jobs=n_jobs),
+        intercept=True,
+    )
     factors = drawn(seen.shape, k)
     return lambda: objective.gradient(factors)
 
@@ -105,7 +125,9 @@ def gradient(seen: Observations, k: int, n_jobs: int) -> Callable[[], object]:
 def featured(seen: Observations, k: int, n_jobs: int) -> tuple[Any, Factors]:
     """Return an objective with implicit features, and some unknowns."""
     spec = ModelSpec(rank=k, l2=10.0, l2_intercept=3.0, l2_implicit=20.0, implicit_features=True)
-    objective: Any = objective_of(spec.completed(), seen, pn(), dtype="float32", n_jobs=n_jobs)
+    objective = Objective.of(
+        spec.completed(), seen, pn(), arithmetic=Arithmetic(dtype="float32", n_jobs=n_jobs)
+    )
     return objective, drawn(objective.unknown_sizes, k)
 
 

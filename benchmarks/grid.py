@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __version__
+from tribit.backends.arithmetic import Arithmetic
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.entries import log_loss
 from tribit.model.spec import ModelSpec
@@ -81,7 +82,7 @@ def grid(link: Link, l2: float, l2_intercept: float | None) -> list[ModelSpec]:
 
 def measured(data: Data, folds: list[Fold], settings: ModelSpec) -> tuple[float, float, float]:
     """Return the held-out score over the folds, the score on the test part, and the seconds of that last fit."""
-    options = Options(n_jobs=1)
+    options = Options(Arithmetic("float32", 1, "auto"))
     losses, weights = [], []
     for fold in folds:
         generator = np.random.default_rng(fold.seed)

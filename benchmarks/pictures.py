@@ -21,6 +21,7 @@ from benchmarks import lists
 from benchmarks.data import FOLDER
 from benchmarks.unobserved import SEED, all_data, coat_train, quintiles, searches
 from tribit import plots
+from tribit.backends.arithmetic import Arithmetic
 from tribit.plots.canvas import STYLE
 from tribit.propensity import cross_fitted
 from tribit.selection import Candidate, Options, Search
@@ -161,7 +162,13 @@ def the_path(found: dict[str, tuple[Search, float]]) -> None:
 def full_path(train: Any, search: Search, first: Candidate) -> np.ndarray:
     """Return ridge and score of every point of the path, on the folds of the search."""
     folds = make_folds(train, None, np.random.Generator(np.random.PCG64(SEED)))
-    trials = Trials(folds, Options(n_jobs=1), scoring="log_loss", most=None, deadline=None)
+    trials = Trials(
+        folds,
+        Options(Arithmetic("float32", 1, "auto")),
+        scoring="log_loss",
+        most=None,
+        deadline=None,
+    )
     trials.score(search.families()["intercepts"].settings)
     largest = first.settings.l2 / SHARES[0]
     settings = [replace(first.settings, l2=share * largest) for share in SHARES]

@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.data import skewed
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Observations
+from tribit.backends.arithmetic import Arithmetic
 from tribit.selection.problem import make_problem
 
 #: Drawn tables by default; 20,000 x 20,000 with 2,000,000 entries takes some ten minutes.
@@ -56,7 +57,10 @@ def main(sizes: tuple[tuple[int, int, int], ...] = SIZES) -> None:
             exact, each = fitted(seen, "exact", **settings)
             sampled, fewer = fitted(seen, "sampled", **settings)
             objective = make_problem(
-                seen, exact.spec_, dtype="float64", n_jobs=1, generator=None, backend="exact"
+                seen,
+                exact.spec_,
+                arithmetic=Arithmetic(dtype="float64", n_jobs=1, backend="exact"),
+                generator=None,
             ).objective
             least = objective.value(exact.unknowns_)
             gap = (objective.value(sampled.unknowns_) - least) / abs(least)

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.data import movielens
 from benchmarks.measure import interleaved, print_table
-from tribit import Logistic, MaxNorm, Newton, Objective, ProjectedGradient, tri
+from tribit import Arithmetic, Logistic, MaxNorm, Newton, Objective, ProjectedGradient, tri
 from tribit.model.factors import Factors
 from tribit.solvers import Stopping
 from tribit.solvers.start import spectral_start
@@ -39,7 +39,8 @@ def main(repeats: int = 7) -> None:
     rows = []
     for gammas, radius in SETTINGS:
         risk = tri(*gammas, 1.0 - seen.density)
-        race = Race(Objective(seen, Logistic(), risk, dtype="float32", n_jobs=1), MaxNorm(radius))
+        arithmetic = Arithmetic("float32")
+        race = Race(Objective(seen, Logistic(), risk, arithmetic=arithmetic), MaxNorm(radius))
         times = interleaved(race.runs, repeats)
         fixed, same, newton = (times[run] for run in ("random", "ours", "newton"))
         rows.append(

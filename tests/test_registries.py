@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Objective, load, pn
-from tribit.backends.featured import FeaturedObjective, features_of
+from tribit.backends.designs import features_of
 from tribit.checks import check_positive
 from tribit.data.observations import Observations
 from tribit.model.constraints import NORMS, Constraint, MaxNorm
@@ -14,7 +14,7 @@ from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
 from tribit.selection import search as search_module
-from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping
+from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Solver, Stopping
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Step, run
 
@@ -58,7 +58,7 @@ class Rows(MaxNorm):
 
 
 @dataclass(frozen=True)
-class Descent:
+class Descent(Solver):
     """Gradient descent with a fixed step, which declares nothing."""
 
     step: float = 0.02
@@ -77,7 +77,9 @@ class Descent:
 
 
 class Careful(Descent):
-    """The same, which says what it cannot keep."""
+    """The same, which says what it cannot keep, and keeps features."""
+
+    searches_features = True
 
     def refusal(self, model, constraints):  # noqa: ARG002
         kept = [c for c in constraints if c.restricts]
@@ -183,7 +185,7 @@ def test_a_new_solver_fits_with_and_without_a_search(name, tmp_path):
 def test_rows_that_share_unknowns_are_refused_by_solvers_of_rows(solver):
     seen = Observations.from_matrix(A)
     plain = Objective(seen, Logistic(), pn(), l2=1.0)
-    objective = FeaturedObjective(plain, features_of(ModelSpec(implicit_features=True), seen, None))
+    objective = plain.with_features(features_of(ModelSpec(implicit_features=True), seen, None))
     start = objective.unknowns(Factors.of(*(np.zeros((size, 2)) for size in A.shape)))
     with pytest.raises(InvalidInputError, match="solver cannot move these: use solver='lbfgs'"):
         solver.minimise(objective, [], start, Stopping(3, 1e-3), RNG)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["dot", "dots", "filled", "is_numpy", "like", "namespace", "to_numpy"]
+__all__ = ["added", "dot", "dots", "filled", "is_numpy", "like", "namespace", "to_numpy"]
 
 
 #: Number of products of single precision that are summed in it; their sums are added in float64.
@@ -59,6 +59,14 @@ def _dot(left: Any, right: Any) -> float:
     left, right = left.ravel(), right.ravel()
     starts = range(0, left.size, RUN)
     return sum((float(np.vdot(left[i : i + RUN], right[i : i + RUN])) for i in starts), 0.0)
+
+
+def added(total: Any, more: Any) -> Any:
+    """Return the sum of two arrays, in the place of the first one where that has its type."""
+    if namespace(total).result_type(total, more) != total.dtype:
+        return total + more
+    total += more
+    return total
 
 
 def filled(shape: tuple[int, ...], value: float, beside: Any) -> Any:

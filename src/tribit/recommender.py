@@ -22,7 +22,6 @@ from tribit.completion.files import contents_of, model_of, warn_of_rho
 from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
-from tribit.data.remote import RemoteObservations
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -145,10 +144,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if wanted:
             ranker = CandidateRanker(device=model.device, random_state=self.random_state)
             ranker.fit(observations)
-        remote = isinstance(observations, RemoteObservations)
         self.reading_: Reading | None = None
         summary = summary_of(model, observations)
-        return self._set(model, ranker, None if remote else observations, summary)
+        return self._set(model, ranker, None if observations.is_remote else observations, summary)
 
     recommend = asks(Recommend)
     predictions = asks(Predict)
@@ -357,15 +355,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
 def wants_ranker(asked: Any, observations: Observations) -> bool:
     """Return whether to fit a ranker, by the parameter and what was observed."""
-    if isinstance(observations, RemoteObservations):
-        if not is_auto(asked) and check_switch("ranker", asked):
-            raise InvalidInputError(
-                f"A ranker needs all entries on one machine: leave out {parameter('ranker')}, or fit without a "
-                "cluster."
-            )
+    if not is_auto(asked) and check_switch("ranker", asked):
+        observations.require_local(
+            f"A ranker needs all entries on one machine: leave out {parameter('ranker')}, or fit without a cluster."
+        )
+        return True
+    if observations.is_remote or not is_auto(asked):
         return False
-    if not is_auto(asked):
-        return check_switch("ranker", asked)
     return bool(observations.n_likes and observations.n_dislikes)
 
 

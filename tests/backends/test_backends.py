@@ -17,10 +17,10 @@ from reference import (
     random_factors,
     random_matrix,
 )
-from tribit.backends import BACKENDS, compiled, fixed_factor, make_backend, sparse, tiles
+from tribit.backends import BACKENDS, compiled, gram_cache, make_backend, sparse, tiles
 from tribit.backends.compiled import blocks
-from tribit.backends.fixed_factor import FixedFactor
-from tribit.backends.forms import make_form
+from tribit.backends.gram_cache import GramCache
+from tribit.backends.losses import make_loss
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowProblem, RowState
 from tribit.backends.threads import count_jobs
@@ -78,10 +78,10 @@ def small_pieces(monkeypatch):
 def build(kind, A, link, risk, *, dtype="float64", n_jobs=1):
     seen = observations_of(A)
     plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-    form = make_form(link, risk)
+    loss = make_loss(link, risk)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(compiled.VARIABLE, "1")  # of any size; NumPy's backends do not read it
-        return BACKENDS[kind].build(seen, form, plus, minus, dtype=dtype, n_jobs=n_jobs)
+        return BACKENDS[kind].build(seen, loss, plus, minus, dtype=dtype, n_jobs=n_jobs)
 
 
 def models(backend, P, Q, free, *, exact=True, value=True):
@@ -477,10 +477,10 @@ def test_on_a_full_matrix_the_sparse_pass_does_every_risk(risk, link):
     # With every entry observed the dense term can be told to the sparse backend as a correction.
     A = random_matrix((13, 10), observed=1.0)
     P, Q = random_factors(A.shape, K)
-    seen, form = observations_of(A), make_form(link, RISKS["pn"])
+    seen, loss = observations_of(A), make_loss(link, RISKS["pn"])
     plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
     every = BACKENDS["sparse"].build(
-        seen, form, plus + risk.nu, minus + risk.pu, dtype="float64", n_jobs=1
+        seen, loss, plus + risk.nu, minus + risk.pu, dtype="float64", n_jobs=1
     )
     chosen = make_backend(seen, link, risk, dtype="float64", n_jobs=1)
     assert_near(every.value(P, Q), chosen.value(P, Q), 1e-10)
@@ -518,9 +518,9 @@ def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monke
     backend = build(kind, A, link, risk)
     ways = (True, False) if backend.bounded else (True,)
     kept = [models(backend, P, Q, K, exact=exact) for exact in ways]
-    monkeypatch.setattr(fixed_factor, "PRODUCTS_BYTES", 0)
+    monkeypatch.setattr(gram_cache, "PRODUCTS_BYTES", 0)
     made = [models(backend, P, Q, K, exact=exact) for exact in ways]
-    assert FixedFactor(Q, backend.dtype).products(K).kept is None
+    assert GramCache(Q, backend.dtype).products(K).kept is None
     for a, b in zip(kept, made, strict=True):
         for one, other in zip(a[:3], b[:3], strict=True):
             assert_near(other, one, 1e-12)

@@ -2,7 +2,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from tribit.backends.balls import Roots, minimise_in_balls
+from tribit.backends.balls import Roots, solve_ball_constrained_rows
 
 N, K = 40, 4
 
@@ -27,7 +27,7 @@ def solve(
 ):
     multipliers = np.zeros(g.shape[0]) if multipliers is None else multipliers
     for _ in range(calls):
-        minima = minimise_in_balls(
+        minima = solve_ball_constrained_rows(
             g, H, p0, multipliers, ridge=l2, k=k, norm=norm, rounding=rounding, bound=bound
         )
         multipliers = minima.multipliers
@@ -279,8 +279,8 @@ def test_roots_of_few_entries_give_the_minimisers_of_their_matrices(length, norm
     current *= 0.1
     ridge = np.array([0.5, 0.5, 0.5, 0.5, 0.02])
     given = {"ridge": ridge, "k": 4, "norm": norm, "rounding": 1e-7}
-    ours = minimise_in_balls(gradient, roots, current, np.zeros(6), **given)
-    theirs = minimise_in_balls(gradient, roots.matrices(), current, np.zeros(6), **given)
+    ours = solve_ball_constrained_rows(gradient, roots, current, np.zeros(6), **given)
+    theirs = solve_ball_constrained_rows(gradient, roots.matrices(), current, np.zeros(6), **given)
     np.testing.assert_allclose(ours.minimisers, theirs.minimisers, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(ours.gains, theirs.gains, rtol=1e-9)
 
@@ -291,6 +291,8 @@ def test_roots_beside_next_to_no_ridge_are_solved_as_matrices():
     gradient = np.einsum("nla,nl->na", roots.roots, rng.standard_normal((3, 2)))
     # Of rounding 0 the matrices would be singular on some processors.
     given = {"ridge": 1e-9, "k": 5, "norm": np.inf, "rounding": np.finfo(float).eps}
-    ours = minimise_in_balls(gradient, roots, np.zeros((3, 5)), np.zeros(3), **given)
-    theirs = minimise_in_balls(gradient, roots.matrices(), np.zeros((3, 5)), np.zeros(3), **given)
+    ours = solve_ball_constrained_rows(gradient, roots, np.zeros((3, 5)), np.zeros(3), **given)
+    theirs = solve_ball_constrained_rows(
+        gradient, roots.matrices(), np.zeros((3, 5)), np.zeros(3), **given
+    )
     np.testing.assert_array_equal(ours.minimisers, theirs.minimisers)

@@ -6,11 +6,11 @@ import weakref
 import numpy as np
 import pytest
 
-from tribit import Logistic, Objective, Observations, backends, pn, tri
+from tribit import Arithmetic, Logistic, Objective, Observations, backends, pn, tri
 from tribit.backends import bounded_curvature, sparse
 from tribit.backends import layout as module
 from tribit.backends.bounded_curvature import BoundedCurvature
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import layouts, share_layouts, stable_order
 from tribit.backends.sparse import RowLayout
 from tribit.backends.tiles import TileLayout
@@ -117,7 +117,10 @@ def test_every_entry_has_its_cell_in_a_tile(columns):
 
 def test_a_value_makes_no_bounds_of_curvatures():
     objective = Objective(
-        Observations.from_matrix(A), Logistic(), tri(0.6, 0.2, 0.2, 0.8), n_jobs=2
+        Observations.from_matrix(A),
+        Logistic(),
+        tri(0.6, 0.2, 0.2, 0.8),
+        arithmetic=Arithmetic(n_jobs=2),
     )
     factors = Factors.of(draws.normal(size=(300, 3)), draws.normal(size=(270, 3)))
     side = objective.backend.side
@@ -135,7 +138,7 @@ def test_bounds_of_a_panel_are_those_of_the_plain_formula(few, monkeypatch):
     dense = np.zeros(seen.shape)
     dense[seen.rows, seen.columns] = bounds
     expected = np.einsum("ij,ja,jb->iab", dense, Q[:, :3], Q[:, :3])
-    against = FixedFactor(Q, np.dtype("float64"))
+    against = GramCache(Q, np.dtype("float64"))
     of_panels = [found.of_panel(number, against, 3) for number in range(3)]
     np.testing.assert_allclose(np.concatenate(of_panels), expected, rtol=1e-12, atol=1e-12)
     assert (found._batches is None) == (few == 3)

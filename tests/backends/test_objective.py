@@ -11,7 +11,7 @@ from reference import (
     random_factors,
     random_matrix,
 )
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import count_jobs
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
@@ -92,7 +92,14 @@ def test_the_gradient_of_every_block_is_that_of_the_value(risk, link, intercept)
 def test_objects_of_float32_have_the_gradient_of_float64(risk):
     factors = random_point(A.shape, seed=3)
     both = [
-        Objective(observations_of(A), Logistic(2.0), risk, l2=0.1, intercept=True, dtype=dtype)
+        Objective(
+            observations_of(A),
+            Logistic(2.0),
+            risk,
+            l2=0.1,
+            intercept=True,
+            arithmetic=Arithmetic(dtype=dtype),
+        )
         for dtype in ("float32", "float64")
     ]
     rough, exact = (objective.gradient(factors) for objective in both)
@@ -105,11 +112,21 @@ def test_objects_of_float32_have_the_gradient_of_float64(risk):
 
 def test_float64_is_reported_whatever_the_arithmetic():
     factors = random_point(A.shape)
-    options = {"l2": 0.3, "intercept": True, "intercept_bound": 2.0, "n_jobs": 2}
-    rough = Objective(observations_of(A), Logistic(2.0), RISKS["tri"], dtype="float32", **options)
+    options = {"l2": 0.3, "intercept": True, "intercept_bound": 2.0}
+    rough = Objective(
+        observations_of(A),
+        Logistic(2.0),
+        RISKS["tri"],
+        arithmetic=Arithmetic("float32", 2),
+        **options,
+    )
     exact = rough.in_float64()
     assert exact.value(factors) == Objective(
-        observations_of(A), Logistic(2.0), RISKS["tri"], dtype="float64", **options
+        observations_of(A),
+        Logistic(2.0),
+        RISKS["tri"],
+        arithmetic=Arithmetic("float64", 2),
+        **options,
     ).value(factors)
     assert exact.in_float64() is exact
     assert (exact.intercept, exact.intercept_bound, exact.backend.n_jobs) == (True, 2.0, 2)
@@ -184,5 +201,7 @@ def test_bad_options_are_refused():
     with pytest.raises(InvalidInputError, match="l2 must be a finite number, at least 0"):
         Objective(seen, Logistic(), RISKS["pn"], l2=-1.0)
     with pytest.raises(InvalidInputError, match="n_jobs must be a whole number"):
-        Objective(seen, Logistic(), RISKS["pn"], n_jobs=0)
-    assert Objective(seen, Logistic(), RISKS["pn"], n_jobs=None).backend.n_jobs == count_jobs(None)
+        Objective(seen, Logistic(), RISKS["pn"], arithmetic=Arithmetic(n_jobs=0))
+    assert Objective(
+        seen, Logistic(), RISKS["pn"], arithmetic=Arithmetic(n_jobs=None)
+    ).backend.n_jobs == count_jobs(None)

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from reference import observations_of, random_matrix
-from tribit.backends.featured import FeaturedObjective, features_of
-from tribit.backends.objective import Objective
+from tribit.backends.designs import features_of
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.preconditioner import LEAST_SQUARE, VECTORS, Diagonal, leading_directions
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
@@ -18,11 +18,14 @@ from tribit.model.spec import ModelSpec
 A = random_matrix((30, 21), gaps=True)
 
 
-def featured(rank=2, l2_implicit=1.0, dtype="float64"):
+def featured(rank=2, l2_implicit=1.0, dtype="float64", kind="featured"):
     spec = ModelSpec(implicit_features=True, l2_implicit=l2_implicit, l2=1.0)
     seen = observations_of(A)
-    plain = Objective(seen, Logistic(), pn(), l2=1.0, intercept=True, dtype=dtype)
-    objective = FeaturedObjective(plain, features_of(spec, seen, None))
+    objective = Objective(
+        seen, Logistic(), pn(), l2=1.0, intercept=True, arithmetic=Arithmetic(dtype=dtype)
+    )
+    if kind == "featured":
+        objective = objective.with_features(features_of(spec, seen, None))
     rng = np.random.default_rng(0)
     start = Factors.of(rng.standard_normal((30, rank)), rng.standard_normal((21, rank)), 0.2)
     return objective, objective.unknowns(start)
@@ -35,9 +38,7 @@ def matrix_of(function, size):
 @pytest.mark.parametrize("rank", [0, 2])
 @pytest.mark.parametrize("kind", ["plain", "featured"])
 def test_transposed_times_is_the_transpose(kind, rank):
-    objective, unknowns = featured(rank)
-    if kind == "plain":
-        objective, unknowns = objective.plain, objective.factors(unknowns)
+    objective, unknowns = featured(rank, kind=kind)
     made = objective.preconditioner(unknowns)
     size = unknowns.flat().size
     W, transposed = matrix_of(made.times, size), matrix_of(made.transposed_times, size)
@@ -49,9 +50,7 @@ def test_transposed_times_is_the_transpose(kind, rank):
 def test_vectors_of_single_precision_have_the_products_of_double_precision(kind):
     found = {}
     for dtype in ("float32", "float64"):
-        objective, unknowns = featured(dtype=dtype)
-        if kind == "plain":
-            objective, unknowns = objective.plain, objective.factors(unknowns)
+        objective, unknowns = featured(dtype=dtype, kind=kind)
         made = objective.preconditioner(unknowns)
         x = np.random.default_rng(1).standard_normal(unknowns.flat().size).astype(dtype)
         found[dtype] = made.times(x), made.transposed_times(x)
@@ -74,7 +73,7 @@ def test_leading_directions_are_those_of_the_dense_matrix():
     objective, _ = featured()
     design = objective.features.rows
     counts = np.bincount(observations_of(A).rows, minlength=30)
-    S = design.shared(np.eye(design.n_parts - design.size))
+    S = design.shared(np.eye(design.n_coefficients - design.size))
     expected = np.linalg.eigvalsh(S.T @ (counts[:, None] * S))[::-1]
     vectors, values = leading_directions(design, counts)
     assert values.size == min(VECTORS, 21)

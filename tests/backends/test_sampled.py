@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from reference import Reference, observations_of
-from tribit.backends import blocks, estimated, make_backend, sampled_entries, sparse
-from tribit.backends.blocks import Blocks, draw_tiles, probabilities
-from tribit.backends.controls import fit_controls
-from tribit.backends.forms import make_form
-from tribit.backends.objective import Objective
+from tribit.backends import activity_strata, estimated, make_backend, sampled_entries, sparse
+from tribit.backends.activity_strata import Blocks, draw_tiles, probabilities
+from tribit.backends.control_variates import fit_controls
+from tribit.backends.losses import make_loss
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import MaxNorm, Unconstrained
@@ -17,7 +17,7 @@ from tribit.model.imputation import Imputation
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import Risk, pn, pu, tri
 from tribit.solvers import LBFGS, Newton, Stopping
-from tribit.solvers.stages import minimise_in_stages
+from tribit.solvers.resampled import minimise_resampled
 
 SHAPE = (60, 52)
 CASES = {
@@ -32,9 +32,9 @@ each_case = pytest.mark.parametrize(("risk", "link"), CASES.values(), ids=CASES)
 def small(monkeypatch):
     """Blocks so small that a small matrix has many, of which a row meets few, and several panels."""
     monkeypatch.setattr(sampled_entries, "TOGETHER", 2)
-    monkeypatch.setattr(blocks, "BLOCK", 4)
-    monkeypatch.setattr(blocks, "TILES", 5)
-    monkeypatch.setattr(blocks, "LEAST", 0.4)
+    monkeypatch.setattr(activity_strata, "BLOCK", 4)
+    monkeypatch.setattr(activity_strata, "TILES", 5)
+    monkeypatch.setattr(activity_strata, "LEAST", 0.4)
     monkeypatch.setattr(sparse, "ENTRIES", 8)
 
 
@@ -68,7 +68,7 @@ def test_a_sample_of_everything_is_the_dense_formula(monkeypatch, risk, link):
     A, (P, Q) = matrix(), factors()
     exact, backend = Reference(A, link, risk), backend_of(A, link, risk)
     assert drawn_share(backend) == 1.0
-    for ready in (backend, backend.staged(P, Q)):
+    for ready in (backend, backend.refit_control_variates(P, Q)):
         value, in_P, in_Q = ready.gradient(P, Q)
         assert value == pytest.approx(exact.value(P, Q), rel=1e-10)
         assert ready.value(P, Q) == pytest.approx(value, rel=1e-12)
@@ -81,10 +81,10 @@ def test_a_sample_of_everything_is_the_dense_formula(monkeypatch, risk, link):
 def test_gradients_are_those_of_the_estimated_value(risk, link):
     A, (P, Q) = matrix(), factors()
     # Staged at smaller factors: some entries are beyond the interval of the quadratics.
-    backend = backend_of(A, link, risk).staged(0.2 * P, Q)
+    backend = backend_of(A, link, risk).refit_control_variates(0.2 * P, Q)
     assert drawn_share(backend) < 0.4
     controls = backend.side.sample.controls
-    z = backend.form.scale * (3 * P) @ Q.T
+    z = backend.loss.scale * (3 * P) @ Q.T
     assert np.any(z < controls.low.min())
     assert np.any(z > controls.high.max())
     for at in (P, 3 * P):
@@ -100,7 +100,7 @@ def test_gradients_are_those_of_the_estimated_value(risk, link):
 @pytest.mark.usefixtures("small")
 def test_models_of_rows_have_value_and_gradient_of_the_estimate(risk, link):
     A, (P, Q) = matrix(), factors()
-    backend = backend_of(A, link, risk).staged(P, Q)
+    backend = backend_of(A, link, risk).refit_control_variates(P, Q)
     free = 2
     values, gradients = np.empty(SHAPE[0]), np.empty((SHAPE[0], free))
 
@@ -121,7 +121,7 @@ def test_models_of_rows_have_value_and_gradient_of_the_estimate(risk, link):
 def test_values_of_a_panel_follow_the_rows_that_move(risk, link):
     """A line search asks again where few rows have moved, also by the same array."""
     A, (P, Q) = matrix(), factors()
-    backend = backend_of(A, link, risk).staged(P, Q)
+    backend = backend_of(A, link, risk).refit_control_variates(P, Q)
     against = backend.fixed(Q)
     panel = backend.panel(0, against)
     p = P[panel.rows]
@@ -136,7 +136,7 @@ def test_values_of_a_panel_follow_the_rows_that_move(risk, link):
 def test_a_block_without_a_tile_has_its_quadratic(risk, link):
     """Of very large tables with few popular columns some blocks meet no tile."""
     A, (P, Q) = matrix(), factors()
-    backend = backend_of(A, link, risk).staged(P, Q)
+    backend = backend_of(A, link, risk).refit_control_variates(P, Q)
     tiles = backend.side.sample.tiles
     kept = slice(
         tiles.ends[-2]
@@ -175,7 +175,7 @@ def test_value_and_gradients_are_unbiased(risk, link):
     A, (P, Q) = matrix(), factors()
     exact = Reference(A, link, risk)
     backend = backend_of(A, link, risk)
-    found = [backend.drawn(seed).staged(P, Q).gradient(P, Q) for seed in range(60)]
+    found = [backend.drawn(seed).refit_control_variates(P, Q).gradient(P, Q) for seed in range(60)]
     for k, expected in enumerate((exact.value(P, Q), *exact.gradients(P, Q))):
         draws = np.array([each[k] for each in found])
         error = draws.std(axis=0) / np.sqrt(len(found))
@@ -189,7 +189,7 @@ def test_the_sample_is_larger_where_the_quadratics_are_farther_off():
     shape = (240, 220)
     A, (P, Q) = matrix(shape), factors(shape=shape)
     backend = backend_of(A, *reversed(CASES["mask"]))
-    near, *farther = (backend.staged(size * P, Q) for size in (0.2, 4.0, 40.0))
+    near, *farther = (backend.refit_control_variates(size * P, Q) for size in (0.2, 4.0, 40.0))
     assert near.side.sample.controls.error < 0.3
     for each, most in zip(farther, (3.0, 4.0), strict=True):
         wanted = min((each.side.sample.controls.error / 0.3) ** 2, 4.0)
@@ -205,14 +205,16 @@ def test_the_quadratics_take_most_of_the_variance_away(monkeypatch):
 
     def error():
         backend = backend_of(A, link, risk)
-        draws = [backend.drawn(seed).staged(P, Q).gradient(P, Q)[1] for seed in range(8)]
+        draws = [
+            backend.drawn(seed).refit_control_variates(P, Q).gradient(P, Q)[1] for seed in range(8)
+        ]
         return np.mean((np.array(draws) - expected) ** 2)
 
     with_quadratics = error()
     plain = fit_controls
 
-    def without(form, z):
-        controls = plain(form, z)
+    def without(loss, z):
+        controls = plain(loss, z)
         for part in (controls.constant, controls.linear, controls.square):
             part[...] = 0.0
         return controls
@@ -223,7 +225,7 @@ def test_the_quadratics_take_most_of_the_variance_away(monkeypatch):
 
 def test_quadratics_are_least_squares_fits_of_the_derivative():
     z = np.random.default_rng(0).normal(-0.5, 1.0, (1, 1, 4000))
-    controls = fit_controls(make_form(Logistic(), pu(0.0)), z)
+    controls = fit_controls(make_loss(Logistic(), pu(0.0)), z)
     slope, level = np.polyfit(z[0, 0], np.tanh(z[0, 0]), 1)
     assert controls.square[0, 0] == pytest.approx(slope, rel=2e-3)
     assert controls.linear[0, 0] == pytest.approx(level, rel=2e-3)
@@ -276,7 +278,9 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads():
     A, (P, Q) = matrix(), factors()
     risk, link = CASES["mixture"]
     first, again, other = (
-        backend_of(A, link, risk, seed=seed, n_jobs=n_jobs, dtype="float32").staged(P, Q)
+        backend_of(A, link, risk, seed=seed, n_jobs=n_jobs, dtype="float32").refit_control_variates(
+            P, Q
+        )
         for seed, n_jobs in ((3, 1), (3, 2), (4, 1))
     )
     for one, two in zip(first.gradient(P, Q), again.gradient(P, Q), strict=True):
@@ -301,8 +305,8 @@ SOLVED = {
 def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     monkeypatch, risk, solver, constraints, options
 ):
-    monkeypatch.setattr(blocks, "BLOCK", 16)
-    monkeypatch.setattr(blocks, "TILES", 8)
+    monkeypatch.setattr(activity_strata, "BLOCK", 16)
+    monkeypatch.setattr(activity_strata, "TILES", 8)
     shape = (256, 240)
     draws = np.random.default_rng(5)
     U, V = draws.normal(size=(shape[0], 2)), draws.normal(size=(shape[1], 2))
@@ -311,11 +315,13 @@ def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     observations = observations_of(np.abs(A) if risk.pu == 1.0 else A)
     options = {"l2": 3.0, "intercept": True, **options}
     exact = Objective(observations, Logistic(), risk, **options)
-    sampled = Objective(observations, Logistic(), risk, backend="sampled", seed=1, **options)
+    sampled = Objective(
+        observations, Logistic(), risk, arithmetic=Arithmetic(backend="sampled", seed=1), **options
+    )
     start = Factors.of(*(0.3 * draws.normal(size=(n, 3)) for n in shape), -2.0 * (risk.pu == 1.0))
     stopping = Stopping(solver.max_iter, 3e-4)
     at, lowest = (
-        minimise_in_stages(solver, objective, constraints, start, stopping, draws)
+        minimise_resampled(solver, objective, constraints, start, stopping, draws)
         for objective in (sampled, exact)
     )
     last, result = at

@@ -7,7 +7,7 @@ import pytest
 
 from reference import observations_of, random_matrix
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
-from tribit.backends.featured import FeaturedObjective
+from tribit.backends.arithmetic import Arithmetic
 from tribit.backends.soft_bounds import STIFFNESS, SoftBounds
 from tribit.model.factors import Factors
 from tribit.model.links import Probit
@@ -35,7 +35,12 @@ def spec_of(gammas=PU, **settings):
 
 
 def problem_of(spec):
-    return make_problem(SEEN, spec, dtype="float64", n_jobs=1, generator=np.random.default_rng(0))
+    return make_problem(
+        SEEN,
+        spec,
+        arithmetic=Arithmetic(dtype="float64", n_jobs=1),
+        generator=np.random.default_rng(0),
+    )
 
 
 def random_unknowns(problem, rank=3, size=0.5, seed=0):
@@ -63,7 +68,7 @@ def plain_bound(bounds, factors):
 def test_the_value_adds_the_formula_to_risk_and_ridge(gammas):
     problem = problem_of(spec_of(gammas))
     objective, parts = problem.objective, random_unknowns(problem)
-    free = FeaturedObjective(objective.objective, objective.features)
+    free = objective.with_features(objective.features)
     added = plain_bound(objective.bounds, problem.factors(parts))
     assert added > 0.0
     assert objective.value(parts) == pytest.approx(free.value(parts) + added, rel=1e-12)
@@ -103,7 +108,7 @@ def test_inside_the_ball_nothing_is_added():
 def test_scales_are_larger_where_a_bound_is_exceeded():
     problem = problem_of(spec_of())
     objective, far = problem.objective, random_unknowns(problem, size=2.0)
-    free = FeaturedObjective(objective.objective, objective.features)
+    free = objective.with_features(objective.features)
     assert np.all(objective.scales(far).row_factors >= free.scales(far).row_factors)
     assert np.any(objective.scales(far).row_factors > free.scales(far).row_factors)
 

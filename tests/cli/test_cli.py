@@ -227,6 +227,7 @@ def test_a_new_field_of_the_model_is_an_option(run, ratings, tmp_path, monkeypat
 
 
 SAVED = [
+    (["--no-search"], "search", False),
     (["--gammas", "0.5", "0.3", "0.2"], "gammas", (0.5, 0.3, 0.2)),
     (["--gammas", "0.5,0.3,0.2"], "gammas", (0.5, 0.3, 0.2)),
     (["--gammas=0.5,0.3,0.2"], "gammas", (0.5, 0.3, 0.2)),

@@ -87,6 +87,7 @@ QUOTED = {
     "--for",
     "--row",
     "--column",
+    "--among",
     "--picture",
     "--report",
     "--test",

@@ -1,11 +1,9 @@
 """Models of the mask and the cells that were not seen, with the entries on workers."""
 
-import importlib
-
 import numpy as np
 import pytest
 
-from tribit import BinaryMatrixCompletion, Logistic, Observations, propensity
+from tribit import BinaryMatrixCompletion, Logistic, Observations, propensity, randomness
 from tribit.cluster import from_observations
 from tribit.metrics.unseen import against_unseen
 from tribit.model.factors import Factors
@@ -31,9 +29,7 @@ def share_folds(monkeypatch, seen):
 
     monkeypatch.setattr(folds, "balanced_fold_numbers", numbers)
     monkeypatch.setattr(folds, "MOST_FOLDS", 1)
-    # The package has a function of that name.
-    parts = importlib.import_module("tribit.propensity.cross_fitted")
-    monkeypatch.setattr(parts, "fold_numbers", numbers)
+    monkeypatch.setattr(randomness, "fold_numbers", numbers)
 
 
 @pytest.mark.parametrize("name", ["constant", "row-column"])

@@ -7,7 +7,7 @@ import pytest
 
 from tribit import Logistic, Probit
 from tribit.backends import make_backend
-from tribit.backends.featured import features_of
+from tribit.backends.designs import features_of
 from tribit.backends.rows import RowProblem, RowState
 from tribit.cluster import backend as cluster_backend
 from tribit.cluster import calls, from_observations
@@ -143,10 +143,11 @@ def test_features_equal_those_of_one_machine(seen, there, side):
         spec = replace(spec, side_features=True, l2_side=3.0)
         tables = draws.normal(size=(160, 3)), draws.integers(0, 2, size=(60, 4))
         _, known = learned(seen.axes, *tables)
-    ours, theirs = (features_of(spec, each, known) for each in (seen, there))
+    backend = make_backend(there, Logistic(), pn(), dtype="float64", n_jobs=1)
+    ours, theirs = features_of(spec, seen, known), features_of(spec, there, known, backend)
     assert isinstance(theirs, Features)
-    sizes = ours.rows.n_parts, ours.columns.n_parts
-    assert sizes == (theirs.rows.n_parts, theirs.columns.n_parts)
+    sizes = ours.rows.n_coefficients, ours.columns.n_coefficients
+    assert sizes == (theirs.rows.n_coefficients, theirs.columns.n_coefficients)
 
     parts, given = drawn_factors(*sizes), drawn_factors(*seen.shape)
     for name, argument in (

@@ -936,8 +936,8 @@ def test_a_fixed_step_that_is_too_long_ends_in_a_finite_model_and_says_why(dtype
 
 
 def test_a_sampled_backend_is_said_and_is_near_the_exact_one(monkeypatch):
-    monkeypatch.setattr("tribit.backends.blocks.BLOCK", 16)
-    monkeypatch.setattr("tribit.backends.blocks.TILES", 8)
+    monkeypatch.setattr("tribit.backends.activity_strata.BLOCK", 16)
+    monkeypatch.setattr("tribit.backends.activity_strata.TILES", 8)
     draws = np.random.default_rng(0)
     U, V = draws.normal(size=(220, 2)), draws.normal(size=(200, 2))
     seen = draws.random((220, 200)) < draws.random(200) ** 2

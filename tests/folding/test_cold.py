@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from other_parts import with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
-from tribit.backends.featured import FeaturedObjective, features_of
+from tribit.backends.designs import features_of
 from tribit.backends.objective import Objective
 from tribit.data.features import Group, learned
 from tribit.data.observations import as_observations
@@ -143,7 +143,7 @@ def test_the_gradient_with_side_features_is_that_of_differences():
     spec = ModelSpec(implicit_features=True, side_features=True, l2_side=0.7, l2_implicit=1.3)
     features = features_of(spec, observations, side)
     plain = Objective(observations, Logistic(), pn(), l2=0.5, l2_intercept=0.2, intercept=True)
-    objective = FeaturedObjective(plain, features)
+    objective = plain.with_features(features)
     rng = np.random.default_rng(1)
     rows, columns = objective.unknown_sizes
     assert rows > 9 + 7

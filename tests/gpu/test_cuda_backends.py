@@ -177,7 +177,7 @@ def test_half_sweeps_end_where_those_of_the_cpu_do(risk, link, name, dtype):
     if risk.unobserved and np.isinf(problem.norm):  # such a risk has its minimum in a ball only
         problem = replace(problem, norm=3.0, bound=3.0)
     if name == "centre":
-        problem = replace(problem, centre=0.1 * random_factors((A.shape[0], 1), K, seed=3)[0])
+        problem = replace(problem, prior_mean=0.1 * random_factors((A.shape[0], 1), K, seed=3)[0])
     P[:, : problem.k] *= 0.1
     ends = []
     for device in ("cpu", "cuda"):

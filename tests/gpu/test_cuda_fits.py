@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations, pu
-from tribit.backends.featured import objective_of
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 
@@ -72,11 +71,15 @@ def test_value_gradient_and_scales_with_features_are_those_of_the_cpu(dtype):
         gammas=(0.5, 0.3, 0.2), rho=0.6, rank=3, l2=1.0, radius=0.5, implicit_features=True
     ).completed()
     here, there = (
-        objective_of(spec, seen, spec.risk(0.6, None), dtype=dtype, device=device)
+        Objective.of(
+            spec, seen, spec.risk(0.6, None), arithmetic=Arithmetic(dtype=dtype, device=device)
+        )
         for device in ("cpu", "cuda")
     )
     draws = np.random.default_rng(1)
-    start = make_problem(seen, spec, dtype=dtype, n_jobs=1, generator=draws, device="cpu").start
+    start = make_problem(
+        seen, spec, arithmetic=Arithmetic(dtype=dtype, n_jobs=1, device="cpu"), generator=draws
+    ).start
     parts = start.plus(1.0, start)
     near = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 5e-3, "atol": 5e-2}
     assert there.value(parts) == pytest.approx(here.value(parts), rel=near["rtol"] / 10)
@@ -90,7 +93,11 @@ def test_value_gradient_and_scales_with_features_are_those_of_the_cpu(dtype):
 
 def test_unknowns_of_a_device_stay_there():
     objective = Objective(
-        Observations.from_matrix(A), Logistic(), pu(0.0), intercept=True, device="cuda"
+        Observations.from_matrix(A),
+        Logistic(),
+        pu(0.0),
+        intercept=True,
+        arithmetic=Arithmetic(device="cuda"),
     )
     from tribit.model.factors import Factors
 

@@ -16,8 +16,8 @@ from reference import (
 )
 from tribit import BinaryMatrixCompletion
 from tribit.backends import sparse
-from tribit.backends.featured import IMPLICIT_SHARE, FeaturedObjective, features_of
-from tribit.backends.objective import Objective
+from tribit.backends.designs import IMPLICIT_SHARE, features_of
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
@@ -60,7 +60,7 @@ def dense_features(labels, floor=(1.0, 1.0)):
 
 
 def as_dense(design):
-    return design.combine(np.eye(design.n_parts))
+    return design.combine(np.eye(design.n_coefficients))
 
 
 def random_parts(seed=0, rank=RANK, size=0.5):
@@ -81,11 +81,10 @@ def featured(link=None, *, labels=A, intercept=True, dtype="float64", n_jobs=1, 
         link or Logistic(2.0),
         pn(),
         intercept=intercept,
-        dtype=dtype,
-        n_jobs=n_jobs,
+        arithmetic=Arithmetic(dtype=dtype, n_jobs=n_jobs),
         **ridges,
     )
-    return FeaturedObjective(objective, implicit(labels, l2_implicit))
+    return objective.with_features(implicit(labels, l2_implicit))
 
 
 def flat(factors):
@@ -348,7 +347,9 @@ def problem_of(**changes):
     }
     spec = ModelSpec(**{**options, **changes})
     draws = np.random.default_rng(0)
-    return make_problem(observations_of(A), spec, dtype="float64", n_jobs=1, generator=draws)
+    return make_problem(
+        observations_of(A), spec, arithmetic=Arithmetic(dtype="float64", n_jobs=1), generator=draws
+    )
 
 
 def test_the_model_s_factors_are_those_of_the_matrix():

@@ -21,7 +21,7 @@ from reference import (
     random_matrix,
 )
 from tribit.backends import make_backend, tiles
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
@@ -90,7 +90,7 @@ def test_value_gradients_and_models_are_those_of_the_dense_formula(A, link, shar
     assert backend.value(P, Q) == pytest.approx(exact.value(P, Q), abs=1e-12 * size, rel=1e-10)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
         assert_near(got, expected)
-    against = FixedFactor(Q, backend.dtype)
+    against = GramCache(Q, backend.dtype)
     for panel in (backend.panel(number, against) for number in range(backend.n_panels)):
         model = panel.models(P[panel.rows], K - 1, exact=True, value=True)
         assert_near(model.values, exact.row_values(P, Q)[panel.rows], 1e-9)
@@ -136,7 +136,7 @@ def test_tightness_is_the_mean_share_of_the_logistic_bound():
     backend = backend_of(A, link, case(A, link, 0.3)[0])
     f = link.probability(P @ Q.T)
     assert backend.n_panels == 1
-    panel = backend.panel(0, FixedFactor(Q, backend.dtype))
+    panel = backend.panel(0, GramCache(Q, backend.dtype))
     for exact in (True, False):
         got = panel.models(P, K, exact=exact, value=False).tightness
         assert got == pytest.approx(np.mean(4 * f * (1 - f)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reference import observations_of, random_matrix
-from tribit.backends.featured import features_of
+from tribit.backends.designs import features_of
 from tribit.backends.layout import share_layouts
 from tribit.model import masks as module
 from tribit.model.masks import scaled_masks

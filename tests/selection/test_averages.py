@@ -7,7 +7,8 @@ import pytest
 from selection_data import low_rank, observed
 
 from tribit import BinaryMatrixCompletion, evaluate
-from tribit.backends.featured import features_of
+from tribit.backends.arithmetic import Arithmetic
+from tribit.backends.designs import features_of
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import losses
@@ -168,7 +169,13 @@ def test_what_a_budget_does_not_allow_to_be_judged_is_fitted_all_the_same():
 def trials_with(xs, labels, ranks, n_fits="auto", **rest):
     """Return what is averaged of candidates with these held-out scores."""
     folds = make_folds(observed(A), None, np.random.default_rng(0))
-    trials = Trials(folds, Options(n_jobs=1), scoring="log_loss", most=None, deadline=None)
+    trials = Trials(
+        folds,
+        Options(Arithmetic("float32", 1, "auto")),
+        scoring="log_loss",
+        most=None,
+        deadline=None,
+    )
     trials.labels, trials.weights = labels, np.ones(labels.size)
     # One part: what is judged here has no folds.
     trials.folds = [replace(folds[0], held_out=Held(labels.size))]

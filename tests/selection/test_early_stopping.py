@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tribit import Observations
+from tribit.backends.arithmetic import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
@@ -25,7 +26,9 @@ def fold():
 
 def fitted(fold, **options):
     draws = np.random.default_rng(2)
-    return fit_from(fold.train, SETTINGS, Options(n_jobs=1), {}, draws, **options)
+    return fit_from(
+        fold.train, SETTINGS, Options(Arithmetic("float32", 1, "auto")), {}, draws, **options
+    )
 
 
 def held_out_loss(factors, fold):
@@ -46,5 +49,11 @@ def test_a_watched_fit_ends_earlier_at_the_same_held_out_loss(fold):
 @pytest.mark.parametrize("many", [10, 10**6])
 def test_only_fits_of_large_tables_are_watched(monkeypatch, fold, many):
     monkeypatch.setattr(module, "MANY", many)
-    trials = module.Trials([fold], Options(n_jobs=1), scoring="log_loss", most=None, deadline=None)
+    trials = module.Trials(
+        [fold],
+        Options(Arithmetic("float32", 1, "auto")),
+        scoring="log_loss",
+        most=None,
+        deadline=None,
+    )
     assert trials.watched(fold) is (fold if many == 10 else None)

@@ -5,6 +5,7 @@ import pytest
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion
+from tribit.backends.arithmetic import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
@@ -159,7 +160,7 @@ def test_a_gpu_searches_the_whole(seen, monkeypatch):
         choose(
             seen,
             SearchSpace(ModelSpec(rank=2), frozenset({"l2"})),
-            Options(device="cuda"),
+            Options(Arithmetic(device="cuda")),
             Budget(),
             np.random.default_rng(0),
         )

@@ -16,6 +16,7 @@ from tribit import (
     Unconstrained,
     UnknownRhoWarning,
 )
+from tribit.backends.arithmetic import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 
@@ -35,11 +36,12 @@ def problem(labels=A, **parameters):
         "l2": 1.0,
         "intercept": True,
     }
-    arithmetic = {"dtype": "float64", "n_jobs": 1, "generator": np.random.default_rng(0)}
-    for name in arithmetic.keys() & parameters.keys():
-        arithmetic[name] = parameters.pop(name)
+    kind = Arithmetic(backend=parameters.pop("backend", "exact"))
+    given = {"arithmetic": kind, "generator": np.random.default_rng(0)}
+    for name in given.keys() & parameters.keys():
+        given[name] = parameters.pop(name)
     spec = ModelSpec(**{**defaults, **parameters})
-    return make_problem(Observations.from_matrix(labels), spec, **arithmetic)
+    return make_problem(Observations.from_matrix(labels), spec, **given)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from scipy.special import expit
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion, Observations
+from tribit.backends.arithmetic import Arithmetic
 from tribit.data.features import Group, SideFeatures
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
@@ -102,7 +103,7 @@ def test_what_the_part_has_found_is_the_start_of_the_whole(labels, features):
     settings = ModelSpec(
         rank=2, l2=1.0, l2_intercept=1.0, implicit_features=features, l2_implicit=2.0
     )
-    options = {"dtype": "float64", "n_jobs": 1, "generator": draws()}
+    options = {"arithmetic": Arithmetic(), "generator": draws()}
     small, large = (
         make_problem(each, settings, **options) for each in (part.observations, observed(labels))
     )
@@ -209,7 +210,7 @@ def test_weights_of_entries_ask_for_all_of_the_table(small, monkeypatch):
 def test_ridges_hold_for_the_whole_table_and_are_smaller_in_the_part():
     seen = observed(low_rank((900, 20), density=0.5))
     part = taken(seen, np.arange(0, 900, 9), 0)
-    share = ridge_share(part.observations, seen, BASE, Options(n_jobs=1))
+    share = ridge_share(part.observations, seen, BASE, Options(Arithmetic("float32", 1, "auto")))
     # Rows are many and short: a norm grows as the root of their number.
     assert share == pytest.approx(1 / 3, rel=0.1)
     settings = ModelSpec(rank=2, l2=6.0, l2_intercept=5.0, l2_implicit=None, l2_side=9.0)

@@ -7,6 +7,7 @@ import pytest
 from scripted_trials import EVERYTHING, MARGIN, Scripted, scripted_lines
 from selection_data import low_rank, observed
 
+from tribit.backends.arithmetic import Arithmetic
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.spec import ModelSpec
@@ -34,7 +35,7 @@ from tribit.selection.stages import (
 )
 from tribit.selection.trials import Options, Trials, fit_from
 
-OPTIONS = Options(n_jobs=1)
+OPTIONS = Options(Arithmetic("float32", 1, "auto"))
 A = low_rank((40, 30), density=0.5)
 MIXTURE = (0.6, 0.2, 0.2)
 
@@ -238,7 +239,7 @@ def test_without_stages_nothing_is_tried(monkeypatch):
 @pytest.mark.parametrize("shape", [(40, 30), (120, 2)])
 def test_the_largest_ridge_is_where_factors_vanish(link, shape):
     seen = observed(low_rank(shape, density=0.7))
-    options = Options(dtype="float64", n_jobs=1)
+    options = Options(Arithmetic(backend="auto"))
     base = ModelSpec(link=link, intercept=False)
     folds = make_folds(seen, None, np.random.default_rng(0))
     trials = Trials(folds, options, scoring="log_loss", most=None, deadline=None)

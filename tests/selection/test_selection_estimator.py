@@ -23,6 +23,7 @@ from tribit import (
     load,
 )
 from tribit.backends import sparse, tiles
+from tribit.backends.arithmetic import Arithmetic
 from tribit.model.calibrator_fits import cross_fitted, platt
 from tribit.model.calibrators import Isotonic, Platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
@@ -225,7 +226,10 @@ def test_with_nothing_open_the_fit_is_the_one_that_the_parts_make(gammas):
     assert model.calibration_ is None
     draws = generator(0)
     problem = make_problem(
-        observed(A), ModelSpec(**fixed), dtype="float32", n_jobs=1, generator=draws
+        observed(A),
+        ModelSpec(**fixed),
+        arithmetic=Arithmetic(dtype="float32", n_jobs=1),
+        generator=draws,
     )
     result = Newton().minimise(
         problem.objective, problem.constraints, problem.start, Stopping(100, model.tol), draws

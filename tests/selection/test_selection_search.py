@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from selection_data import low_rank, observed, telling_mask
 
+from tribit.backends.arithmetic import Arithmetic
 from tribit.model.links import Logistic
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.selection import Budget, Candidate, Options, Search, SearchSpace, choose, mixtures
@@ -18,7 +19,7 @@ from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 EVERYTHING = frozenset(CHOOSABLE) - {"rho"}
 PN, MIXTURE = (1.0, 0.0, 0.0), (0.6, 0.2, 0.2)
-OPTIONS = Options(n_jobs=1)
+OPTIONS = Options(Arithmetic("float32", 1, "auto"))
 A = low_rank((40, 30), density=0.5)
 
 

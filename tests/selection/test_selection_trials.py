@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
 from tribit import BinaryMatrixCompletion
-from tribit.backends.featured import FeaturedObjective
+from tribit.backends.arithmetic import Arithmetic
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, misorder, sign_error
@@ -36,12 +36,13 @@ from tribit.selection.trials import (
     fit_from,
 )
 from tribit.solvers import LBFGS, Newton
+from tribit.solvers.capabilities import Solver
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 A = low_rank((30, 20), density=0.5)
 SEEN = observed(A)
 MIXTURE = (0.6, 0.2, 0.2)
-OPTIONS = Options(dtype="float64", n_jobs=1)
+OPTIONS = Options(Arithmetic(backend="auto"))
 
 
 def folds_of(seen=SEEN, weights=None, seed=0):
@@ -404,7 +405,7 @@ def test_after_the_deadline_nothing_more_is_tried_but_a_first_candidate():
     assert trials.candidates == [first]
 
 
-class Stopped:
+class Stopped(Solver):
     """A solver whose fits, from one on, end for another reason."""
 
     def __init__(self, reason, after):
@@ -559,7 +560,7 @@ def test_factors_begin_beside_the_intercepts_of_a_simpler_model():
 def test_implicit_features_begin_from_plain_factors():
     settings = ModelSpec(rank=3, implicit_features=True)
     problem = problem_of(settings)
-    assert isinstance(problem.objective, FeaturedObjective)
+    assert problem.objective.shares_unknowns
     end = end_of(ModelSpec(rank=3))
     start = start_of(problem, settings, {"factors": end})
     np.testing.assert_array_equal(problem.factors(start).row_factors, end.row_factors)

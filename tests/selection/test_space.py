@@ -14,7 +14,7 @@ from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
 from tribit.selection import space as module
 from tribit.selection.space import NOTHING_FREE, Criterion, SearchSpace
-from tribit.solvers import LBFGS, Newton, ProjectedGradient
+from tribit.solvers import LBFGS, Newton, ProjectedGradient, Solver
 
 A = low_rank((40, 30), density=0.5)
 LIKES, DISLIKES = np.maximum(A, 0), np.minimum(A, 0)
@@ -39,7 +39,7 @@ FIXED = {
 }
 
 
-class Undeclared:
+class Undeclared(Solver):
     """A solver that says nothing of what it can keep."""
 
     max_iter = 10

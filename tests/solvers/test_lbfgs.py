@@ -18,8 +18,8 @@ from reference import (
 )
 from tribit import BinaryMatrixCompletion
 from tribit.backends import sparse
-from tribit.backends.featured import FeaturedObjective, features_of
-from tribit.backends.objective import Objective
+from tribit.backends.designs import features_of
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import NORMS, EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
@@ -34,8 +34,8 @@ RANK = 2
 NAMES = ("row_factors", "column_factors", "row_intercepts", "column_intercepts")
 
 
-def objective_of(link=None, *, labels=A, **options):
-    options = {"l2": 1.0, "intercept": True, **options}
+def objective_of(link=None, *, labels=A, dtype="float64", n_jobs=1, **options):
+    options = {"l2": 1.0, "intercept": True, "arithmetic": Arithmetic(dtype, n_jobs), **options}
     return Objective(observations_of(labels), link or Logistic(2.0), pn(), **options)
 
 
@@ -408,7 +408,7 @@ def test_the_same_bits_for_any_number_of_threads(dtype, mask, monkeypatch):
             features = features_of(
                 ModelSpec(implicit_features=True, l2_implicit=1.0), observations_of(labels), None
             )
-            objective, start = FeaturedObjective(objective, features), features.begin(start)
+            objective, start = objective.with_features(features), features.begin(start)
         results.append(minimise(objective, start=start, max_iter=8, tol=0.0))
     for result in results[1:]:
         assert result.objective == results[0].objective

@@ -8,7 +8,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
 from reference import RISKS, Reference, observations_of, random_matrix
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.sparse import SparsePanel
 from tribit.backends.tiles import TilePanel
 from tribit.model.constraints import MaxNorm, Unconstrained
@@ -105,7 +105,7 @@ def test_a_row_that_no_step_improves_stays_where_it_is():
 
 def test_differences_of_the_size_of_rounding_are_not_searched(work):
     # From the minimum in float32 a full step is as good as any: a search tries it and rarely another.
-    objective = objective_of(clear_labels(0.4), l2=0.5, dtype="float32")
+    objective = objective_of(clear_labels(0.4), l2=0.5, arithmetic=Arithmetic("float32"))
     found = minimise(objective).factors
     work.update(models=0, values=0)
     minimise(objective, start=found, max_iter=20)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from reference import observations_of, random_matrix
-from tribit.backends.featured import FeaturedObjective
+from tribit.backends.arithmetic import Arithmetic
+from tribit.backends.objective import Objective
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Stopping
@@ -18,19 +19,21 @@ SPEC = ModelSpec(rank=3, l2=0.3, implicit_features=True, l2_implicit=0.5)
 def made(monkeypatch):
     """Return the objectives at which a preconditioner was made."""
     found = []
-    make = FeaturedObjective.preconditioner
+    make = Objective.preconditioner
 
     def counted(self, parts):
         found.append(self.value(parts))
         return make(self, parts)
 
-    monkeypatch.setattr(FeaturedObjective, "preconditioner", counted)
+    monkeypatch.setattr(Objective, "preconditioner", counted)
     return found
 
 
 def fitted(start=None, max_iter=MORE * REFRESHED + 5):
     draws = np.random.default_rng(0)
-    problem = make_problem(SEEN, SPEC, dtype="float64", n_jobs=1, generator=draws)
+    problem = make_problem(
+        SEEN, SPEC, arithmetic=Arithmetic(dtype="float64", n_jobs=1), generator=draws
+    )
     start = problem.start if start is None else start
     stopping = Stopping(max_iter, tol=0.0)
     return LBFGS().minimise(problem.objective, problem.constraints, start, stopping, draws)

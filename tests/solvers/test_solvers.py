@@ -17,7 +17,7 @@ from reference import (
     weights,
 )
 from tribit.backends import sparse, tiles
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.constraints import (
     NORMS,
@@ -69,8 +69,11 @@ def minimise(solver, objective, constraints, *, start=None, tol=1e-12, max_iter=
     )
 
 
-def objective_of(link=None, risk=RISKS["pn"], *, labels=A, **options):
-    return Objective(observations_of(labels), link or Logistic(2.0), risk, **options)
+def objective_of(link=None, risk=RISKS["pn"], *, labels=A, dtype="float64", n_jobs=1, **options):
+    arithmetic = Arithmetic(dtype, n_jobs)
+    return Objective(
+        observations_of(labels), link or Logistic(2.0), risk, arithmetic=arithmetic, **options
+    )
 
 
 def pairs():

@@ -13,8 +13,8 @@ from dataclasses import fields
 from typing import Any
 
 from tribit.backends.base import Backend, Panel
-from tribit.backends.forms import make_form
 from tribit.backends.layout import latest
+from tribit.backends.losses import make_loss
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
@@ -60,12 +60,12 @@ def estimated(backend: str, risk: Risk, observations: Observations, device: str 
     check_choice("backend", backend, SUMS)
     if not risk.unobserved or backend == "exact":
         return False
-    if isinstance(observations, RemoteObservations):
-        if backend == "sampled":
-            raise InvalidInputError(
-                f"Workers of a cluster visit every entry: leave out {parameter('backend', 'sampled')}, or fit on one "
-                "machine, without a client."
-            )
+    if backend == "sampled":
+        observations.require_local(
+            f"Workers of a cluster visit every entry: leave out {parameter('backend', 'sampled')}, or fit on one "
+            "machine, without a client."
+        )
+    if observations.is_remote:
         return False
     if device != "cpu":
         if backend == "sampled":
@@ -127,8 +127,8 @@ def make_backend(
     if risk.imputed is not None:
         risk.imputed.check_shape(observations.shape)
     plus, minus = _observed_weights(observations, risk, by_label=kind.weighs_labels)
-    form = make_form(link, risk)
-    made: Backend = kind.build(observations, form, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(
+    loss = make_loss(link, risk)
+    made: Backend = kind.build(observations, loss, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(
         seed
     )
     return made if risk.imputed is None else made.impute(risk.imputed)

@@ -53,7 +53,7 @@ class RowMinima:
     multipliers: Array
 
 
-def minimise_in_balls(
+def solve_ball_constrained_rows(
     gradient: Array,
     curvatures: Array | Roots,
     current: Array,

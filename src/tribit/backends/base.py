@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
 from tribit.backends.compiled import kernels_for
-from tribit.backends.fixed_factor import FixedFactor
-from tribit.backends.forms import Form
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import Layout, layouts, masks
+from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
-from tribit.model.design import Block
+from tribit.model.design import Block, Design
 from tribit.model.factors import Factors
-from tribit.model.features import Activity, implicit_blocks
+from tribit.model.features import Activity, Features, implicit_blocks
 from tribit.model.imputation import Imputation
 from tribit.model.risks import Risk
 
@@ -91,9 +91,9 @@ class Backend(ABC):
     layout: ClassVar[type[Layout]]
 
     def __init__(
-        self, side: Any, other: Any, form: Form, dtype: np.dtype[Any], n_jobs: int
+        self, side: Any, other: Any, loss: WeightedLoss, dtype: np.dtype[Any], n_jobs: int
     ) -> None:
-        self.side, self.other, self.form = side, other, form
+        self.side, self.other, self.loss = side, other, loss
         self.shape: tuple[int, int] = side.shape
         self.dtype, self.n_jobs = dtype, n_jobs
 
@@ -106,23 +106,23 @@ class Backend(ABC):
     def build(
         cls,
         observations: Observations,
-        form: Form,
+        loss: WeightedLoss,
         plus: Array,
         minus: Array,
         *,
         dtype: str,
         n_jobs: int,
     ) -> Self:
-        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries."""
+        """Return the backend of a loss with correction weights ``plus``, ``minus`` on the observed entries."""
         kind = np.dtype(dtype)
         # Not by names of their own: in double precision they would stay beside what is made of them.
-        a, b = (each.astype(kind, copy=False) for each in form.weights(plus, minus))
+        a, b = (each.astype(kind, copy=False) for each in loss.weights(plus, minus))
         weights = a, b
-        bounds = form.correct_bound(plus, minus).astype(kind) if form.bounded else None
+        bounds = loss.correct_bound(plus, minus).astype(kind) if loss.bounded else None
         side, other = (
             cls.arrange(layout, weights, bounds) for layout in layouts(cls.layout, observations)
         )
-        return cls(side, other, form, kind, n_jobs)
+        return cls(side, other, loss, kind, n_jobs)
 
     @classmethod
     @abstractmethod
@@ -132,7 +132,7 @@ class Backend(ABC):
     @property
     def transposed(self) -> Self:
         """The same risk with the roles of P and Q exchanged."""
-        return type(self)(self.other, self.side, self.form, self.dtype, self.n_jobs)
+        return type(self)(self.other, self.side, self.loss, self.dtype, self.n_jobs)
 
     @property
     @abstractmethod
@@ -145,7 +145,7 @@ class Backend(ABC):
         """The number of panels of rows; it does not depend on threads."""
 
     @abstractmethod
-    def panel(self, number: int, against: FixedFactor) -> Panel:
+    def panel(self, number: int, against: GramCache) -> Panel:
         """Return one panel of rows against a fixed Q."""
 
     @abstractmethod
@@ -159,7 +159,7 @@ class Backend(ABC):
         return half_sweep(self, P, Q, problem, state, value=value)
 
     def impute(self, imputation: Imputation) -> Self:
-        """Return the backend with a model's probabilities in the dense term, for a form that expects them."""
+        """Return the backend with a model's probabilities in the dense term, for a loss that expects them."""
         raise NotImplementedError(f"{type(self).__name__} has no dense term.")
 
     def placed(self, array: Array) -> Array:
@@ -176,6 +176,10 @@ class Backend(ABC):
         """Return the blocks of implicit features of rows and of columns, where the backend works."""
         rows, columns = implicit_blocks(observations, activities, l2, masks(observations))
         return self.placed_block(rows), self.placed_block(columns)
+
+    def features(self, rows: Design, columns: Design, *, implicit: bool) -> Features:  # noqa: ARG002
+        """Return the designs of both sides; ``implicit`` where the first block of each is of the mask."""
+        return Features(rows, columns)
 
     def placed_block(self, block: Block) -> Any:
         """Return a block of features that combines parts where the backend works; on a CPU compiled where that pays."""
@@ -219,23 +223,23 @@ class Backend(ABC):
         against = self.fixed(Q)
         return self.map(lambda number: function(self.panel(number, against)), range(self.n_panels))
 
-    def fixed(self, Q: Array) -> FixedFactor:
+    def fixed(self, Q: Array) -> GramCache:
         """Return Q with what panels derive from it once for a pass."""
-        return FixedFactor(Q, self.dtype)
+        return GramCache(Q, self.dtype)
 
     def drawn(self, seed: int) -> Self:  # noqa: ARG002
         """Return the backend with a sample of its own: exact sums have none."""
         return self
 
-    def redrawn(self) -> Self:
+    def resample(self) -> Self:
         """Return the backend with another sample: exact sums have none."""
         return self
 
-    def enlarged(self) -> Self | None:
+    def double_sample(self) -> Self | None:
         """Return the backend with a larger sample from the next stage on; None where there is none."""
         return None
 
-    def staged(self, P: Array, Q: Array) -> Self:  # noqa: ARG002
+    def refit_control_variates(self, P: Array, Q: Array) -> Self:  # noqa: ARG002
         """Return the backend made ready for factors near these: exact sums need nothing."""
         return self
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tribit.backends.base import Places
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import stable_order
 from tribit.backends.sparse import RowLayout, squares
 
@@ -39,7 +39,7 @@ class BoundedCurvature:
         self._batches: list[list[Batch]] | None = None
         self._lock = threading.Lock()
 
-    def of_panel(self, number: int, against: FixedFactor, free: int) -> Array:
+    def of_panel(self, number: int, against: GramCache, free: int) -> Array:
         """Return the sum of each row of a panel, over the first ``free`` columns of Q."""
         if free <= FEW and (products := against.products(free)).kept is not None:
             with self._lock:

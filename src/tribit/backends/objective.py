@@ -1,44 +1,58 @@
-"""The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty.
+"""The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty on the unknowns.
 
     F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
                        + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
 The one number ``b`` is not penalised. Where unobserved entries count, F can have no lower bound in the
 intercepts: then ``b`` stays what it is at the start, and row and column intercepts within ``intercept_bound``.
+
+The factors are a linear map of the unknowns, the design (:mod:`tribit.model.features`). A plain model has the
+identity: its unknowns are the factors. With features of rows and columns ``U = p + S z`` and ``V = q + T w``,
+intercepts alike, and
+
+    F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_intercept / 2 (|a_p|^2 + |c_q|^2)
+                         + sum over blocks of features of l2_block / 2 (|z|^2 + |w|^2 + |a_z|^2 + |c_w|^2)
+                         + B(U, V, a, c)
+
+where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's. B
+(:mod:`tribit.backends.soft_bounds`) is there in a model with a ball.
 """
 
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import filled, is_numpy, namespace
+from tribit.arrays import added, filled, is_numpy, like, namespace
 from tribit.backends import Backend, make_backend
-from tribit.backends.curvatures import risk_curvatures
-from tribit.backends.preconditioner import Diagonal, Preconditioner
+from tribit.backends.arithmetic import Arithmetic
+from tribit.backends.designs import features_of
+from tribit.backends.diagonal_hessian import diagonal_hessian_of_risk
+from tribit.backends.preconditioner import Deflated, Diagonal, Preconditioner, one_column
+from tribit.backends.smooth import Smooth
+from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import count_jobs, single_threaded_blas
-from tribit.checks import check_choice
+from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.factors import Factors
+from tribit.model.features import Features
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
+__all__ = ["Arithmetic", "Objective"]
+
 Array = NDArray[np.floating[Any]]
 
 
-def check_dtype(dtype: Any) -> str:
-    """Return the name of a type of the arithmetic."""
-    return check_choice("dtype", dtype, ("float32", "float64"))
-
-
-class Objective:
-    """Value and gradients of a penalised risk, through a backend.
+class Objective(Smooth):
+    """Value and gradients of a penalised risk in the unknowns of a model, through a backend.
 
     Parameters
     ----------
@@ -56,21 +70,20 @@ class Objective:
         Whether the intercepts are unknowns (otherwise they stay 0).
     intercept_bound : float
         Largest absolute value of a row or column intercept. When finite, ``b`` is not an unknown either.
-    dtype : {"float32", "float64"}
-        Type of the arithmetic within a tile; sums over tiles are always float64.
-    n_jobs : int or None
-        Threads; ``None`` or -1 for every core. The result has the same bits for any number.
-    backend : {"exact", "sampled", "auto"}, default="exact"
-        Whether sums over all entries visit each or are estimated (:mod:`tribit.backends.sampled`); "auto" estimates
-        them where there are too many.
-    seed : int, default=0
-        Draws the sample of an estimate.
-    device : str
-        Device of the arithmetic, one of those that ``BACKENDS`` has.
+    arithmetic : Arithmetic
+        Type, threads, device, and whether sums over all entries are exact.
+
+    Attributes
+    ----------
+    features : Features
+        The design: how unknowns combine to factors. The identity, unless :meth:`with_features` gives another.
+    shares_unknowns : bool
+        Whether rows share unknowns through features.
+    bounds : SoftBounds or None
+        The penalty B.
     """
 
-    #: Whether rows share unknowns.
-    shares_unknowns = False
+    observations: Observations
 
     def __init__(
         self,
@@ -82,27 +95,27 @@ class Objective:
         l2_intercept: float | None = None,
         intercept: bool = False,
         intercept_bound: float = np.inf,
-        dtype: str = "float64",
-        n_jobs: int | None = 1,
-        backend: str = "exact",
-        seed: int = 0,
-        device: str = "cpu",
+        arithmetic: Arithmetic = Arithmetic(),  # noqa: B008 - frozen
     ) -> None:
         self.observations, self.link, self.risk = observations, link, risk
         self.ridge, self.intercept = Ridge(l2), intercept
         self.intercept_ridge = self.ridge if l2_intercept is None else Ridge(l2_intercept)
         self.intercept_bound = intercept_bound
+        self.curvature = float(link.second(np.zeros(1), 1)[0])
         self.backend: Backend = make_backend(
             observations,
             link,
             risk,
-            dtype=dtype,
-            n_jobs=count_jobs(n_jobs),
-            device=device,
-            backend=backend,
-            seed=seed,
+            dtype=arithmetic.dtype,
+            n_jobs=count_jobs(arithmetic.n_jobs),
+            device=arithmetic.device,
+            backend=arithmetic.backend,
+            seed=arithmetic.seed,
         )
-        self.device = device
+        self.device = arithmetic.device
+        self.shares_unknowns = False
+        self.features = Features.identity(observations.shape)
+        self.bounds: SoftBounds | None = None
 
     @classmethod
     def of(
@@ -111,14 +124,25 @@ class Objective:
         observations: Observations,
         risk: Risk,
         *,
-        dtype: str = "float64",
-        n_jobs: int | None = 1,
-        backend: str = "exact",
-        seed: int = 0,
-        device: str = "cpu",
+        side: SideFeatures | None = None,
+        arithmetic: Arithmetic = Arithmetic(),  # noqa: B008 - frozen
     ) -> Self:
-        """Return what a model minimises, in the factors of the matrix: implicit features are left out."""
-        return cls(
+        """Return what a model minimises on some observations, in its unknowns.
+
+        Parameters
+        ----------
+        spec : ModelSpec
+            The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
+        observations : Observations
+            What was seen.
+        risk : Risk
+            That of the model.
+        side : SideFeatures, optional
+            What is known of rows and columns, for a model with side features.
+        arithmetic : Arithmetic
+            Type, threads, device, and whether sums over all entries are exact.
+        """
+        plain = cls(
             observations,
             spec.link,
             risk,
@@ -126,12 +150,27 @@ class Objective:
             l2_intercept=spec.l2_intercept,
             intercept=spec.intercept,
             intercept_bound=spec.intercept_bound,
-            dtype=check_dtype(dtype),
-            n_jobs=n_jobs,
-            backend=backend,
-            seed=seed,
-            device=device,
+            arithmetic=arithmetic,
         )
+        features = features_of(spec, observations, side, plain.backend)
+        if features is None:
+            return plain
+        return plain.with_features(features, SoftBounds.of(spec, observations, risk))
+
+    def with_features(self, features: Features, bounds: SoftBounds | None = None) -> Self:
+        """Return the objective with a design in the place of the identity, so that rows share unknowns.
+
+        Parameters
+        ----------
+        features : Features
+            How unknowns combine, where the backend works, and the ridge weights of those that features share.
+        bounds : SoftBounds, optional
+            The penalty B; 0 where it is left out.
+        """
+        again = copy(self)
+        again.shares_unknowns, again.features, again.bounds = True, features, bounds
+        again.__dict__.pop("_ridges", None)
+        return again
 
     def in_float64(self) -> Self:
         """Return the same objective in float64 arithmetic: the numbers that are reported."""
@@ -152,18 +191,22 @@ class Objective:
         """Whether sums over all entries are estimates from a sample."""
         return self.backend.estimates
 
-    def staged(self, factors: Factors) -> Self:
-        """Return the same objective made ready for factors near these: where sums are estimates, with a new sample."""
-        return self._with(self.backend.staged(*self.product(factors)))
+    def refit_control_variates(self, unknowns: Factors) -> Self:
+        """Return the same objective made ready for unknowns near these: where sums are estimates, with a new sample."""
+        return self._with(
+            self.backend.refit_control_variates(*self.product(self.factors(unknowns)))
+        )
 
-    def enlarged(self) -> Self | None:
+    def double_sample(self) -> Self | None:
         """Return the same objective with a larger sample from the next stage on; None where there is none."""
-        larger = self.backend.enlarged()
+        larger = self.backend.double_sample()
         return None if larger is None else self._with(larger)
 
-    def elsewhere(self, factors: Factors) -> float:
+    def elsewhere(self, unknowns: Factors) -> float:
         """Return F as another sample of the same size estimates it, one that nothing was fitted to; F where exact."""
-        return self._with(self.backend.redrawn()).staged(factors).value(factors)
+        if not self.estimates:
+            return self.value(unknowns)
+        return self._with(self.backend.resample()).refit_control_variates(unknowns).value(unknowns)
 
     def _with(self, backend: Backend) -> Self:
         if backend is self.backend:
@@ -176,18 +219,14 @@ class Objective:
         """Return the unknowns where the backend works: on a device its own arrays, in the type of the arithmetic."""
         return self.backend.placed_factors(unknowns)
 
-    @property
-    def plain(self) -> Objective:
-        """The objective in the factors of the matrix: this one."""
-        return self
-
     def factors(self, unknowns: Factors) -> Factors:
-        """Return the factors of the matrix: the unknowns themselves."""
-        return unknowns
+        """Return the factors of the matrix that the unknowns combine to."""
+        found = self.features.combine(self._beside_features(unknowns))
+        return found.to_numpy() if is_numpy(unknowns.row_factors) else found
 
     def unknowns(self, factors: Factors) -> Factors:
-        """Return unknowns that give these factors of the matrix."""
-        return factors
+        """Return unknowns that combine to these factors of the matrix, with those of features at 0."""
+        return self.features.begin(factors)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -196,8 +235,8 @@ class Objective:
 
     @property
     def unknown_sizes(self) -> tuple[int, int]:
-        """Numbers of rows of the two factors among the unknowns: the shape of X."""
-        return self.shape
+        """Numbers of rows of the two factors among the unknowns: the shape of X, and a row for each feature."""
+        return self.features.rows.n_coefficients, self.features.columns.n_coefficients
 
     @cached_property
     def size(self) -> float:
@@ -210,13 +249,23 @@ class Objective:
             seen.n_likes * like + seen.n_dislikes * dislike
         )
 
-    def normalise_intercepts(self, factors: Factors) -> Factors:
-        """Return the factors with intercepts clipped to their bound, or centred on 0 where they have none."""
-        if not self.intercept:
-            return factors
+    def entry_counts(self) -> tuple[Array, Array]:
+        """Return the number of entries that count in each row and in each column: all, or those observed."""
+        if self.risk.unobserved > 0:
+            d1, d2 = self.shape
+            return np.full(d1, float(d2)), np.full(d2, float(d1))
+        return super().entry_counts()
+
+    def normalise_intercepts(self, unknowns: Factors) -> Factors:
+        """Return the unknowns with intercepts clipped to their bound, or centred on 0 where they have none.
+
+        With features they stay: the intercepts have no mean that could move without changing X.
+        """
+        if self.shares_unknowns or not self.intercept:
+            return unknowns
         if np.isfinite(self.intercept_bound):
-            return factors.clipped_intercepts(self.intercept_bound)
-        return factors.centred()
+            return unknowns.clipped_intercepts(self.intercept_bound)
+        return unknowns.centred()
 
     def product(self, factors: Factors) -> tuple[Array, Array]:
         """Return P and Q with ``x = P Q'``; columns for intercepts only where there are any."""
@@ -224,55 +273,76 @@ class Objective:
             return factors.augmented()
         return factors.row_factors, factors.column_factors
 
-    def penalty(self, factors: Factors) -> float:
-        """Return the ridge penalties of the factors and of row and column intercepts."""
+    def penalty(self, unknowns: Factors) -> float:
+        """Return the ridge penalties of the unknowns."""
+        if self.shares_unknowns:
+            return 0.5 * unknowns.dot(self._weighted(unknowns))
+        # One weight for all of a kind: no array as long as the unknowns.
         return self.ridge.value(
-            factors.row_factors, factors.column_factors
-        ) + self.intercept_ridge.value(factors.row_intercepts, factors.column_intercepts)
+            unknowns.row_factors, unknowns.column_factors
+        ) + self.intercept_ridge.value(unknowns.row_intercepts, unknowns.column_intercepts)
 
-    def value(self, factors: Factors) -> float:
+    def value(self, unknowns: Factors) -> float:
         """Return F."""
-        return self.risk_value(factors) + self.penalty(factors)
+        unknowns = self._beside_features(unknowns)
+        factors = self.features.combine(self._rounded(unknowns))
+        risk = self.risk_value(factors)
+        if self.bounds is not None:
+            risk += self.bounds.value(factors)
+        return risk + self.penalty(unknowns)
 
     def risk_value(self, factors: Factors) -> float:
-        """Return the risk alone, without the ridge."""
+        """Return the risk alone at factors of the matrix, without the ridge."""
         with single_threaded_blas():
             return self.backend.value(*self.product(factors))
 
-    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
-        """Return F (NaN unless ``value``) and its gradient, laid out as the factors are."""
-        total, gradient = self.risk_gradient(factors, value=value)
-        ridge, intercept_ridge = self.ridge.gradient, self.intercept_ridge.gradient
-        return float(total + self.penalty(factors)), Factors(
-            gradient.row_factors + ridge(factors.row_factors),
-            gradient.column_factors + ridge(factors.column_factors),
-            gradient.intercept,
-            gradient.row_intercepts + intercept_ridge(factors.row_intercepts),
-            gradient.column_intercepts + intercept_ridge(factors.column_intercepts),
-        )
+    def gradient(self, unknowns: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return F (NaN unless ``value``) and its gradient, laid out as the unknowns are."""
+        here = self._beside_features(unknowns)
+        if here is not unknowns:  # a solver that knows NumPy's arrays alone
+            total, found = self.gradient(here, value=value)
+            return total, found.to_numpy()
+        factors = self.features.combine(self._rounded(unknowns))
+        risk, gradient = self.risk_gradient(factors, value=value)
+        if self.bounds is not None:
+            risk += self.bounds.value(factors)
+            gradient = gradient.plus(1.0, self.bounds.gradient(factors))
+        if np.isfinite(self.intercept_bound):
+            gradient = replace(gradient, intercept=0.0)
+        weighted = self._weighted(unknowns)
+        penalty = 0.5 * unknowns.dot(weighted) if self.shares_unknowns else self.penalty(unknowns)
+        pulled = self.features.pull_back(self._rounded(gradient))
+        U, V, a, c = map(added, weighted.arrays, pulled.arrays)
+        return float(risk + penalty), Factors(U, V, pulled.intercept, a, c)
 
-    def scales(self, factors: Factors) -> Factors:
+    def scales(self, unknowns: Factors) -> Factors:
         """Return the curvature of F in each unknown, roughly: it sets how fast a solver is, not where it ends."""
-        risk = self.curvatures(factors)
-        l2, l2_intercept = self.ridge.l2, self.intercept_ridge.l2
-        return Factors(
-            risk.row_factors + l2,
-            risk.column_factors + l2,
-            risk.intercept,
-            risk.row_intercepts + l2_intercept,
-            risk.column_intercepts + l2_intercept,
-        )
+        factors = self.features.combine(unknowns)
+        curvatures = self.curvatures(factors)
+        if self.bounds is not None:
+            curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
+        risk = self.features.pull_back_squares(curvatures)
+        return risk.plus(1.0, self._ridge_beside(unknowns))
 
-    def preconditioner(self, factors: Factors) -> Preconditioner:
+    def preconditioner(self, unknowns: Factors) -> Preconditioner:
         """Return a first guess of the inverse curvature of F in all unknowns together."""
-        return Diagonal(self.scales(factors), self.backend.dtype)
+        kind = self.backend.dtype
+        if not self.shares_unknowns:
+            return Diagonal(self.scales(unknowns), kind)
+        factors, counts = self.features.combine(unknowns), self.observations.counts
+        ridge = self._ridge_beside(unknowns)
+        if self.bounds is not None:
+            bent = one_column(self.bounds.curvatures(factors))
+            ridge = ridge.plus(1.0, self.features.pull_back_squares(bent))
+        curvatures = self.curvatures(factors)
+        return Deflated.of(unknowns, self.features, factors, curvatures, ridge, counts, kind)
 
     def curvatures(self, factors: Factors) -> Factors:
-        """Return the curvature of the risk in each unknown, roughly (:mod:`tribit.backends.curvatures`)."""
-        return risk_curvatures(self.link, self.risk, self.observations, factors)
+        """Return the curvature of the risk in each factor, roughly (:mod:`tribit.backends.diagonal_hessian`)."""
+        return diagonal_hessian_of_risk(self.link, self.risk, self.observations, factors)
 
     def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
-        """Return the risk alone (NaN unless ``value``) and its gradient; numbers of a device are left there."""
+        """Return the risk alone (NaN unless ``value``) and its gradient in the factors; a device keeps its numbers."""
         with single_threaded_blas():
             total, in_P, in_Q = self.backend.gradient(*self.product(factors), value=value)
         k = factors.rank
@@ -284,3 +354,33 @@ class Objective:
         whole = namespace(rows).sum(rows)
         one = float(whole) if is_numpy(rows) else whole
         return total, Factors(in_P[:, :k], in_Q[:, :k], one, rows, columns)
+
+    def _beside_features(self, unknowns: Factors) -> Factors:
+        """Return the unknowns where the features are; without features the backend places what it is given."""
+        return self.placed(unknowns) if self.shares_unknowns else unknowns
+
+    def _rounded(self, given: Factors) -> Factors:
+        """Return numbers in the type of the backend, which rounds the factors in any case.
+
+        A product with features takes half the memory traffic in single precision so; the identity rounds nothing.
+        """
+        return given.astype(self.backend.dtype) if self.shares_unknowns else given
+
+    def _weighted(self, unknowns: Factors) -> Factors:
+        """Return the gradient of the penalty: each unknown times its weight."""
+        pairs = zip(unknowns.arrays, self._ridge_beside(unknowns).arrays, strict=True)
+        U, V, a, c = (part * ridge for part, ridge in pairs)
+        return Factors(U, V, 0.0, a, c)
+
+    @cached_property
+    def _ridges(self) -> dict[Any, Factors]:
+        """The ridge weight of each unknown by the type of its arrays; those of NumPy are under None."""
+        return {None: self.features.ridge(self.ridge.l2, self.intercept_ridge.l2)}
+
+    def _ridge_beside(self, unknowns: Factors) -> Factors:
+        """Return the ridge weight of each unknown, where the unknowns are."""
+        beside = unknowns.row_factors
+        kind = None if is_numpy(beside) else beside.dtype
+        if kind not in self._ridges:
+            self._ridges[kind] = self._ridges[None].mapped(lambda each: like(each, beside))
+        return self._ridges[kind]

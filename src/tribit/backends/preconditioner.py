@@ -285,7 +285,7 @@ def leading_directions(
     with randomness", algorithm 4.4; the first subspace is always the same). They are where ``beside`` is.
     """
     if "directions" not in design.kept:
-        width = design.n_parts - design.size
+        width = design.n_coefficients - design.size
         vectors = min(VECTORS, width)
         drawn = min(VECTORS + SPARE, width)
         normal = np.random.Generator(np.random.PCG64(0)).standard_normal((width, drawn))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.balls import minimise_in_balls
+from tribit.backends.balls import solve_ball_constrained_rows
 
 if TYPE_CHECKING:
     from tribit.backends.base import Backend, Panel
@@ -43,7 +43,7 @@ class RowProblem:
         Radius of the ball, possibly infinite.
     bound : float
         Largest absolute value of the intercept, possibly infinite.
-    centre : array of shape (n_rows, free) or None
+    prior_mean : array of shape (n_rows, free) or None
         Points that the ridge pulls the rows towards, such as what features say of them; None for 0.
     """
 
@@ -53,7 +53,7 @@ class RowProblem:
     l2_intercept: float = 0.0
     norm: float = np.inf
     bound: float = np.inf
-    centre: Array | None = None
+    prior_mean: Array | None = None
 
     @property
     def free(self) -> int:
@@ -67,10 +67,10 @@ class RowProblem:
         ridge[self.k :] = self.l2_intercept
         return ridge
 
-    def pulled(self, P: Array, rows: slice | NDArray[np.integer[Any]]) -> Array:
-        """Return how far some rows are from their centres."""
+    def deviation(self, P: Array, rows: slice | NDArray[np.integer[Any]]) -> Array:
+        """Return how far some rows are from their prior means."""
         here = P[:, : self.free]
-        return here if self.centre is None else np.asarray(here - self.centre[rows])
+        return here if self.prior_mean is None else np.asarray(here - self.prior_mean[rows])
 
 
 @dataclass
@@ -121,10 +121,10 @@ def half_sweep(
         here = P[panel.rows]
         old = here[:, :free]
         model = panel.models(here.astype(backend.dtype), free, exact=exact, value=value or exact)
-        pulled = problem.pulled(here, panel.rows)
-        values = model.values + 0.5 * pulled**2 @ ridge
-        gradients = model.gradients + ridge * pulled
-        minima = minimise_in_balls(
+        deviation = problem.deviation(here, panel.rows)
+        values = model.values + 0.5 * deviation**2 @ ridge
+        gradients = model.gradients + ridge * deviation
+        minima = solve_ball_constrained_rows(
             gradients,
             model.curvatures,
             old,
@@ -169,7 +169,7 @@ def _search(
     for _ in range(HALVINGS):
         trial = here + step[:, None] * direction
         reached = panel.values(trial.astype(dtype))
-        reached += 0.5 * problem.pulled(trial, panel.rows) ** 2 @ problem.ridge
+        reached += 0.5 * problem.deviation(trial, panel.rows) ** 2 @ problem.ridge
         # Written so that a NaN is a failure.
         failed = ~(reached <= values + ENOUGH * step * slope + noise) & (step > 0)
         if not failed.any():

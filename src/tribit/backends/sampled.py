@@ -4,11 +4,11 @@ On every entry the risk has the dense term ``h(x) = nu l(x, +1) + pu l(x, -1)``.
 
     sum_ij h(x_ij)  =  sum_ij c(x_ij)  +  sum_ij [h(x_ij) - c(x_ij)]
 
-the first sum is exact through Gram matrices (:mod:`tribit.backends.controls`), and the second is estimated from tiles
-drawn with known probabilities (:mod:`tribit.backends.blocks`), each weighted by the inverse of its own. Value and
-gradients are unbiased, and they are those of one function: the sample and the quadratics stay as they are until
-:meth:`SampledBackend.staged` draws and fits them anew (sample average approximation). Observed corrections are exact. A
-pass costs the observed entries, a sample in proportion to their number, and ``(d1 + d2) k^2``.
+the first sum is exact through Gram matrices (:mod:`tribit.backends.control_variates`), and the second is estimated from
+tiles drawn with known probabilities (:mod:`tribit.backends.activity_strata`), each weighted by the inverse of its own.
+Value and gradients are unbiased, and they are those of one function: the sample and the quadratics stay as they are
+until :meth:`SampledBackend.refit_control_variates` draws and fits them anew (sample average approximation). Observed
+corrections are exact. A pass costs the observed entries, a sample in proportion to their number, and ``(d1 + d2) k^2``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.activity_strata import draw_tiles, probabilities, wanted_tiles
 from tribit.backends.base import Backend, Panel
-from tribit.backends.blocks import draw_tiles, probabilities, wanted_tiles
-from tribit.backends.controls import fit_controls
-from tribit.backends.fixed_factor import FixedFactor
-from tribit.backends.forms import Form
+from tribit.backends.control_variates import fit_controls
+from tribit.backends.gram_cache import GramCache
+from tribit.backends.losses import WeightedLoss
 from tribit.backends.sampled_entries import Sample, SampledLayout, SampledSide, SortedFactor
 from tribit.backends.sampled_panel import SampledPanel
 from tribit.backends.sparse import SparseBackend
@@ -32,9 +32,9 @@ from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
-#: Error of the quadratics (:attr:`~tribit.backends.controls.Controls.error`) up to which the sample is as large as the
-#: entries ask for, and most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2
-#: to .27, models of the mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 40,000), and these need a larger sample.
+#: Error of the quadratics (``ControlVariates.error``) up to which the sample is as large as the entries ask for, and
+#: most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2 to .27, models of the
+#: mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 40,000), and these need a larger sample.
 ERROR, MOST = 0.3, 4.0
 #: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
 PILOT = 256
@@ -51,11 +51,16 @@ class SampledBackend(Backend):
     layout = SampledLayout
 
     def __init__(
-        self, side: SampledSide, other: SampledSide, form: Form, dtype: np.dtype[Any], n_jobs: int
+        self,
+        side: SampledSide,
+        other: SampledSide,
+        loss: WeightedLoss,
+        dtype: np.dtype[Any],
+        n_jobs: int,
     ) -> None:
-        super().__init__(side, other, form, dtype, n_jobs)
+        super().__init__(side, other, loss, dtype, n_jobs)
         #: The observed corrections alone.
-        self.observed = SparseBackend(side, other, form, dtype, n_jobs)
+        self.observed = SparseBackend(side, other, loss, dtype, n_jobs)
         self.seed, self.enlargement = 0, 1
         self._local = threading.local()
 
@@ -86,11 +91,11 @@ class SampledBackend(Backend):
         again._draw(*(np.zeros((size, 1)) for size in self.shape))
         return again
 
-    def redrawn(self) -> Self:
+    def resample(self) -> Self:
         """Return the backend with another sample."""
         return self.drawn(self.seed + 1)
 
-    def enlarged(self) -> Self | None:
+    def double_sample(self) -> Self | None:
         """Return the backend with twice as many tiles from the next stage on; None where all were drawn."""
         tiles = self.side.sample.tiles.columns.size
         if tiles >= self.side.rows.n_blocks * self.side.columns.n_blocks:
@@ -99,7 +104,7 @@ class SampledBackend(Backend):
         again.enlargement = 2 * self.enlargement
         return again
 
-    def staged(self, P: Array, Q: Array) -> Self:
+    def refit_control_variates(self, P: Array, Q: Array) -> Self:
         """Return the backend with quadratics fitted to the spread of ``P Q'``, and with tiles drawn for them."""
         again = copy(self)
         again._draw(P, Q)
@@ -111,8 +116,8 @@ class SampledBackend(Backend):
         pairs = np.broadcast_shapes((rows.n_classes, 1, 1), (1, columns.n_classes, 1))
         left = np.stack([rows.draw(PILOT, draws) for _ in range(pairs[1])], axis=1)
         right = np.stack([columns.draw(PILOT, draws) for _ in range(pairs[0])])
-        z = self.form.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
-        controls = fit_controls(self.form, z)
+        z = self.loss.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
+        controls = fit_controls(self.loss, z)
         wanted = wanted_tiles(rows, columns, self.side.n_entries, P.shape[1])
         wanted *= float(np.clip((controls.error / ERROR) ** 2, 1.0, MOST))
         chances = probabilities(rows, columns, controls.spread, self.enlargement * wanted)
@@ -129,7 +134,7 @@ class SampledBackend(Backend):
         """Return the same estimates in another type of arithmetic."""
         kind = np.dtype(dtype)
         again = type(self)(
-            self.side.astype(kind), self.other.astype(kind), self.form, kind, self.n_jobs
+            self.side.astype(kind), self.other.astype(kind), self.loss, kind, self.n_jobs
         )
         again.seed, again.enlargement = self.seed, self.enlargement
         return again
@@ -139,7 +144,7 @@ class SampledBackend(Backend):
         """The number of runs of blocks of rows."""
         return self.side.layout.n_panels
 
-    def panel(self, number: int, against: FixedFactor) -> SampledPanel:
+    def panel(self, number: int, against: GramCache) -> SampledPanel:
         """Return a run of blocks of rows against a fixed Q, in the order of its blocks."""
         if not isinstance(against, SortedFactor):
             raise TypeError("the sampled backend needs its own kind of fixed factor")

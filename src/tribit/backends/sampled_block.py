@@ -37,7 +37,7 @@ class SampledBlock:
 
     def sums(self, P: Array, *, value: bool, bend: bool) -> tuple[Array, Array, Array]:
         """Return values (NaN unless asked for), gradients and ratios of curvatures of the rows."""
-        form, against = self.backend.form, self.against
+        loss, against = self.backend.loss, self.against
         scaled, first, terms, second = self._terms(P, value=value, bend=bend)
         wide = scaled.astype(np.float64)
         values = self._total(wide, terms)
@@ -45,8 +45,8 @@ class SampledBlock:
         first *= self.weights
         gradients = (first @ self.Q).astype(np.float64)
         gradients += linear + wide @ square
-        gradients *= form.unit * form.slope
-        gradients += form.first_constant * against.column_sums
+        gradients *= loss.unit * loss.slope
+        gradients += loss.first_constant * against.column_sums
         ratios = np.ones(P.shape[0])
         if second is not None and self.weights.size:
             mean = self._by_column(self.backend.side.sample.controls.bend[self._class])
@@ -57,14 +57,14 @@ class SampledBlock:
         self, P: Array, *, value: bool, bend: bool
     ) -> tuple[Array, Array, Array | None, Array | None]:
         """Return ``scale P``, and at each cell of the tiles ``h'``, ``h`` and ``h''``, these if asked for."""
-        scaled = P * self.backend.dtype.type(self.backend.form.scale)
+        scaled = P * self.backend.dtype.type(self.backend.loss.scale)
         z, first_buffer, second_buffer, spare, last = self.backend.buffers(
             P.shape[0], self.Q.shape[0]
         )
         np.matmul(scaled, self.Q.T, out=z)
         beyond = self._cut(z, last)
         out, second = first_buffer if value else None, second_buffer if bend else None
-        self.backend.form.apply(z, out, second, spare)
+        self.backend.loss.apply(z, out, second, spare)
         if beyond is not None:
             square = self.backend.side.sample.controls.square[self._class]
             continued = self._by_column(square).astype(z.dtype) * beyond
@@ -77,11 +77,11 @@ class SampledBlock:
         """Return the value of each row from those at its cells, for ``P`` scaled and in float64; NaN without them."""
         if terms is None:
             return np.full(P.shape[0], np.nan)
-        form, (constant, linear, square) = self.backend.form, self._control
+        loss, (constant, linear, square) = self.backend.loss, self._control
         values = (terms @ self.weights).astype(np.float64) + constant
         values += np.einsum("ia,ia->i", P, 0.5 * (P @ square) + linear)
-        values = form.unit * (values + form.value_constant * self.against.Q.shape[0])
-        return np.asarray(values + form.value_linear * (P @ self.against.column_sums))
+        values = loss.unit * (values + loss.value_constant * self.against.Q.shape[0])
+        return np.asarray(values + loss.value_linear * (P @ self.against.column_sums))
 
     def curvature(self, free: int) -> Array:
         """Return the curvature of a row of mean curvature.
@@ -89,10 +89,10 @@ class SampledBlock:
         It is that of all columns, each at the mean curvature of its class: that of the sample has an error that makes
         fits take twice the iterations. A block without a tile, of which very large tables have some, has its quadratic.
         """
-        form, controls = self.backend.form, self.backend.side.sample.controls
+        loss, controls = self.backend.loss, self.backend.side.sample.controls
         bend = (controls.bend if self.weights.size else controls.square)[self._class]
         shape = np.einsum("c,cab->ab", bend, self.against.grams[:, :free, :free])
-        return np.asarray(shape * (form.unit * form.slope**2))
+        return np.asarray(shape * (loss.unit * loss.slope**2))
 
     @cached_property
     def _control(self) -> tuple[float, Array, Array]:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends import sparse
+from tribit.backends.activity_strata import Blocks, Tiles
 from tribit.backends.base import Places
-from tribit.backends.blocks import Blocks, Tiles
-from tribit.backends.controls import Controls
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.control_variates import ControlVariates
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import stable_order
 
 Array = NDArray[np.floating[Any]]
@@ -71,7 +71,7 @@ class Sample:
     """The tiles that were drawn, in one orientation, and the quadratics that their sums correct."""
 
     tiles: Tiles
-    controls: Controls
+    controls: ControlVariates
 
 
 class SampledSide:
@@ -99,7 +99,7 @@ class SampledSide:
         return again
 
 
-class SortedFactor(FixedFactor):
+class SortedFactor(GramCache):
     """A fixed factor in the order of its blocks, with the sums and Gram matrices of each class."""
 
     def __init__(self, Q: Array, dtype: np.dtype[Any], blocks: Blocks) -> None:

@@ -92,12 +92,12 @@ class SampledPanel:
 
     def gradient(self, P: Array, *, value: bool) -> tuple[float, Array]:
         """Return the value of the panel (0 unless ``value``) and its gradient in P."""
-        form, total, gradients = self.backend.form, 0.0, np.empty(P.shape)
+        loss, total, gradients = self.backend.loss, 0.0, np.empty(P.shape)
         for rows, block in self._dense():
             values, gradients[rows], _ = block.sums(P[rows], value=value, bend=False)
             total += float(np.sum(values)) if value else 0.0
         for rows, place in self._observed():
             part, _, sums = self._batch(place).first(P[rows], value=value)
             total += part
-            gradients[rows] += sums * (form.unit * form.slope)
+            gradients[rows] += sums * (loss.unit * loss.slope)
         return total, gradients

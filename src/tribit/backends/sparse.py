@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
 from tribit.backends.base import Backend, Places, RowModels
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import stable_order
 
 Array = NDArray[np.floating[Any]]
@@ -119,7 +119,7 @@ def squares(q: Array, bend: Array) -> Array:
 class SparsePanel:
     """The rows of one batch against all of Q, at the observed entries only."""
 
-    def __init__(self, backend: SparseBackend, number: int, against: FixedFactor) -> None:
+    def __init__(self, backend: SparseBackend, number: int, against: GramCache) -> None:
         self.backend = backend
         batch = backend.side.batches[number]
         self.rows, self.height = batch.rows, batch.rows.size
@@ -128,7 +128,7 @@ class SparsePanel:
 
     def predictors(self, P: Array) -> Array:
         """Return ``z = scale x`` at the entries of the batch."""
-        scaled = P * self.backend.dtype.type(self.backend.form.scale)
+        scaled = P * self.backend.dtype.type(self.backend.loss.scale)
         return _batched(self.q, scaled[:, :, None])[:, :, 0]
 
     def values(self, P: Array) -> Array:
@@ -137,36 +137,36 @@ class SparsePanel:
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
         """Return value, gradient and exact curvature of each row: bounds would cost as much."""
-        form, z, q = self.backend.form, self.predictors(P), self.q[:, :, :free]
-        first, second = form.correct(z, *self.weights, True)
+        loss, z, q = self.backend.loss, self.predictors(P), self.q[:, :, :free]
+        first, second = loss.correct(z, *self.weights, True)
         bend = np.sqrt(np.maximum(0.0 if second is None else second, 0)).astype(first.dtype)
         gradients = _batched(first[:, None, :], q)[:, 0]
         return RowModels(
             self._row_sums(z) if value else np.full(self.height, np.nan),
-            gradients.astype(np.float64) * (form.unit * form.slope),
+            gradients.astype(np.float64) * (loss.unit * loss.slope),
             self._curvatures(q, bend),
         )
 
     def _curvatures(self, q: Array, bend: Array) -> Array | Roots:
         """Return ``sum_j bend_j^2 q_j q_j'`` of each row; its roots where a row has fewer entries than unknowns."""
-        form = self.backend.form
+        loss = self.backend.loss
         if q.shape[1] < q.shape[2]:
             roots = np.multiply(q, bend[:, :, None], dtype=np.float64)
-            roots *= np.sqrt(form.unit) * form.slope
+            roots *= np.sqrt(loss.unit) * loss.slope
             return Roots(roots)
         return np.asarray(
-            np.multiply(squares(q, bend), form.unit * form.slope**2, dtype=np.float64)
+            np.multiply(squares(q, bend), loss.unit * loss.slope**2, dtype=np.float64)
         )
 
     def first(self, P: Array, *, value: bool) -> tuple[float, Array, Array]:
         """Return the value of the batch, ``first_out`` at its entries, and its sums times q."""
         z = self.predictors(P)
         total = float(np.sum(self._row_sums(z))) if value else 0.0
-        first = self.backend.form.correct(z, *self.weights, False)[0]
+        first = self.backend.loss.correct(z, *self.weights, False)[0]
         return total, first, _batched(first[:, None, :], self.q)[:, 0]
 
     def _row_sums(self, z: Array) -> Array:
-        values = self.backend.form.correct_value(z, *self.weights)
+        values = self.backend.loss.correct_value(z, *self.weights)
         return np.asarray(np.sum(values, axis=1, dtype=np.float64))
 
 
@@ -194,14 +194,14 @@ class SparseBackend(Backend):
         """The number of batches."""
         return len(self.side.batches)
 
-    def panel(self, number: int, against: FixedFactor) -> SparsePanel:
+    def panel(self, number: int, against: GramCache) -> SparsePanel:
         """Return a batch of rows against a fixed Q."""
         return SparsePanel(self, number, against)
 
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         P = np.ascontiguousarray(P, dtype=self.dtype)
-        against = FixedFactor(Q, self.dtype)
+        against = GramCache(Q, self.dtype)
         in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
         # The last place is that of the padding.
         derivatives = np.zeros(self.side.n_entries + 1, dtype=self.dtype)
@@ -221,5 +221,5 @@ class SparseBackend(Backend):
         total = float(sum(self.map(by_rows, range(self.n_panels))))
         for _ in self.map(by_columns, self.other.batches):
             pass
-        unit = self.form.unit * self.form.slope
+        unit = self.loss.unit * self.loss.slope
         return (total if value else float("nan")), in_P * unit, in_Q * unit

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tribit.backends.base import Backend, Places, RowModels
 from tribit.backends.bounded_curvature import BoundedCurvature
-from tribit.backends.fixed_factor import FixedFactor
-from tribit.backends.forms import Form
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import place_type, stable_order
+from tribit.backends.losses import WeightedLoss
 from tribit.errors import InvalidInputError
 from tribit.model.imputation import ExpectedLabels, Imputation
 
@@ -68,7 +68,7 @@ class _TiledSide:
         self.one_weight = bool(a.size) and bool(np.all(a == a[0]))
         self.a: Array = a[:1].copy() if self.one_weight else a[order]
         self.b: Array = b[order]
-        #: bounds of the curvature of the observed entries, where the form has any
+        #: bounds of the curvature of the observed entries, where the loss has any
         self.bounds = (
             None
             if bounds is None
@@ -79,7 +79,7 @@ class _TiledSide:
 class TilePanel:
     """Up to 256 rows of P against all of Q."""
 
-    def __init__(self, backend: TileBackend, number: int, against: FixedFactor) -> None:
+    def __init__(self, backend: TileBackend, number: int, against: GramCache) -> None:
         self.backend, self.number, self.against = backend, number, against
         self.rows = slice(number * HEIGHT, min((number + 1) * HEIGHT, backend.shape[0]))
         self.height = self.rows.stop - self.rows.start
@@ -97,7 +97,7 @@ class TilePanel:
         model = self._visit(P, free=free, value=value)
         # The bound of the dense term is the same for every row; observed entries add theirs.
         curvatures = bounds.of_panel(self.number, against, free)
-        curvatures += self.backend.form.dense_bound * against.squares(free)
+        curvatures += self.backend.loss.dense_bound * against.squares(free)
         return replace(model, curvatures=curvatures)
 
     def gradient(self, P: Array, columns: Array, *, value: bool) -> tuple[float, Array]:
@@ -115,9 +115,9 @@ class TilePanel:
         columns: Array | None = None,
     ) -> RowModels:
         """Visit the panel's tiles once and sum what is asked for, in float64."""
-        backend, form, against = self.backend, self.backend.form, self.against
+        backend, loss, against = self.backend, self.backend.loss, self.against
         side, Q = backend.side, against.Q
-        scaled = P * backend.dtype.type(form.scale)
+        scaled = P * backend.dtype.type(loss.scale)
         products = against.products(free) if curvature else None
         values = np.full(P.shape[0], 0.0 if value else np.nan)
         first = np.zeros((P.shape[0], free))
@@ -134,13 +134,13 @@ class TilePanel:
             np.matmul(scaled, Q_tile.T, out=z)
             here = slice(offsets[tile], offsets[tile + 1])
             cells = side.local_rows[here] * np.intp(width) + side.local_columns[here]
-            x = flat[cells] if value or form.needs_predictor else None
+            x = flat[cells] if value or loss.needs_predictor else None
             expected = (
                 None
                 if side.expected_labels is None
                 else side.expected_labels.tile(self.rows, block)
             )
-            form.apply(z, out if value else None, second if curvature else None, spare, expected)
+            loss.apply(z, out if value else None, second if curvature else None, spare, expected)
             if value:
                 seen[here.start - offsets[0] : here.stop - offsets[0]] = x
                 # Not out @ ones, which keeps the interpreter's lock.
@@ -148,9 +148,9 @@ class TilePanel:
             if not free:
                 continue
             if columns is None:
-                slack += form.slack(flat, expected)
+                slack += loss.slack(flat, expected)
             a = side.a if side.one_weight else side.a[here]
-            flat[cells], bend = form.correct_in_tile(flat[cells], x, a, side.b[here], curvature)
+            flat[cells], bend = loss.correct_in_tile(flat[cells], x, a, side.b[here], curvature)
             first += z @ Q_tile[:, :free]
             if columns is not None:
                 columns[block] += z.T @ P
@@ -160,15 +160,15 @@ class TilePanel:
                 bent[cells] = np.maximum(bent[cells] + bend, 0)
                 packed += second @ products.block(block)
         if value:
-            values = form.unit * (values + form.value_constant * Q.shape[0])
-            values += form.value_linear * (scaled.astype(np.float64) @ against.column_sums)
+            values = loss.unit * (values + loss.value_constant * Q.shape[0])
+            values += loss.value_linear * (scaled.astype(np.float64) @ against.column_sums)
             entries = slice(offsets[0], offsets[-1])
             a = side.a if side.one_weight else side.a[entries]
-            corrections = form.correct_value(seen, a, side.b[entries])
+            corrections = loss.correct_value(seen, a, side.b[entries])
             values += np.bincount(side.local_rows[entries], corrections, minlength=P.shape[0])
-        first *= form.unit * form.slope
-        first += form.first_constant * against.column_sums[:free]
-        packed *= form.unit * form.slope**2
+        first *= loss.unit * loss.slope
+        first += loss.first_constant * against.column_sums[:free]
+        packed *= loss.unit * loss.slope**2
         curvatures = packed if products is None else products.unpacked(packed)
         return RowModels(values, first, curvatures, 1.0 - slack / (P.shape[0] * Q.shape[0]))
 
@@ -181,13 +181,18 @@ class TileBackend(Backend):
     takes_all = True
 
     def __init__(
-        self, side: _TiledSide, other: _TiledSide, form: Form, dtype: np.dtype[Any], n_jobs: int
+        self,
+        side: _TiledSide,
+        other: _TiledSide,
+        loss: WeightedLoss,
+        dtype: np.dtype[Any],
+        n_jobs: int,
     ) -> None:
-        if form.dense_bound == 0.0:
+        if loss.dense_bound == 0.0:
             raise InvalidInputError(
                 "Tiles visit every entry, and this risk gives the unobserved ones no weight: use the sparse backend."
             )
-        super().__init__(side, other, form, dtype, n_jobs)
+        super().__init__(side, other, loss, dtype, n_jobs)
         self.ones = np.ones(WIDTH, dtype=dtype)
         self._local = threading.local()
 
@@ -201,7 +206,7 @@ class TileBackend(Backend):
         return _TiledSide(layout, weights, bounds)
 
     def impute(self, imputation: Imputation) -> Self:
-        """Return the backend with a model's probabilities in the dense term, for a form that expects them."""
+        """Return the backend with a model's probabilities in the dense term, for a loss that expects them."""
         self.side.expected_labels, self.other.expected_labels = imputation.expected_labels(
             self.dtype
         )
@@ -209,22 +214,22 @@ class TileBackend(Backend):
 
     @property
     def bounded(self) -> bool:
-        """Whether the form knows upper bounds of the curvature."""
-        return self.form.bounded
+        """Whether the loss knows upper bounds of the curvature."""
+        return self.loss.bounded
 
     @property
     def n_panels(self) -> int:
         """The number of panels of 256 rows."""
         return -(-self.shape[0] // HEIGHT)
 
-    def panel(self, number: int, against: FixedFactor) -> TilePanel:
+    def panel(self, number: int, against: GramCache) -> TilePanel:
         """Return 256 rows against a fixed Q."""
         return TilePanel(self, number, against)
 
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         P = np.ascontiguousarray(P, dtype=self.dtype)
-        against = FixedFactor(Q, self.dtype)
+        against = GramCache(Q, self.dtype)
         panels = [self.panel(number, against) for number in range(self.n_panels)]
         in_P = np.empty(P.shape)
         in_Q = np.zeros((self.shape[1], P.shape[1]))
@@ -242,8 +247,8 @@ class TileBackend(Backend):
         for part, columns in self.map(run, groups):
             total += part
             in_Q += columns
-        in_Q *= self.form.unit * self.form.slope
-        in_Q += self.form.first_constant * np.sum(P, axis=0, dtype=np.float64)
+        in_Q *= self.loss.unit * self.loss.slope
+        in_Q += self.loss.first_constant * np.sum(P, axis=0, dtype=np.float64)
         return (total if value else float("nan")), in_P, in_Q
 
     @staticmethod

@@ -17,17 +17,21 @@ hundreds of factors; and the entries are kept once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Never, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.base import Backend, Panel, RowModels
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.cluster import parts
 from tribit.cluster.calls import Cluster
+from tribit.cluster.features import MaskFeatures, blocks_of_mask
 from tribit.data.axis import Positions
+from tribit.model.design import Block, Design
+from tribit.model.features import Activity, Features
 from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
@@ -58,7 +62,7 @@ class ClusterBackend(Backend):
     n_jobs : int
         Threads of this machine, for the moves of columns.
     bounded : bool
-        Whether the form knows upper bounds of the curvature.
+        Whether the loss knows upper bounds of the curvature.
     """
 
     device = "cluster"
@@ -88,6 +92,17 @@ class ClusterBackend(Backend):
         """Refuse: the entries are arranged on the workers."""
         raise NotImplementedError("the entries are on the workers")
 
+    def implicit_blocks(
+        self, observations: Any, activities: tuple[Activity, Activity], l2: float
+    ) -> tuple[Block, Block]:
+        """Return the blocks of implicit features of rows and of columns, as matrices on the workers."""
+        rows, columns = blocks_of_mask(observations, activities)
+        return replace(rows, l2=l2), replace(columns, l2=l2)
+
+    def features(self, rows: Design, columns: Design, *, implicit: bool) -> Features:
+        """Return the designs of both sides; where the first blocks are of the mask, products of both share a pass."""
+        return MaskFeatures(rows, columns) if implicit else Features(rows, columns)
+
     @property
     def transposed(self) -> ClusterColumns:  # type: ignore[override]
         """The same risk with the roles of P and Q exchanged."""
@@ -103,7 +118,7 @@ class ClusterBackend(Backend):
         """The number of partitions."""
         return len(self.held)
 
-    def panel(self, number: int, against: FixedFactor) -> Never:
+    def panel(self, number: int, against: GramCache) -> Never:
         """Refuse: rows move on the workers."""
         raise NotImplementedError("rows move on the workers")
 
@@ -225,7 +240,7 @@ class ClusterColumns(Backend):
             lambda number: function(ClusterPanel(self, number, rows)), range(self.n_panels)
         )
 
-    def panel(self, number: int, against: FixedFactor) -> ClusterPanel:
+    def panel(self, number: int, against: GramCache) -> ClusterPanel:
         """Return a block of columns against fixed rows."""
         return ClusterPanel(self, number, self.by_rows.cut(against.Q))
 

@@ -43,19 +43,19 @@ class MaskFeatures(Features):
         """The diagonals of ``D_r`` and ``D_c``."""
         return self.rows.blocks[0].matrix.scales[0], self.columns.blocks[0].matrix.scales[1]
 
-    def combine(self, parts: Factors) -> Factors:
+    def combine(self, coefficients: Factors) -> Factors:
         """Return the factors of the matrix: ``U = p + S z + S_2 z_2 + ...`` and so on, and intercepts alike."""
         (p, z), (q, w) = (
             (own + _behind(design).shared(behind), shared)
             for design, (own, shared, behind) in zip(
-                (self.rows, self.columns), self._cut(parts), strict=True
+                (self.rows, self.columns), self._cut(coefficients), strict=True
             )
         )
         of_z, of_w = self.mask.times(z, w)
         rows, columns = self.rows.blocks[0], self.columns.blocks[0]
         U = p + self.scales[0][:, None] * of_z + np.outer(rows.shift, rows.means @ z)
         V = q + self.scales[1][:, None] * of_w + np.outer(columns.shift, columns.means @ w)
-        return _factors(U, V, parts.intercept)
+        return _factors(U, V, coefficients.intercept)
 
     def pull_back(self, gradient: Factors) -> Factors:
         """Return the gradient in the parts, given that in the factors: ``[I, S, S_2, ...]' dF/dU`` and so on."""
@@ -108,12 +108,12 @@ class MaskFeatures(Features):
             found.append(both[:, :n] + 2.0 * means * both[:, n:] + squares)
         return found[0], found[1]
 
-    def _cut(self, parts: Factors) -> list[tuple[Array, Array, Array]]:
+    def _cut(self, coefficients: Factors) -> list[tuple[Array, Array, Array]]:
         """Return for each side its own parts, those of implicit and those of side features, intercepts as a column."""
         return [
             (each[:size], each[size : size + width], each[size + width :])
             for each, size, width in zip(
-                _stacked(parts),
+                _stacked(coefficients),
                 (self.rows.size, self.columns.size),
                 (self.rows.blocks[0].width, self.columns.blocks[0].width),
                 strict=True,

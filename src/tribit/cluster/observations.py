@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.forms import make_form
+from tribit.backends.losses import make_loss
 from tribit.checks import check_count
 from tribit.cluster import parts
 from tribit.cluster.backend import ClusterBackend
 from tribit.cluster.calls import Cluster
-from tribit.cluster.features import MaskFeatures, blocks_of_mask
 from tribit.cluster.folds import in_fold, split
 from tribit.cluster.matrix import PartMatrix
 from tribit.cluster.risks import with_mean_weight
@@ -22,8 +21,6 @@ from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
-from tribit.model.design import Block, Design
-from tribit.model.features import Activity, Features
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 
@@ -132,20 +129,12 @@ class PartitionedObservations(RemoteObservations):
             np.dtype(dtype),
             n_jobs,
             # Without a dense term partitions have exact curvatures, which cost as little.
-            bounded=bool(risk.unobserved) and make_form(link, risk).bounded,
+            bounded=bool(risk.unobserved) and make_loss(link, risk).bounded,
         )
 
     def knowing(self, risk: Risk) -> Risk:
         """Return a risk with the mean of its weights, where it is to have one."""
         return with_mean_weight(risk, self)
-
-    def implicit_blocks(self, activities: tuple[Activity, Activity]) -> tuple[Block, Block]:
-        """Return the blocks of implicit features of rows and of columns, without ridges."""
-        return blocks_of_mask(self, activities)
-
-    def features(self, rows: Design, columns: Design) -> Features:
-        """Return designs whose first blocks are such features; products of both sides share a pass."""
-        return MaskFeatures(rows, columns)
 
     def here(self) -> Observations:
         """Return the same observations with their entries on this machine."""
@@ -164,9 +153,9 @@ class PartitionedObservations(RemoteObservations):
         """Return the same entries, each a like."""
         return self._of(self.cluster.map(parts.as_likes, self.parts))
 
-    def without_fold(self, n: int, number: int, seed: int) -> Self:
-        """Return the observations without one of ``n`` folds by a hash of row, column and seed."""
-        return self._of(self.cluster.map(split, self.parts, n=n, number=number, seed=seed))
+    def without_fold(self, n: int, number: int, folds: Any) -> Self:
+        """Return the observations without one of ``n`` folds by a hash of row, column and the seed ``folds``."""
+        return self._of(self.cluster.map(split, self.parts, n=n, number=number, seed=folds))
 
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
         """Return the first ``used`` of ``n`` folds, by a hash of row, column and seed."""

@@ -15,7 +15,7 @@ from tribit.arrays import to_numpy
 from tribit.backends import Backend, make_backend
 from tribit.backends.base import Panel
 from tribit.backends.cuda.device import memory_named, missing, usable_device
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
@@ -120,7 +120,7 @@ class PartBackend:
     def panels(self, start: int, stop: int, P: Array) -> Iterator[Panel]:
         """Yield the panels of some columns against rows, those left out whose columns are all idle."""
         backend = self.block(start, stop)
-        against = FixedFactor(P, backend.dtype)
+        against = GramCache(P, backend.dtype)
         idle = self.idle[start:stop]
         for number in range(backend.n_panels):
             panel = backend.panel(number, against)

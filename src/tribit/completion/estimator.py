@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.completion.cloning import clone_keeping
 from tribit.completion.row_folds import check_not_row_folds
 from tribit.data.observations import Observations, as_observations
-from tribit.data.remote import RemoteObservations
 from tribit.factor_model import FactorModel
 from tribit.model.calibrators import Calibrator
 from tribit.model.factors import Factors
@@ -345,8 +344,6 @@ class BinaryMatrixCompletion(FactorModel):
 
     def read(self, X: Any, client: Any = None) -> Observations:
         """Return a user's matrix as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
-        if isinstance(X, RemoteObservations):
-            return X
         if client is None:
             return as_observations(X, like_at=self.like_at)
         from tribit.cluster import as_partitioned  # noqa: PLC0415 - an extra

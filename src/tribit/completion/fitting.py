@@ -12,7 +12,6 @@ from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.data import features
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.errors import Message, parameter, warn
 from tribit.model.fitted import LIKE, Fitted
 from tribit.model.links import as_link
@@ -147,7 +146,7 @@ def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool)
 
 def _device(model: BinaryMatrixCompletion, observations: Observations) -> str:
     """Return where to compute."""
-    if isinstance(observations, RemoteObservations):
+    if observations.is_remote:
         return check_device(model.device)  # each worker looks for a GPU of its own
     return usable_device(model.device, observations.n_observed, as_link(model.link))
 

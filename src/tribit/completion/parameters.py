@@ -13,7 +13,7 @@ import numpy as np
 
 from tribit import propensity
 from tribit.backends import SUMS
-from tribit.backends.objective import check_dtype
+from tribit.backends.arithmetic import check_dtype
 from tribit.checks import check_choice, check_count, check_switch
 from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError

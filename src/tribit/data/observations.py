@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import FrozenInstanceError, dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,8 @@ class Entries:
     _values: AnyArray
     #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
     _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    #: Whether the entries are on other machines (:mod:`tribit.data.remote`).
+    is_remote: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -72,6 +74,11 @@ class Entries:
             rows.flags.writeable = columns.flags.writeable = False
             object.__setattr__(self, "_counts", (rows, columns))
         return self._counts
+
+    def require_local(self, reason: str) -> None:
+        """Raise an error for this reason where the entries are on other machines."""
+        if self.is_remote:
+            raise InvalidInputError(reason)
 
     def to_sparse(self) -> sp.csr_array:
         """Return the values as a sparse array, unobserved entries not stored."""
@@ -408,6 +415,39 @@ class Observations(Entries):
     def here(self) -> Observations:
         """Return the observations with their entries on this machine: themselves, unless these are on others."""
         return self
+
+    def here_if_few(self, most: int) -> Observations | None:  # noqa: ARG002
+        """Return the observations with their entries on this machine; None where more than ``most`` would come."""
+        return self
+
+    def draw_folds(self, n: int, draws: np.random.Generator) -> npt.NDArray[np.int64] | int:
+        """Return the fold of each entry, from 0 to ``n`` less 1; the seed of a hash where the entries are elsewhere."""
+        return randomness.fold_numbers(len(self), n, draws)
+
+    def without_fold(
+        self,
+        n: int,  # noqa: ARG002
+        number: int,
+        folds: npt.NDArray[np.int64] | int,
+    ) -> Observations:
+        """Return the observations without one of ``n`` folds, which :meth:`draw_folds` drew."""
+        return self.take(np.flatnonzero(folds != number))
+
+    def by_rows(
+        self,
+        function: Any,
+        arrays: Sequence[Any],
+        n_bytes: int,  # noqa: ARG002
+        **same: Any,
+    ) -> tuple[list[Any], Any]:
+        """Return what a function of the entries of some rows makes of each part of them, and the sum of the rest.
+
+        It is given :class:`Observations` with rows numbered from 0, the rows of the whole that these are, each array
+        at these rows, and what is the same for all parts. It returns a pair: what is listed, and numpy arrays of so
+        many bytes that are added. Here there is one part.
+        """
+        listed, total = function(self, np.arange(self.shape[0]), *arrays, **same)
+        return [listed], total
 
     def knowing(self, risk: Any) -> Any:
         """Return a risk with what it has to know of all entries at once, where no machine has them all."""

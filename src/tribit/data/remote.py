@@ -24,6 +24,7 @@ class RemoteObservations(Observations):
     """
 
     __slots__ = ("_observed",)
+    is_remote = True
     _observed: int
 
     def __init__(
@@ -81,16 +82,16 @@ class RemoteObservations(Observations):
         """Return a risk with what it has to know of all entries at once, as no other machine has them all."""
 
     @abstractmethod
-    def implicit_blocks(self, activities: Any) -> Any:
-        """Return the blocks of implicit features of rows and of columns, without ridges, given their activities."""
-
-    @abstractmethod
-    def features(self, rows: Any, columns: Any) -> Any:
-        """Return designs whose first blocks are such features as :class:`~tribit.model.features.Features`."""
-
-    @abstractmethod
     def here(self) -> Observations:
         """Return the same observations with their entries on this machine: for whoever knows that these are few."""
+
+    def here_if_few(self, most: int) -> Observations | None:
+        """Return the observations with their entries on this machine; None where more than ``most`` would come."""
+        return self.here() if len(self) <= most else None
+
+    def draw_folds(self, n: int, draws: np.random.Generator) -> int:  # noqa: ARG002
+        """Return the seed of a hash of row and column, by which an entry has one of ``n`` folds."""
+        return int(draws.integers(2**32))
 
     @abstractmethod
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
@@ -100,19 +101,14 @@ class RemoteObservations(Observations):
         """
 
     @abstractmethod
-    def without_fold(self, n: int, number: int, seed: int) -> Self:
-        """Return the observations without one of ``n`` folds by a hash of row, column and seed."""
+    def without_fold(self, n: int, number: int, folds: Any) -> Self:
+        """Return the observations without one of ``n`` folds by a hash of row, column and the seed ``folds``."""
 
     @abstractmethod
     def by_rows(
         self, function: Any, arrays: Sequence[Any], n_bytes: int, **same: Any
     ) -> tuple[list[Any], Any]:
-        """Return what a function of the entries of some rows makes of each part of them, and the sum of the rest.
-
-        It is given :class:`Observations` with rows numbered from 0, the rows of the whole that these are, each array
-        at these rows, and what is the same for all parts. It returns a pair: what is listed, and numpy arrays of so
-        many bytes that are added.
-        """
+        """Return what a function makes of the entries of each part of the rows, as of observations that are here."""
 
     def _absent(self) -> InvalidInputError:
         return InvalidInputError(

@@ -24,7 +24,6 @@ from scipy.optimize import minimize
 
 from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.errors import TribitWarning, warn
 from tribit.folding.feature_regression import (
     FOLDS,
@@ -188,7 +187,7 @@ def _fitted(
     check_time: Callable[[], None] = lambda: None,
 ) -> Array:
     """Return ``argmin_Z``, by L-BFGS."""
-    shape = 1 + design.n_parts - design.size, against.shape[1]
+    shape = 1 + design.n_coefficients - design.size, against.shape[1]
     ridge = np.full((shape[0], 1), l2)
     ridge[0] = OF_CONSTANT
     rows = entries.rows
@@ -239,17 +238,16 @@ def with_cold_maps(
     TimeoutError
         After ``max_time`` seconds.
     """
-    if isinstance(observations, RemoteObservations):
-        if len(observations) > MOST_HERE:
-            warn(
-                TribitWarning(
-                    f"No map from features to factors was learned, as the cluster has {len(observations)} entries and "
-                    f"{MOST_HERE} at most come to this machine for it: rows and columns without entries have no more "
-                    "than what their features add to factors; fit on one machine to have it."
-                ),
-            )
-            return fitted
-        observations = observations.here()
+    seen = observations.here_if_few(MOST_HERE)
+    if seen is None:
+        warn(
+            TribitWarning(
+                f"No map from features to factors was learned, as the cluster has {len(observations)} entries and "
+                f"{MOST_HERE} at most come to this machine for it: rows and columns without entries have no more "
+                "than what their features add to factors; fit on one machine to have it."
+            ),
+        )
+        return fitted
     end = np.inf if max_time is None else time.perf_counter() + max_time
 
     def check_time() -> None:
@@ -259,7 +257,7 @@ def with_cold_maps(
     slopes: list[Slopes | None] = [None, None]
     for number, groups in enumerate(side):
         if groups:
-            entries = observations.transpose() if number else observations
+            entries = seen.transpose() if number else seen
             turned = fitted.transposed if number else fitted
             turned, slopes[number] = _of_one_side(
                 turned, entries, groups, draws, n_jobs, check_time
@@ -293,7 +291,7 @@ def _of_one_side(
             for member, each in zip(members, maps, strict=True)
         ),
     )
-    if design.n_parts - design.size > MOST:
+    if design.n_coefficients - design.size > MOST:
         return found, None
     check_time()
     G = design.dense()

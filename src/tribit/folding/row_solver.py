@@ -68,7 +68,7 @@ class RowSolver:
         return P[:, :k], P[:, k]
 
     def row_problem(self, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)) -> RowProblem:
-        """Return ridge and bounds of rows, with what features add to them as the centre of the ridge."""
+        """Return ridge and bounds of rows, with what features add to them as the mean of the prior."""
         spec, k = self.member.spec, self.member.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
         s, t = shared
@@ -94,9 +94,15 @@ class RowSolver:
         offsets = self.member.factors.intercept + self.member.factors.column_intercepts
         if not problem.intercept:  # what features add to the intercepts of the rows is 0 then
             t = np.zeros_like(t)
-        assert problem.centre is not None
+        assert problem.prior_mean is not None
         P = free_rows(
-            entries, Q, offsets, problem.centre, problem.ridge, self.member.spec.link, self.n_jobs
+            entries,
+            Q,
+            offsets,
+            problem.prior_mean,
+            problem.ridge,
+            self.member.spec.link,
+            self.n_jobs,
         )
         return P[:, :k], P[:, k] if problem.intercept else t
 

@@ -17,7 +17,6 @@ from scipy.sparse import csr_array
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def against_unseen(
     """
     hidden = _ones(held_out.rows, held_out.columns, seen.shape)
     label = int(held_out.labels[0])
-    if not isinstance(seen, RemoteObservations):
+    if not seen.is_remote:
         known = _ones(seen.rows, seen.columns, seen.shape) + hidden
         return _compared(factors, known, hidden, label, unit=unit, transform=transform)
     # Each part of the rows counts its own cells; what is held out goes there with its numbers.

@@ -1,7 +1,7 @@
-"""Designs: the sparse linear maps from parts to the factors of rows, ``U = p + S_1 z_1 + S_2 z_2 + ...``.
+"""Designs: the sparse linear maps from coefficients to the factors of rows, ``U = p + S_1 z_1 + S_2 z_2 + ...``.
 
-A :class:`Block` is one S with the ridge of its parts, and a :class:`Design` all of one side; what S is made of says
-:mod:`tribit.model.features`.
+A :class:`Block` is one S with the ridge of its coefficients, and a :class:`Design` all of one side;
+:mod:`tribit.model.features` says what S is made of.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Features of rows, and the ridge of the parts that rows share through them: ``S = M + h m'``.
+    """Features of rows, and the ridge of the coefficients that rows share through them: ``S = M + h m'``.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Block:
     shift, means : array of shape (n,), (n_features,)
         h and m: a correction of rank one, such as centring, that leaves M sparse.
     l2 : float
-        Weight of the ridge on the parts, those of intercepts too.
+        Weight of the ridge on the coefficients, those of intercepts too.
     """
 
     matrix: Any
@@ -59,10 +59,10 @@ class Block:
         found: _Numbers | _MaskNumbers = self.kept[name]
         return found
 
-    def times(self, parts: Array) -> Array:
-        """Return ``S z`` for parts of shape (n_features,) or (n_features, k), in their type."""
-        own = self._in(parts.dtype)
-        return self._product(own.matrix, parts, own.shift, own.means @ parts)
+    def times(self, coefficients: Array) -> Array:
+        """Return ``S z`` for coefficients of shape (n_features,) or (n_features, k), in their type."""
+        own = self._in(coefficients.dtype)
+        return self._product(own.matrix, coefficients, own.shift, own.means @ coefficients)
 
     def transposed_times(self, gradient: Array) -> Array:
         """Return ``S' g``."""
@@ -110,7 +110,7 @@ class _MaskNumbers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The matrix ``[I, S_1, S_2, ...]`` of one side: from parts to factors of rows.
+    """The matrix ``[I, S_1, S_2, ...]`` of one side: from coefficients to factors of rows.
 
     Attributes
     ----------
@@ -131,17 +131,21 @@ class Design:
         return replace(self, blocks=tuple(replace(block, l2=l2) for block, l2 in pairs))
 
     @property
-    def n_parts(self) -> int:
-        """Number of parts: one for each row and one for each feature."""
+    def n_coefficients(self) -> int:
+        """Number of coefficients: one for each row and one for each feature."""
         return self.size + sum(block.width for block in self.blocks)
 
-    def shared(self, parts: Array) -> Array:
+    def shared(self, coefficients: Array) -> Array:
         """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
-        zeros = namespace(parts).zeros
-        total = zeros((self.size, *parts.shape[1:]), dtype=parts.dtype, device=parts.device)
+        zeros = namespace(coefficients).zeros
+        total = zeros(
+            (self.size, *coefficients.shape[1:]),
+            dtype=coefficients.dtype,
+            device=coefficients.device,
+        )
         at = 0
         for block in self.blocks:
-            total += block.times(parts[at : at + block.width])
+            total += block.times(coefficients[at : at + block.width])
             at += block.width
         return total  # type: ignore[no-any-return]
 
@@ -151,35 +155,35 @@ class Design:
 
     def dense(self) -> Array:
         """Return ``(1, features)`` of each row."""
-        identity = np.eye(self.n_parts - self.size)
+        identity = np.eye(self.n_coefficients - self.size)
         return np.hstack([np.ones((self.size, 1)), self.shared(identity)])
 
-    def combine(self, parts: Array) -> Array:
+    def combine(self, coefficients: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
-        return parts[: self.size] + self.shared(parts[self.size :])
+        return coefficients[: self.size] + self.shared(coefficients[self.size :])
 
     def pull_back(self, gradient: Array) -> Array:
-        """Return the gradient in the parts, given that in the factors."""
+        """Return the gradient in the coefficients, given that in the factors."""
         return _joined(gradient, *(each.transposed_times(gradient) for each in self.blocks))
 
     def pull_back_squares(self, curvatures: Array) -> Array:
-        """Return the curvature in each part, given that in the factors."""
+        """Return the curvature in each coefficient, given that in the factors."""
         return _joined(curvatures, *(each.squares_times(curvatures) for each in self.blocks))
 
     def begin(self, own: Array) -> Array:
-        """Return parts that combine to the given factors, with the parts of the features at 0."""
+        """Return coefficients that combine to the given factors, with the coefficients of the features at 0."""
         zeros = (filled((each.width, *own.shape[1:]), 0.0, own) for each in self.blocks)
         return _joined(own, *zeros)
 
     def ridge(self, l2: float) -> Array:
-        """Return the weight of the ridge on each part; ``l2`` is that of the own parts."""
+        """Return the weight of the ridge on each coefficient; ``l2`` is that of the own coefficients."""
         return np.concatenate(
             [np.full(self.size, l2), *(np.full(each.width, each.l2) for each in self.blocks)]
         )
 
 
 def _joined(*parts: Array) -> Array:
-    """Return parts one below the other."""
+    """Return arrays one below the other."""
     joined: Array = namespace(parts[0]).concat(parts)
     return joined
 

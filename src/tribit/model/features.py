@@ -1,4 +1,4 @@
-"""Features of rows and columns: factors with a part of their own and parts that rows share through their features.
+"""Features of rows and columns: factors with a part of their own and coefficients that rows share through features.
 
     U = p + S_1 z_1 + S_2 z_2 + ...          V = q + T_1 w_1 + T_2 w_2 + ...
 
@@ -51,24 +51,38 @@ class Features:
     rows: Design
     columns: Design
 
-    def combine(self, parts: Factors) -> Factors:
+    @classmethod
+    def identity(cls, shape: tuple[int, int]) -> Features:
+        """Return the design of a plain model, whose unknowns are the factors of the matrix."""
+        return cls(*(Design(size) for size in shape))
+
+    def combine(self, coefficients: Factors) -> Factors:
         """Return the factors of the matrix: ``U = p + S z`` and so on."""
-        return self._mapped(parts, Design.combine)
+        return self._mapped(coefficients, Design.combine)
 
     def pull_back(self, gradient: Factors) -> Factors:
-        """Return the gradient in the parts, given that in the factors: ``[I, S]' dF/dU`` and so on."""
+        """Return the gradient in the coefficients, given that in the factors: ``[I, S]' dF/dU`` and so on."""
         return self._mapped(gradient, Design.pull_back)
 
     def pull_back_squares(self, curvatures: Factors) -> Factors:
-        """Return the curvature in each part, given that in each factor."""
+        """Return the curvature in each coefficient, given that in each factor."""
         return self._mapped(curvatures, Design.pull_back_squares)
 
     def begin(self, factors: Factors) -> Factors:
-        """Return parts that combine to the given factors, with the parts of the features at 0."""
+        """Return coefficients that combine to the given factors, with the coefficients of the features at 0."""
         return self._mapped(factors, Design.begin)
+
+    def ridge(self, l2: float, l2_intercept: float) -> Factors:
+        """Return the weight of the ridge on each unknown, a column for all factors; 0 for the one intercept."""
+        sides = self.rows, self.columns
+        U, V = (each.ridge(l2)[:, None] for each in sides)
+        a, c = (each.ridge(l2_intercept) for each in sides)
+        return Factors(U, V, 0.0, a, c)
 
     def _mapped(self, factors: Factors, of: Callable[[Design, Array], Array]) -> Factors:
         """Apply a linear map to both sides; a row's intercept is one more column, as each pass over features costs."""
+        if not (self.rows.blocks or self.columns.blocks):  # the identity
+            return factors
         rows = of(self.rows, _with_intercepts(factors.row_factors, factors.row_intercepts))
         columns = of(
             self.columns, _with_intercepts(factors.column_factors, factors.column_intercepts)
@@ -145,7 +159,7 @@ class FeatureMap:
     encoder : FeatureEncoder or None
         Their side features; None without any.
     shared : bool
-        Whether side features are parts of the factors of rows with entries too.
+        Whether side features have coefficients in the factors of rows with entries too.
     cold : array of shape (1 + n_features, rank + 1) or None
         The map from ``(1, side features)`` to the factors and the intercept of a row without entries
         (:mod:`tribit.folding.cold_start`).

@@ -175,6 +175,11 @@ class ModelSpec:
         return self.implicit_features or self.side_features
 
     @property
+    def without_features(self) -> ModelSpec:
+        """The same model in the factors of the matrix alone."""
+        return replace(self, implicit_features=False, side_features=False)
+
+    @property
     def unbounded(self) -> bool:
         """Whether risk and ridge have no minimum: unobserved entries count, and observed ones correct for them.
 

@@ -12,7 +12,6 @@ Cross-fitting takes that bias away (Chernozhukov, Chetverikov, Demirer, Duflo, H
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,12 +20,11 @@ from numpy.typing import NDArray
 
 from tribit.checks import check_whole
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
 from tribit.propensity.low_rank import low_rank
 from tribit.propensity.model import check_observations, check_pairs, resolve_floor
 from tribit.propensity.of_parts import HashedPropensity, OfParts
-from tribit.randomness import RandomState, fold_numbers, generator
+from tribit.randomness import RandomState, generator
 
 Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
@@ -132,26 +130,22 @@ def cross_fitted(
     if size == observations.shape[0] * observations.shape[1]:
         kept = {name: options[name] for name in ("rank", "l2") if name in options}
         whole = low_rank(observations, floor=lowest, random_state=draws, **kept)
-        if isinstance(observations, RemoteObservations):
+        if observations.is_remote:
             return HashedPropensity((whole,), 0)
         parts = np.zeros(size, dtype=np.int64)
         return CrossFittedPropensity((whole,), observations.rows, observations.columns, parts)
-    if isinstance(observations, RemoteObservations):
-        seed = int(draws.integers(2**32))
-        remaining: Iterator[Observations] = (
-            observations.without_fold(folds, part, seed) for part in range(folds)
-        )
-    else:
-        parts = fold_numbers(size, folds, draws)
-        remaining = (observations.take(np.flatnonzero(parts != part)) for part in range(folds))
+    parts_or_seed = observations.draw_folds(folds, draws)
     models = []
-    for outside in remaining:
+    for part in range(folds):
+        outside = observations.without_fold(folds, part, parts_or_seed)
         scale = size / outside.n_observed
         model = low_rank(outside, floor=lowest / scale, random_state=draws, **options)
         models.append(replace(model, scale=scale))
-    if isinstance(observations, RemoteObservations):
-        return HashedPropensity(tuple(models), seed)
-    return CrossFittedPropensity(tuple(models), observations.rows, observations.columns, parts)
+    if isinstance(parts_or_seed, int):
+        return HashedPropensity(tuple(models), parts_or_seed)
+    return CrossFittedPropensity(
+        tuple(models), observations.rows, observations.columns, parts_or_seed
+    )
 
 
 def _check_folds(folds: Any, n_observed: int) -> None:

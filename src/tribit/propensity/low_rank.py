@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends import estimated
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive, check_whole
 from tribit.data.observations import Observations
@@ -29,7 +29,7 @@ from tribit.propensity.model import Propensity, check_observations, constant, re
 from tribit.propensity.row_column import row_column
 from tribit.randomness import RandomState, generator
 from tribit.solvers import Newton, Stopping
-from tribit.solvers.stages import minimise_in_stages
+from tribit.solvers.resampled import minimise_resampled
 
 #: Default rank: with ``l2 = 5`` it had the least held-out log-loss on the masks of MovieLens 100k and Coat.
 RANK = 8
@@ -100,14 +100,16 @@ def low_rank(
         risk,
         l2=l2,
         intercept=True,
-        dtype="float32",
-        n_jobs=n_jobs,
-        backend="sampled" if sampled else "exact",
-        seed=int(draws.integers(2**32)) if sampled else 0,
+        arithmetic=Arithmetic(
+            "float32",
+            n_jobs,
+            "sampled" if sampled else "exact",
+            seed=int(draws.integers(2**32)) if sampled else 0,
+        ),
     )
     margins = row_column(observations, l2=l2).factors
-    start = _start(objective.staged(margins), margins, int(rank), draws)
-    _, result = minimise_in_stages(Newton(), objective, [Unconstrained()], start, stopping, draws)
+    start = _start(objective.refit_control_variates(margins), margins, int(rank), draws)
+    _, result = minimise_resampled(Newton(), objective, [Unconstrained()], start, stopping, draws)
     if not result.converged:
         warn(
             f"The fit of the mask stopped before it converged ({result.stop_reason}): raise max_iter, tol or l2.",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.backends.featured import IMPLICIT_SHARE, SIDE_SHARE
+from tribit.backends.designs import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
 from tribit.selection.line_searches import NEAR, RANK, LineSearches
 from tribit.selection.mixture_estimate import imputed_share, mixture

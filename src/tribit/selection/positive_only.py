@@ -405,7 +405,7 @@ def largest_penalty(lines: LineSearches, plain: ModelSpec) -> float:
     fold = lines.trials.folds[0]
     draws = np.random.Generator(np.random.PCG64(fold.seed))
     problem = problem_of(fold.train, replace(plain, rank=1), lines.trials.options, draws)
-    objective = problem.objective.plain
+    objective = problem.objective
     at = fold.ends.get("intercepts", problem.start)
     width = min(SUBSPACE_WIDTH, *fold.train.shape)
     rows, columns = (np.zeros((size, width)) for size in fold.train.shape)

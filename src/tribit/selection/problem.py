@@ -14,18 +14,17 @@ solver no constraint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tribit.backends import estimated
-from tribit.backends.featured import FeaturedObjective, objective_of
+from tribit.backends.arithmetic import Arithmetic
 from tribit.backends.objective import Objective
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -52,7 +51,7 @@ CERTAIN = 1 - 1e-9
 class Problem:
     """An objective, the constraints on its factors, its initial factors, and the values chosen on the way."""
 
-    objective: Objective | FeaturedObjective
+    objective: Objective
     constraints: list[Constraint]
     begin: Callable[[], Factors] = field(repr=False)
     rho: float | Missingness
@@ -66,7 +65,7 @@ class Problem:
     @property
     def risk(self) -> Risk:
         """The risk: weights of each kind of entry."""
-        return self.objective.plain.risk
+        return self.objective.risk
 
     @property
     def unknown_sizes(self) -> tuple[int, int]:
@@ -82,12 +81,9 @@ def make_problem(
     observations: Observations,
     spec: ModelSpec,
     *,
-    dtype: str,
-    n_jobs: Any,
+    arithmetic: Arithmetic,
     generator: np.random.Generator,
     side: SideFeatures | None = None,
-    backend: str = "exact",
-    device: str = "cpu",
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
@@ -104,22 +100,17 @@ def make_problem(
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
     # Where nothing is sampled nothing is drawn for it, and what else is drawn stays the same.
-    sampled = estimated(backend, risk, observations, device)
-    objective = objective_of(
-        spec,
-        observations,
-        risk,
-        side=side,
-        dtype=dtype,
-        n_jobs=n_jobs,
+    sampled = estimated(arithmetic.backend, risk, observations, arithmetic.device)
+    arithmetic = replace(
+        arithmetic,
         backend="sampled" if sampled else "exact",
         seed=int(generator.integers(2**32)) if sampled else 0,
-        device=device,
     )
+    objective = Objective.of(spec, observations, risk, side=side, arithmetic=arithmetic)
     level = _like_level(observations, spec.link, spec.rho) if spec.intercept else 0.0
 
     def begin() -> Factors:
-        start = spectral_start(objective.plain, spec.sets(), spec.rank, level, generator)
+        start = spectral_start(objective, spec.sets(), spec.rank, level, generator)
         return objective.unknowns(start if spec.mixed else _quiet_unseen(start, observations))
 
     return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
@@ -176,7 +167,7 @@ def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factor
     """Warn where factors without a ridge or a bound separate labels, so that PN falls for ever as they grow."""
     if spec.mixed or spec.l2 or spec.radius is not None or spec.alpha is not None:
         return
-    if isinstance(observations, RemoteObservations):  # a pass over all entries for a warning alone
+    if observations.is_remote:  # a pass over all entries for a warning alone
         return
     x = np.abs(factors.at(observations.rows, observations.columns))
     far = spec.link.level(CERTAIN)

@@ -27,7 +27,7 @@ from tribit.selection.starts import start_of
 from tribit.selection.trials import Options, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from tribit.solvers.stages import minimise_in_stages
+from tribit.solvers.resampled import minimise_resampled
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def fit_members(
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)
         start = problem.start if known else warm_start(problem, spec, search)
-        objective, result = minimise_in_stages(
+        objective, result = minimise_resampled(
             default_solver(spec) if solver is None else solver,
             problem.objective,
             problem.constraints,

@@ -17,7 +17,6 @@ from tribit.backends.layout import share_layouts
 from tribit.data.axis import Positions
 from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
-from tribit.data.remote import RemoteObservations
 from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
@@ -138,7 +137,7 @@ def row_subsample(
     All of it where it is not large, on a cluster, where one label was observed alone, and where a model of the mask has
     a ``rho`` for each cell.
     """
-    if isinstance(observations, RemoteObservations) or isinstance(base.rho, Missingness):
+    if observations.is_remote or isinstance(base.rho, Missingness):
         return None
     wanted = max(ENTRIES, int(SHARE * observations.n_observed))
     if observations.n_observed < WORTH * wanted or one_label(observations):

@@ -165,7 +165,7 @@ class _Run:
         self.observations, self.space, self.options = observations, space, options
         # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit
         # to all of a table takes as long as the work around it.
-        small = space.criterion.weights is None and options.device == "cpu"
+        small = space.criterion.weights is None and options.arithmetic.device == "cpu"
         self.subsample = row_subsample(observations, space.base, draws) if small else None
         self.folds, self.fold_options = self._folds(self.subsample, draws)
         self.full: FullDataTrials | None = None

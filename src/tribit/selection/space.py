@@ -19,11 +19,10 @@ from tribit.errors import InvalidInputError, Message, TribitWarning, either, par
 from tribit.metrics.entries import Array
 from tribit.model.calibrators import Identity
 from tribit.model.fitted import LIKE
-from tribit.model.risks import Missingness
+from tribit.model.risks import Missingness, check_gammas
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.selection.problem import warn_if_rho_unknown
 from tribit.selection.trials import default_solver
-from tribit.solvers.refusals import check_kept, refusal_of
 
 __all__ = ["Criterion", "SearchSpace", "corner", "meaning", "one_label", "with_fitted_rho"]
 
@@ -117,7 +116,8 @@ class SearchSpace:
             base = replace(base, radius=base.alpha)
             free -= {"radius"}
         whole = base.completed()
-        check_kept(default_solver(whole) if solver is None else solver, whole, whole.constraints())
+        used = default_solver(whole) if solver is None else solver
+        used.check_kept(whole, whole.constraints())
         free = frozenset() if _is_off(parameters) else _read_by_fits(base, free - {"rho"})
         _check_imputed(parameters, free)
         criterion = Criterion(
@@ -201,7 +201,7 @@ class _Draft:
     def _rho(self) -> None:
         if "rho" not in self.free:
             return
-        gammas = tuple(self.fixed.get("gammas", self.parameters.gammas))
+        gammas = check_gammas(self.fixed.get("gammas", self.parameters.gammas))
         if self.label and gammas == corner(self.label):
             self.fixed["rho"] = 0.0  # what is identified: whether a cell was seen and liked
         else:
@@ -353,24 +353,24 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> tuple[f
         free -= {"gammas", "radius"}
     featured = ModelSpec(implicit_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.
-    able = solver is None or (hasattr(solver, "refusal") and _keeps(solver, featured))
+    able = solver is None or (solver.searches_features and _keeps(solver, featured))
     bounded = base.radius is not None or base.alpha is not None
     # Beside a ball features are not tried; those that were asked for have ridges to choose.
     if not able or (bounded and not base.shares_unknowns):
         free -= set(OF_FEATURES)
-    least = getattr(solver, "least_rank", 0) if base.intercept else 1
+    least = (0 if solver is None else solver.least_rank) if base.intercept else 1
     return free, least if "rank" in free else 0
 
 
 def _keeps(solver: Any, spec: ModelSpec) -> bool:
     """Return whether a solver can keep a model."""
-    return refusal_of(solver, spec, spec.constraints()) is None
+    return solver.refusal(spec, spec.constraints()) is None
 
 
 def _searchable(spec: ModelSpec) -> bool:
     """Return whether a model has a solver that is fast enough for a search."""
     solver = default_solver(spec)
-    return _keeps(solver, spec) and getattr(solver, "searchable", True)
+    return _keeps(solver, spec) and solver.searchable
 
 
 def _too_few(observations: Observations, label: int) -> str | None:

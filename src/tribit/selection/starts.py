@@ -24,7 +24,7 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
         families: tuple[str, ...] = (settings.family, "mixture")
     else:
         families = (settings.family, "implicit features", "factors", "intercepts")
-    unit = problem.objective.plain.link.level(0.75)
+    unit = problem.objective.link.level(0.75)
     for family in families:
         if (end := ends.get(family)) is None:
             continue
@@ -82,7 +82,7 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
     for constraint in problem.constraints:
         U, V = constraint.project(U, V)
     factors = replace(factors, row_factors=U, column_factors=V)
-    objective = problem.objective.plain
+    objective = problem.objective
     if not np.isfinite(objective.intercept_bound):
         return factors
     # Then the one intercept is no unknown: it is the level of these observations, not of those before.
@@ -92,7 +92,7 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
     else:
         level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
     factors = replace(factors, intercept=level)
-    if problem.objective.shares_unknowns:  # parts of intercepts, whose sums the objective bounds
+    if objective.shares_unknowns:  # parts of intercepts, whose sums the objective bounds
         return factors
     return factors.clipped_intercepts(objective.intercept_bound)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tribit.backends.arithmetic import Arithmetic
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
@@ -36,8 +37,7 @@ from tribit.solvers import (
     Stopping,
 )
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from tribit.solvers.refusals import refusal_of
-from tribit.solvers.stages import minimise_in_stages
+from tribit.solvers.resampled import minimise_resampled
 
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
@@ -47,16 +47,14 @@ TOLERANCE, MOST_SWEEPS = 5e-4, 300
 class Options:
     """Options that every candidate shares: those of the arithmetic, and the known features of rows and columns."""
 
-    dtype: str = "float32"
-    n_jobs: int | None = None
+    arithmetic: Arithmetic = Arithmetic("float32", None, "auto")  # noqa: RUF009 - frozen
     side: SideFeatures | None = None
-    backend: str = "auto"
-    device: str = "cpu"
 
 
 def options_of(estimator: Any, side: SideFeatures | None = None, device: str = "cpu") -> Options:
     """Return how the arithmetic of every candidate is done, and the side features of rows and columns."""
-    return Options(estimator.dtype, estimator.n_jobs, side, estimator.backend, device)
+    arithmetic = Arithmetic(estimator.dtype, estimator.n_jobs, estimator.backend, device=device)
+    return Options(arithmetic, side)
 
 
 class SearchEndedError(Exception):
@@ -273,7 +271,7 @@ def fit_from(
     if watched is not None:
         watch = ValidationEarlyStopping(problem, watched.held_out, watched.weights, settings.link)
     stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
-    _, result = minimise_in_stages(
+    _, result = minimise_resampled(
         default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
     )
     ends[settings.family] = result.factors
@@ -287,12 +285,9 @@ def problem_of(
     return make_problem(
         observations,
         settings,
-        dtype=options.dtype,
-        n_jobs=options.n_jobs,
+        arithmetic=options.arithmetic,
         generator=draws,
         side=options.side,
-        backend=options.backend,
-        device=options.device,
     )
 
 
@@ -307,5 +302,5 @@ def default_solver(settings: ModelSpec) -> Solver:
     fast: tuple[Solver, ...] = (Newton(), LBFGS()) if by_rows else (LBFGS(), Newton())
     solvers = (*fast, AugmentedLagrangian())
     constraints = settings.constraints()
-    able = (each for each in solvers if refusal_of(each, settings, constraints) is None)
+    able = (each for each in solvers if each.refusal(settings, constraints) is None)
     return next(able, Newton())

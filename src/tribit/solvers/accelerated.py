@@ -23,33 +23,6 @@ HALVINGS = 60  #: most steps of a backtracking line search
 ROUNDING = 1e-13  #: share of a value that its rounding may be
 
 
-class Smooth(Protocol):
-    """Interface of a differentiable objective, such as :class:`tribit.backends.objective.Objective`."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The shape of X."""
-        ...
-
-    @property
-    def size(self) -> float:
-        """Scale of the objective, to which ``tol`` is relative."""
-        ...
-
-    @property
-    def observations(self) -> Any:
-        """An object with the ``rows`` and ``columns`` of the entries that count."""
-        ...
-
-    def value(self, factors: Factors) -> float:
-        """Return F."""
-        ...
-
-    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
-        """Return F and its gradient, laid out as the factors are."""
-        ...
-
-
 class Scaled(Protocol):
     """Interface of the function that a step minimises: its value, its gradients and the curvature of each row."""
 
@@ -173,13 +146,3 @@ class Accelerated:
                 np.sum(a.column_intercepts * b.column_intercepts * scales.column_intercepts)
             )
         return total
-
-
-def counts_of(objective: Smooth) -> Pair:
-    """Return the number of entries that count in each row and column."""
-    seen, shape = objective.observations, objective.shape
-    risk = getattr(objective, "risk", None)
-    if risk is not None and risk.unobserved > 0:
-        return np.full(shape[0], float(shape[1])), np.full(shape[1], float(shape[0]))
-    rows, columns = seen.counts
-    return rows.astype(np.float64), columns.astype(np.float64)

@@ -18,16 +18,17 @@ the result is the minimum of a convex problem.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from tribit.backends.smooth import Smooth
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import Constraint, Unconstrained
 from tribit.model.factors import Factors
-from tribit.solvers.accelerated import Accelerated, Pair, Projection, Smooth
+from tribit.solvers.accelerated import Accelerated, Pair, Projection
+from tribit.solvers.capabilities import Solver, Stated, shared_unknowns
 from tribit.solvers.lagrangian import Interval, Lagrangian, tile_rows
 from tribit.solvers.loop import (
     CONVERGED,
@@ -39,7 +40,6 @@ from tribit.solvers.loop import (
     Stopping,
     run,
 )
-from tribit.solvers.refusals import check_kept, shared_unknowns
 
 #: Tolerance of a step in the last round as a share of ``tol``, the one before the first round, and its factor from a
 #: round to the next: for early multipliers, which are poor, an exact minimum would be wasted.
@@ -56,7 +56,7 @@ SLACK = 1e-3
 
 
 @dataclass(frozen=True)
-class AugmentedLagrangian:
+class AugmentedLagrangian(Solver):
     """Accelerated projected gradient inside a norm ball, with a multiplier for each entry out of bounds.
 
     Parameters
@@ -71,7 +71,7 @@ class AugmentedLagrangian:
 
     curvature: float | None = None
     interval: Interval = (-np.inf, np.inf)
-    max_iter = 3000  #: steps, where the user names no number
+    max_iter = 3000
     searchable = False  #: each step visits every entry, and there are hundreds of them
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class AugmentedLagrangian:
                 f"The interval of entries must hold 0 and more than one number; got {low!r} to {high!r}."
             )
 
-    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
+    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:
         """Return why it cannot keep the problem: balls without a projection by scales, or two balls."""
         balls = _balls(constraints)
         for ball in balls:
@@ -107,13 +107,10 @@ class AugmentedLagrangian:
         below, and F at the factors shrunk to the interval one from above: the solver stops when they differ by at most
         ``tol`` times the size of the objective, and a step's first-order decrease is a ten-thousandth of that.
         """
-        check_kept(self, objective, constraints)
+        self.check_kept(objective, constraints)
         ball, interval, width = _divide(constraints, self.interval)
         with single_threaded_blas():
-            curvature = self.curvature
-            if curvature is None:
-                link = getattr(objective, "link", None)
-                curvature = 1.0 if link is None else float(link.second(np.zeros(1), 1)[0])
+            curvature = objective.curvature if self.curvature is None else self.curvature
             lagrangian = Lagrangian(objective, interval, curvature)
             # Without a ball nothing but the penalties may hold the first round.
             lagrangian.penalised = lagrangian.bounded and not ball.restricts
@@ -133,7 +130,7 @@ def _rounds(
     """Minimise and update multipliers by turns until bounds from below and above meet; return the best inside."""
     objective, bounded = lagrangian.objective, lagrangian.bounded
     # A search in float32 finds its way, and the numbers that decide and that are reported are float64.
-    exact = objective.in_float64() if hasattr(objective, "in_float64") else objective
+    exact = objective.in_float64()
     search = Accelerated(lagrangian, project, start, lagrangian.intercept_bound)
     best, missed, value = _inside(start, constraints, lagrangian.interval, exact)
     factors, worth = start, (max(missed, slack), value)

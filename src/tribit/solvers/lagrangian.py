@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.remote import RemoteObservations
-from tribit.errors import InvalidInputError, parameter
+from tribit.backends.smooth import Smooth
+from tribit.errors import parameter
 from tribit.model.factors import Factors
-from tribit.solvers.accelerated import Scales, Smooth, counts_of
+from tribit.solvers.accelerated import Scales
 
 Array = NDArray[np.floating[Any]]
 Interval = tuple[float, float]
@@ -47,16 +47,16 @@ class Lagrangian:
         self.low, self.high = interval
         self.bounded = bool(np.isfinite(interval).any())
         self.weight, self.curvature = FIRST * curvature, curvature
-        self.intercept_bound: float = getattr(objective, "intercept_bound", np.inf)
-        if self.bounded and isinstance(objective.observations, RemoteObservations):
-            raise InvalidInputError(
+        self.intercept_bound = objective.intercept_bound
+        if self.bounded:
+            objective.observations.require_local(
                 f"{parameter('alpha')} without a ball that implies it needs a multiplier for each entry at the bound, "
                 f"and these are not kept on a cluster: pass a max-norm {parameter('radius')} of at most "
                 f"{parameter('alpha')}, or fit on one machine, without a client."
             )
         self.room = ROOM + SHARE * len(objective.observations)
         self._keep(np.zeros(0, dtype=np.int64), np.zeros(0))
-        self.counts = counts_of(objective)
+        self.counts = objective.entry_counts()
         # Penalties come with the first update: from the start they lead to poorer minima.
         self.penalised = False
 
@@ -97,9 +97,9 @@ class Lagrangian:
 
     def _intercept_scales(self, rows: Array, columns: Array) -> tuple[Any, ...]:
         """Return the scales of the intercepts, infinite for what is no unknown; the penalties do not read them."""
-        if not getattr(self.objective, "intercept", False):
+        if not self.objective.intercept:
             return ()
-        ridge = self.objective.intercept_ridge.l2  # type: ignore[attr-defined]
+        ridge = self.objective.intercept_ridge.l2
         one = (
             np.inf
             if np.isfinite(self.intercept_bound)

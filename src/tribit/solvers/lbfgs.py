@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.arrays import dot
+from tribit.backends import Backend
 from tribit.backends.preconditioner import Preconditioner
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count, check_field
 from tribit.errors import parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
+from tribit.solvers.capabilities import Solver, Stated
 from tribit.solvers.limited_memory import LimitedMemory
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
-from tribit.solvers.refusals import check_kept
 
 Vector = NDArray[np.floating[Any]]
 
@@ -45,11 +46,7 @@ class Preconditioned(Protocol):
     """A differentiable function of factors with a preconditioner, such as :class:`tribit.Objective`."""
 
     size: float
-
-    @property
-    def plain(self) -> Any:
-        """The objective in the factors of the matrix: its backend has the type and the threads of the arithmetic."""
-        ...
+    backend: Backend  #: its type and threads are those of the arithmetic
 
     def value(self, factors: Factors) -> float:
         """Return F."""
@@ -65,7 +62,7 @@ class Preconditioned(Protocol):
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Solver):
     """Limited-memory quasi-Newton method on all unknowns at once; it keeps no constraint.
 
     Parameters
@@ -76,20 +73,20 @@ class LBFGS:
     """
 
     memory: int = 6
-    max_iter = 1000  #: where the user names no number
-    any_arrays = True  #: whether unknowns may be arrays of a device
+    max_iter = 1000
+    any_arrays = True
+    searches_features = True
 
     def __post_init__(self) -> None:
         check_field(self, "memory", check_count)
 
-    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
+    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:
         """Return why it cannot keep the problem: any constraint, also one on intercepts.
 
         Where rows share unknowns the objective has the bounds itself.
         """
         kept = [type(c).__name__ for c in constraints if c.restricts]
-        shares = getattr(model, "shares_unknowns", False)
-        if not shares and np.isfinite(getattr(model, "intercept_bound", np.inf)):
+        if not model.shares_unknowns and np.isfinite(model.intercept_bound):
             kept.append("a bound on intercepts")
         if not kept:
             return None
@@ -107,7 +104,7 @@ class LBFGS:
         generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> SolverResult:
         """Return a local minimum of F, from ``start``."""
-        check_kept(self, objective, constraints)
+        self.check_kept(objective, constraints)
         with single_threaded_blas():
             iterations = _Iterations(objective, start, self.memory)
             return run(iterations.advance, start, objective.value, stopping, objective.size)
@@ -119,7 +116,7 @@ class _Iterations:
     def __init__(self, objective: Preconditioned, start: Factors, room: int) -> None:
         self.objective, self.like = objective, start
         self.preconditioner = objective.preconditioner(start)
-        backend = objective.plain.backend
+        backend = objective.backend
         x = start.flat()
         self.memory = LimitedMemory(room, x.shape[0], backend.dtype, backend.n_jobs, beside=x)
         self.values: deque[float] = deque(maxlen=WINDOW)

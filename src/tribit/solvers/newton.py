@@ -10,7 +10,6 @@ lowers the objective too. There is no step to tune.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.errors import parameter
 from tribit.model.constraints import Constraint, clip_rows
 from tribit.model.factors import Factors
+from tribit.solvers.capabilities import Solver, Stated, shared_unknowns
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
-from tribit.solvers.refusals import check_kept, shared_unknowns
 
 #: Moved factors, the promised gain, and the rows' total before the move.
 Moved = tuple[Factors, float, float]
@@ -33,14 +32,14 @@ REACH, REACH_LIMIT, REACH_GROWTH = 0.5, 2.0, 1.2
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(Solver):
     """Alternating Newton's method with ball-constrained rows (the default solver)."""
 
-    max_iter = 100  #: sweeps, where the user names no number
-    any_arrays = True  #: whether unknowns may be arrays of a device
-    least_rank = 1  #: that a search chooses: intercepts alone are sooner found by lbfgs
+    max_iter = 100  #: sweeps
+    any_arrays = True
+    least_rank = 1  #: intercepts alone are sooner found by lbfgs
 
-    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:
+    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:
         """Return why it cannot keep the problem: a set that the balls of single rows do not imply."""
         radius = min((c.row_radius for c in constraints), default=np.inf)
         for constraint in constraints:
@@ -68,7 +67,7 @@ class Newton:
         generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> SolverResult:
         """Return ``argmin F(U, V, a, c, b)`` over ``|u_i|^2, |v_j|^2 <= radius``, from ``start``."""
-        check_kept(self, objective, constraints)
+        self.check_kept(objective, constraints)
         norm = float(np.sqrt(min((c.row_radius for c in constraints), default=np.inf)))
         problem = RowProblem(
             start.rank,

@@ -18,6 +18,7 @@ from tribit.checks import check_field, check_positive, check_switch
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.capabilities import Solver, Stated, shared_unknowns
 from tribit.solvers.loop import (
     ABOVE_MINIMUM,
     INTERRUPTED,
@@ -27,7 +28,6 @@ from tribit.solvers.loop import (
     Stopping,
     run,
 )
-from tribit.solvers.refusals import check_kept, refusal_of, shared_unknowns
 
 Array = NDArray[np.floating[Any]]
 
@@ -44,7 +44,7 @@ PROBE = 200
 
 
 @dataclass(frozen=True)
-class ProjectedGradient:
+class ProjectedGradient(Solver):
     """Projected gradient descent on both factors at once (the paper's solver).
 
     Parameters
@@ -58,14 +58,14 @@ class ProjectedGradient:
 
     step: float | None = None
     grow: bool = False
-    max_iter = 2000  #: iterations, where the user names no number
+    max_iter = 2000
 
     def __post_init__(self) -> None:
         if self.step is not None:
             check_field(self, "step", check_positive)
         check_field(self, "grow", check_switch)
 
-    def refusal(self, model: Any, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
+    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
         """Return why it cannot keep the problem: no constraint is a reason, as each has a projection."""
         return shared_unknowns("projected_gradient", model)
 
@@ -83,14 +83,14 @@ class ProjectedGradient:
         iteration can rest at points that are not stationary: :class:`~tribit.solvers.bounded.AugmentedLagrangian`
         tries from there, and if it gains more than ``tol`` the result is not converged.
         """
-        check_kept(self, objective, constraints)
+        self.check_kept(objective, constraints)
         with single_threaded_blas():
             result = self._minimise(objective, constraints, start, stopping, generator)
         exact = all(constraint.nearest for constraint in constraints)
         if exact or not result.converged:
             return result
         judge = AugmentedLagrangian()
-        if refusal_of(judge, objective, constraints) is not None:
+        if judge.refusal(objective, constraints) is not None:
             return result
         limits = Stopping(PROBE, stopping.tol, stopping.max_time)
         lower = judge.minimise(objective, constraints, result.factors, limits, generator)

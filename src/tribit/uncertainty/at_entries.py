@@ -68,7 +68,7 @@ def _side(
 ) -> Side:
     """Return some rows with their covariances, everything else fixed: those of a matrix of these rows alone."""
     some = rows_of(seen, rows)
-    objective = Objective.of(spec, some, risk, n_jobs=1)
+    objective = Objective.of(spec.without_features, some, risk)
     own = Factors(
         factors.row_factors[rows],
         factors.column_factors,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice
 from tribit.data.observations import Observations, as_observations
@@ -281,7 +281,9 @@ def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -
     fitted = first_member(fitted)
     spec, risk = fitted.spec, fitted.risk()
     radius = check_prior(spec)
-    objective = Objective.of(spec, observations, risk, n_jobs=n_jobs)
+    objective = Objective.of(
+        spec.without_features, observations, risk, arithmetic=Arithmetic(n_jobs=n_jobs)
+    )
     factors = fitted.factors.astype("float64")
     plus, minus = risk.observed_weights(
         observations.labels, observations.rows, observations.columns

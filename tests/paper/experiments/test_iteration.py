@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from tribit import Logistic, Probit
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
@@ -35,7 +35,9 @@ def observed(shape=(24, 20), *, link, rank=2, seed=0):
 
 def problem(mixture=MIX, *, link=Logistic(3.0), rank=3, seed=0, **options):  # noqa: B008
     seen = observed(link=link, seed=seed, **options)
-    objective = Objective(seen, link, tri(*mixture, rho=RHO), dtype="float64")
+    objective = Objective(
+        seen, link, tri(*mixture, rho=RHO), arithmetic=Arithmetic(dtype="float64")
+    )
     draws = np.random.default_rng(seed + 100)
     return objective, tuple(0.3 * draws.standard_normal((size, rank)) for size in seen.shape)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tribit import Logistic
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.model.risks import tri
 from tribit.paper.experiments import protocols
 from tribit.paper.experiments.protocols import STILL_SHARE, grow_columns
@@ -23,7 +23,7 @@ def problem(mixture, shape=(9, 7), seed=0):
     draws = np.random.default_rng(seed)
     Y = quantise(low_rank_target(shape, 2, random_state=draws), LINK, random_state=draws)
     seen = observe(Y, RHO, random_state=draws)
-    return Objective(seen, LINK, tri(*mixture, rho=RHO), dtype="float64")
+    return Objective(seen, LINK, tri(*mixture, rho=RHO), arithmetic=Arithmetic(dtype="float64"))
 
 
 def solve(objective, columns, *, seed=0, **changes):

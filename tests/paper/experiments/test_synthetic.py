@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tribit import Logistic, Probit
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.model.factors import Factors
 from tribit.model.risks import tri
 from tribit.paper.experiments import EXHIBITS, synthetic
@@ -185,7 +185,12 @@ def test_the_paper_s_rows_are_what_a_recomputation_gives(mixture):
     draws = np.random.Generator(np.random.PCG64([5, 1, 1]))
     size = np.sqrt(0.8) * (0.01 / 3) ** 0.25
     start = tuple(size * draws.standard_normal((20, 3)) for _ in range(2))
-    objective = Objective(drawn.observations, TINY.link, tri(*mixture, rho=0.6), dtype="float64")
+    objective = Objective(
+        drawn.observations,
+        TINY.link,
+        tri(*mixture, rho=0.6),
+        arithmetic=Arithmetic(dtype="float64"),
+    )
     assert [row["way"] for row in rows] == ["whole", "rows"]
     for row, step, most in zip(rows, (2e-3, 1e-3), (1000, 400), strict=True):
         options = {"radius": 0.8 * np.sqrt(3), "alpha": 0.8, "step": step, "scaling": row["way"]}
@@ -240,7 +245,9 @@ def test_what_is_solved_has_a_lower_risk_than_the_printed_iteration():
 def test_the_varied_iteration_is_the_printed_one_looked_at_on_its_way():
     rows = fit_varied(TINY, 0, 1, MIX, (1e-3,))
     drawn = draw(TINY, 0, 1)
-    objective = Objective(drawn.observations, TINY.link, tri(*MIX, rho=0.6), dtype="float32")
+    objective = Objective(
+        drawn.observations, TINY.link, tri(*MIX, rho=0.6), arithmetic=Arithmetic(dtype="float32")
+    )
     start = synthetic._small_start(TINY, 0, 1)
     places = [(row["scaling"], row["iterations"]) for row in rows]
     assert places == [(way, n) for way in SCALINGS for n in SIZES.varied_iterations]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tribit.backends.base import Backend
 from tribit.backends.compiled import kernels_for
-from tribit.backends.forms import LogisticForm
+from tribit.backends.losses import LogisticForm
 from tribit.backends.sparse import SparseBackend
 
 
@@ -22,9 +22,9 @@ class CompiledSparse(Backend):
     @classmethod
     def build(cls, *arguments: Any, **options: Any) -> Any:
         """Return the backend: compiled for the logistic link and many entries."""
-        observations, form, *_ = arguments
+        observations, loss, *_ = arguments
         fits = max(observations.shape) < 2**31  # places have 32 bits
-        if fits and type(form) is LogisticForm and kernels_for(observations.n_observed):
+        if fits and type(loss) is LogisticForm and kernels_for(observations.n_observed):
             from tribit.backends.compiled.sums import CompiledBackend  # noqa: PLC0415
 
             return CompiledBackend.build(*arguments, **options)

@@ -1,7 +1,7 @@
 """The logistic link at the entries of a row, in loops that become vector instructions on any processor.
 
 With ``z = s x / 2`` and ``e = exp(-2 |z|)``: ``tanh |z| = (1 - e) / (1 + e)``, ``1 - tanh^2 z = 4 e / (1 + e)^2`` and
-``log(2 cosh z) = |z| + log(1 + e)``, as in :class:`tribit.backends.forms.LogisticForm`. All in double precision, from
+``log(2 cosh z) = |z| + log(1 + e)``, as in :class:`tribit.backends.losses.LogisticForm`. All in double precision, from
 predictors of any.
 """
 

@@ -12,7 +12,7 @@ from tribit.backends.base import Backend, Places, RowModels
 from tribit.backends.compiled import rows as kernels
 from tribit.backends.compiled.blocks import cut
 from tribit.backends.compiled.products import sparse_times
-from tribit.backends.fixed_factor import FixedFactor
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import stable_order
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 
@@ -47,7 +47,7 @@ class _CompiledSide:
 class CompiledPanel:
     """The rows of one block against all of Q, at the observed entries only."""
 
-    def __init__(self, backend: CompiledBackend, number: int, against: FixedFactor) -> None:
+    def __init__(self, backend: CompiledBackend, number: int, against: GramCache) -> None:
         self.backend, self.Q = backend, against.Q
         self.rows = slice(*backend.side.blocks[number])
         self.height = self.rows.stop - self.rows.start
@@ -55,15 +55,15 @@ class CompiledPanel:
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
         found = np.empty(self.height)
-        self._run(kernels.values, P, (self.backend.form.scale, self.backend.form.unit), found)
+        self._run(kernels.values, P, (self.backend.loss.scale, self.backend.loss.unit), found)
         return found
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
         """Return value, gradient and exact curvature of each row: bounds would cost as much."""
-        form = self.backend.form
+        loss = self.backend.loss
         found, gradients = np.empty(self.height), np.empty((self.height, free))
         curvatures = np.empty((self.height, free, free))
-        numbers = form.scale, form.unit, form.slope
+        numbers = loss.scale, loss.unit, loss.slope
         self._run(kernels.models, P, numbers, found, gradients, curvatures)
         return RowModels(found if value else np.full_like(found, np.nan), gradients, curvatures)
 
@@ -104,7 +104,7 @@ class CompiledBackend(Backend):
         """The number of blocks."""
         return len(self.side.blocks)
 
-    def panel(self, number: int, against: FixedFactor) -> CompiledPanel:
+    def panel(self, number: int, against: GramCache) -> CompiledPanel:
         """Return a block of rows against a fixed Q."""
         return CompiledPanel(self, number, against)
 
@@ -114,12 +114,12 @@ class CompiledBackend(Backend):
         """Move every row of P to the minimiser of its own model: one kernel where no row has a bound."""
         if np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound)):
             return half_sweep(self, P, Q, problem, state, value=value)
-        form, entries, Q = self.form, self.side.entries, self.fixed(Q).Q
+        loss, entries, Q = self.loss, self.side.entries, self.fixed(Q).Q
         P = np.ascontiguousarray(P, dtype=np.float64)
         self.check(self.shape, P, Q)
         moved, found = P.copy(), np.empty((P.shape[0], 2))
-        centre = np.empty((0, 0)) if problem.centre is None else problem.centre
-        numbers = form.scale, form.unit, form.slope
+        centre = np.empty((0, 0)) if problem.prior_mean is None else problem.prior_mean
+        numbers = loss.scale, loss.unit, loss.slope
         pull = problem.ridge, np.ascontiguousarray(centre, dtype=np.float64)
         rounding = float(np.finfo(self.dtype).eps)
 
@@ -138,7 +138,7 @@ class CompiledBackend(Backend):
         self.check(self.shape, P, Q)
         in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
         by_rows, by_columns = self.side.entries, self.other.entries
-        scale, unit = self.form.scale, self.form.unit * self.form.slope
+        scale, unit = self.loss.scale, self.loss.unit * self.loss.slope
         nothing = np.empty(0, dtype=self.dtype)
         # In the order of the observations, in which both orientations find them.
         first = np.empty(self.side.order.size, dtype=self.dtype)
@@ -152,7 +152,7 @@ class CompiledBackend(Backend):
             own = first.take(self.other.order[here])
             sparse_times(*block, *by_columns[:2], own, here.start, P, nothing, nothing, in_Q)
 
-        total = self.form.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
+        total = self.loss.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
         for _ in self.map(over_columns, self.other.blocks):
             pass
         return (total if value else float("nan")), in_P, in_Q

@@ -19,9 +19,9 @@ from tribit.backends.cuda.forms import DeviceForm, device_form
 from tribit.backends.cuda.layout import DeviceLayout
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
-from tribit.backends.fixed_factor import FixedFactor
-from tribit.backends.forms import Form
+from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import latest, layouts
+from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import ByLabel, Observations
 from tribit.model.design import Block
@@ -77,9 +77,9 @@ class DeviceBackend(Backend):
     error: ClassVar[float] = float(np.finfo(np.float32).eps)
 
     def __init__(
-        self, side: DeviceSide, other: DeviceSide, form: Any, dtype: np.dtype[Any], n_jobs: int
+        self, side: DeviceSide, other: DeviceSide, loss: Any, dtype: np.dtype[Any], n_jobs: int
     ) -> None:
-        tensors = form if isinstance(form, DeviceForm) else device_form(form)
+        tensors = loss if isinstance(loss, DeviceForm) else device_form(loss)
         super().__init__(side, other, tensors, dtype, n_jobs)  # type: ignore[arg-type]
         self.tensors: DeviceForm = tensors
         self.kind = torch.float32 if dtype == np.float32 else torch.float64
@@ -90,35 +90,35 @@ class DeviceBackend(Backend):
     def build(
         cls,
         observations: Observations,
-        form: Form,
+        loss: WeightedLoss,
         plus: Array,
         minus: Array,
         *,
         dtype: str,
         n_jobs: int,
     ) -> Self:
-        """Return the backend of a form with correction weights ``plus``, ``minus`` on the observed entries.
+        """Return the backend of a loss with correction weights ``plus``, ``minus`` on the observed entries.
 
         Where these are two, of a dislike and of a like, the labels alone are copied.
         """
         by_label = plus.size == 2 != observations.n_observed
-        device_form(form)  # a link that it cannot compute is refused before anything is copied
+        device_form(loss)  # a link that it cannot compute is refused before anything is copied
         load_algebra()  # by whichever of a worker's threads comes first
         kind = np.dtype(dtype)
         made_of = (
             plus,
             minus,
             dtype,
-            type(form),
-            form.scale,
-            form.unit,
-            getattr(form, "sigma", None),
+            type(loss),
+            loss.scale,
+            loss.unit,
+            getattr(loss, "sigma", None),
         )
 
         def sides() -> tuple[DeviceSide, DeviceSide]:
-            numbers = [*form.weights(plus, minus)]
-            if form.bounded and cls.takes_all:
-                numbers.append(form.correct_bound(plus, minus))
+            numbers = [*loss.weights(plus, minus)]
+            if loss.bounded and cls.takes_all:
+                numbers.append(loss.correct_bound(plus, minus))
             weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
             if by_label:
                 likes = torch.from_numpy(observations.labels > 0).to(place())
@@ -129,7 +129,7 @@ class DeviceBackend(Backend):
             )
             return side, other
 
-        return cls(*latest(observations, cls, made_of, sides), form, kind, n_jobs)
+        return cls(*latest(observations, cls, made_of, sides), loss, kind, n_jobs)
 
     @classmethod
     def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
@@ -150,7 +150,7 @@ class DeviceBackend(Backend):
         assert values is not None
         return values
 
-    def panel(self, number: int, against: FixedFactor) -> DevicePanel:  # noqa: ARG002
+    def panel(self, number: int, against: GramCache) -> DevicePanel:  # noqa: ARG002
         """Return all rows against a fixed Q."""
         return DevicePanel(self, against.Q)
 

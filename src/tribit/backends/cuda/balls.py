@@ -25,7 +25,7 @@ class Minima(NamedTuple):
     multipliers: Tensor
 
 
-def minimise_in_balls(
+def solve_ball_constrained_rows(
     gradient: Tensor,
     curvatures: Tensor,
     current: Tensor,

@@ -35,7 +35,7 @@ class DenseSums:
 
 
 def dense_pass(
-    form: DeviceForm,
+    loss: DeviceForm,
     P: Tensor,
     Q: Tensor,
     imputed: Imputed | None,
@@ -44,16 +44,16 @@ def dense_pass(
     squares: bool = False,
 ) -> DenseSums:
     """Return the dense term of every row of P against all of Q; values have their constant, and no linear part."""
-    if fused(form, P, imputed):
+    if fused(loss, P, imputed):
         from tribit.backends.cuda.dense_kernels import first  # noqa: PLC0415
 
-        return DenseSums(*first(P, Q, form.scale, value=value, squares=squares))
+        return DenseSums(*first(P, Q, loss.scale, value=value, squares=squares))
     values = torch.zeros(P.shape[0], dtype=torch.float64, device=P.device) if value else None
     sums = torch.empty_like(P)
     slack = 0.0
     for start, stop in tiles(P.shape[0], Q.shape[0]):
-        z, expected = tile(form, P, Q, imputed, start, stop)
-        found = form.dense(z, expected, value=value, second=False)
+        z, expected = tile(loss, P, Q, imputed, start, stop)
+        found = loss.dense(z, expected, value=value, second=False)
         sums[start:stop] = found.first @ Q
         if values is not None and found.value is not None:
             values[start:stop] = found.value.sum(1, dtype=torch.float64)
@@ -61,7 +61,7 @@ def dense_pass(
             t = found.first if expected is None else found.first + expected
             slack += float(torch.sum(t * t, dtype=torch.float64))
     if values is not None:
-        values += form.value_constant * Q.shape[0]
+        values += loss.value_constant * Q.shape[0]
     return DenseSums(values, sums, slack / (P.shape[0] * Q.shape[0]))
 
 
@@ -69,15 +69,15 @@ class DenseCurvatures:
     """``sum_j second_ij q_j q_j'`` of runs of rows under the dense term, in its first columns and without units."""
 
     def __init__(
-        self, form: DeviceForm, P: Tensor, Q: Tensor, free: int, imputed: Imputed | None
+        self, loss: DeviceForm, P: Tensor, Q: Tensor, free: int, imputed: Imputed | None
     ) -> None:
-        self.form, self.P, self.Q, self.free, self.imputed = form, P, Q, free, imputed
+        self.loss, self.P, self.Q, self.free, self.imputed = loss, P, Q, free, imputed
         self.kernel = None
-        if form.fused and P.dtype == torch.float32 and launches(P):
+        if loss.fused and P.dtype == torch.float32 and launches(P):
             from tribit.backends.cuda.dense_kernels import Curvatures  # noqa: PLC0415
 
             # Under the logistic link what is imputed does not bend.
-            self.kernel = Curvatures(P, Q, free, form.scale)
+            self.kernel = Curvatures(P, Q, free, loss.scale)
             return
         q = Q[:, :free]
         self.products = (q[:, :, None] * q[:, None, :]).reshape(Q.shape[0], -1)
@@ -88,18 +88,18 @@ class DenseCurvatures:
             return self.kernel.of(start, stop)
         found = torch.empty((stop - start, self.free**2), dtype=self.P.dtype, device=self.P.device)
         for first, last in tiles(stop - start, self.Q.shape[0]):
-            z, expected = tile(self.form, self.P, self.Q, self.imputed, start + first, start + last)
-            second = self.form.dense(z, expected, value=False, second=True).second
+            z, expected = tile(self.loss, self.P, self.Q, self.imputed, start + first, start + last)
+            second = self.loss.dense(z, expected, value=False, second=True).second
             assert second is not None
             found[first:last] = second @ self.products
         return found.view(stop - start, self.free, self.free)
 
 
 def tile(
-    form: DeviceForm, P: Tensor, Q: Tensor, imputed: Imputed | None, start: int, stop: int
+    loss: DeviceForm, P: Tensor, Q: Tensor, imputed: Imputed | None, start: int, stop: int
 ) -> tuple[Tensor, Tensor | None]:
     """Return ``z`` of a run of rows at every column, and the expected labels where a model imputes them."""
-    z = (P[start:stop] * form.scale) @ Q.T
+    z = (P[start:stop] * loss.scale) @ Q.T
     if imputed is None:
         return z, None
     return z, expected_labels(imputed.P[start:stop], imputed.Q, imputed.link)
@@ -111,9 +111,9 @@ def tiles(n: int, width: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def fused(form: DeviceForm, P: Tensor, imputed: Imputed | None) -> bool:
+def fused(loss: DeviceForm, P: Tensor, imputed: Imputed | None) -> bool:
     """Return whether a kernel does the pass."""
-    return form.fused and imputed is None and P.dtype == torch.float32 and launches(P)
+    return loss.fused and imputed is None and P.dtype == torch.float32 and launches(P)
 
 
 def largest(P: Tensor, Q: Tensor) -> float:

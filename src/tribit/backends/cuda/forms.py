@@ -1,4 +1,4 @@
-"""Links and weights on a device: what :mod:`tribit.backends.forms` says of entries, for tensors.
+"""Links and weights on a device: what :mod:`tribit.backends.losses` says of entries, for tensors.
 
 A form keeps the numbers of NumPy's form (``scale``, ``unit``, ``slope`` and the closed sums) and has three functions of
 ``z = scale x``, elementwise and nothing in place: of an observed entry, of the dense term, and of the probability.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from tribit.backends.forms import Form, LogisticForm, ProbitForm
+from tribit.backends.losses import LogisticForm, ProbitForm, WeightedLoss
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link, Logistic, Probit
 
@@ -33,11 +33,11 @@ class DeviceForm:
 
     fused = False  #: whether kernels know its formulae
 
-    def __init__(self, form: Any) -> None:
-        self.scale, self.unit, self.slope = form.scale, form.unit, form.slope
-        self.value_constant, self.value_linear = form.value_constant, form.value_linear
-        self.first_constant = form.first_constant
-        self.bounded, self.dense_bound = form.bounded, form.dense_bound
+    def __init__(self, loss: Any) -> None:
+        self.scale, self.unit, self.slope = loss.scale, loss.unit, loss.slope
+        self.value_constant, self.value_linear = loss.value_constant, loss.value_linear
+        self.first_constant = loss.first_constant
+        self.bounded, self.dense_bound = loss.bounded, loss.dense_bound
 
     def dense(self, z: Tensor, expected: Tensor | None, *, value: bool, second: bool) -> Terms:
         """Return the terms of every entry; ``expected`` labels where a model imputes them."""
@@ -62,7 +62,7 @@ class DeviceForm:
 
 
 class LogisticTensors(DeviceForm):
-    """``t = tanh z``; ``log(2 cosh z) - y z`` and its derivatives, as :class:`tribit.backends.forms.LogisticForm`."""
+    """``t = tanh z``; ``log(2 cosh z) - y z`` and its derivatives, as :class:`tribit.backends.losses.LogisticForm`."""
 
     fused = True
 
@@ -92,9 +92,9 @@ class LogisticTensors(DeviceForm):
 class ProbitTensors(DeviceForm):
     """``-log Phi(y x / sigma)`` and its derivatives."""
 
-    def __init__(self, form: ProbitForm) -> None:
-        super().__init__(form)
-        self.pu, self.nu, self.sigma = form.pu, form.nu, form.sigma
+    def __init__(self, loss: ProbitForm) -> None:
+        super().__init__(loss)
+        self.pu, self.nu, self.sigma = loss.pu, loss.nu, loss.sigma
 
     def dense(self, z: Tensor, expected: Tensor | None, *, value: bool, second: bool) -> Terms:
         """Return ``nu l(x, +1) + pu l(x, -1)`` and its derivatives."""
@@ -151,12 +151,12 @@ def _bend(x: Tensor, hazard: Tensor) -> Tensor:
     return hazard * torch.where(far, tail, hazard + x)
 
 
-def device_form(form: Form) -> DeviceForm:
+def device_form(loss: WeightedLoss) -> DeviceForm:
     """Return the form for tensors; a link of a user's own is NumPy's and has none."""
-    if isinstance(form, LogisticForm):
-        return LogisticTensors(form)
-    if isinstance(form, ProbitForm):
-        return ProbitTensors(form)
+    if isinstance(loss, LogisticForm):
+        return LogisticTensors(loss)
+    if isinstance(loss, ProbitForm):
+        return ProbitTensors(loss)
     raise InvalidInputError(
         f"{parameter('device', 'cuda')} computes the logistic and the probit link, and this one is a link of your own: "
         f"use {parameter('device', 'cpu')}."

@@ -30,7 +30,7 @@ class DeviceSide:
     layout : DeviceLayout
         Where they are.
     a, b : tensor of shape (n_entries,)
-        Their weights, as :meth:`tribit.backends.forms.Form.weights` puts them.
+        Their weights, as :meth:`tribit.backends.losses.WeightedLoss.weights` puts them.
     bounds : tensor of shape (n_entries,) or None
         Upper bounds of what they add to the curvature.
     expected : tensor of shape (n_entries,) or None
@@ -98,23 +98,23 @@ def blocks(layout: DeviceLayout, weights: Tensor, Q: Tensor, start: int, stop: i
 
 
 def corrected(
-    side: DeviceSide, form: DeviceForm, P: Tensor, Q: Tensor, *, value: bool
+    side: DeviceSide, loss: DeviceForm, P: Tensor, Q: Tensor, *, value: bool
 ) -> tuple[Tensor | None, Tensor]:
     """Return the value of each row in float64 (None unless asked for) and ``sum_j first_ij q_j``, without units."""
-    if form.fused and launches(P):
-        values, sums = kernels.logistic(side.layout, side.a, side.b, P * form.scale, Q, value=value)
-        return (None if values is None else values * form.unit), sums
-    z = predictors(side.layout, P, Q) * form.scale
-    found = form.observed(z, side.a, side.b, value=value, second=False)
+    if loss.fused and launches(P):
+        values, sums = kernels.logistic(side.layout, side.a, side.b, P * loss.scale, Q, value=value)
+        return (None if values is None else values * loss.unit), sums
+    z = predictors(side.layout, P, Q) * loss.scale
+    found = loss.observed(z, side.a, side.b, value=value, second=False)
     values = None if found.value is None else totals(side.layout, found.value)
     return values, row_sums(side.layout, found.first, Q)
 
 
 def curvature_weights(
-    side: DeviceSide, form: DeviceForm, P: Tensor, Q: Tensor, *, dense: bool
+    side: DeviceSide, loss: DeviceForm, P: Tensor, Q: Tensor, *, dense: bool
 ) -> Tensor:
     """Return what each entry adds to the curvature, nowhere negative with the dense term, without units."""
-    z = predictors(side.layout, P, Q) * form.scale
-    second = form.observed(z, side.a, side.b, value=False, second=True).second
+    z = predictors(side.layout, P, Q) * loss.scale
+    second = loss.observed(z, side.a, side.b, value=False, second=True).second
     assert second is not None
-    return form.bent(z, second, side.expected) if dense else torch.clamp(second, min=0)
+    return loss.bent(z, second, side.expected) if dense else torch.clamp(second, min=0)

@@ -25,20 +25,20 @@ class CudaSparseBackend(DeviceBackend):
 
     def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
         """Return the risk of each row in float64 (None unless asked for) and the gradient in P."""
-        form = self.tensors
-        values, sums = observed.corrected(self.side, form, P, Q, value=value)
-        return values, sums * (form.unit * form.slope)
+        loss = self.tensors
+        values, sums = observed.corrected(self.side, loss, P, Q, value=value)
+        return values, sums * (loss.unit * loss.slope)
 
     def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:  # noqa: ARG002
         """Return models of all rows with exact curvatures: bounds would cost as much."""
-        form, layout = self.tensors, self.side.layout
+        loss, layout = self.tensors, self.side.layout
         values, gradients = self.half_gradient(P, Q, value=value)
-        weights = observed.curvature_weights(self.side, form, P, Q, dense=False)
+        weights = observed.curvature_weights(self.side, loss, P, Q, dense=False)
         q = Q[:, :free].contiguous()
 
         def curvatures(start: int, stop: int) -> Tensor:
             found = observed.blocks(layout, weights, q, start, stop)
-            return found * (form.unit * form.slope**2)
+            return found * (loss.unit * loss.slope**2)
 
         return DeviceRows(values, gradients[:, :free], curvatures)
 
@@ -53,7 +53,7 @@ class CudaTileBackend(DeviceBackend):
 
     @property
     def bounded(self) -> bool:
-        """Whether the form knows upper bounds of the curvature."""
+        """Whether the loss knows upper bounds of the curvature."""
         return bool(self.tensors.bounded)
 
     @property
@@ -87,26 +87,26 @@ class CudaTileBackend(DeviceBackend):
 
     def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:
         """Return models of all rows; the bound of the dense term is the same for every row."""
-        form, layout = self.tensors, self.side.layout
+        loss, layout = self.tensors, self.side.layout
         values, gradients, slack = self._pass(P, Q, value=value, squares=True)
         q = Q[:, :free].contiguous()
         if exact or not self.bounded:
-            weights = observed.curvature_weights(self.side, form, P, Q, dense=True)
-            everywhere = dense.DenseCurvatures(form, P, Q, free, self._own)
+            weights = observed.curvature_weights(self.side, loss, P, Q, dense=True)
+            everywhere = dense.DenseCurvatures(loss, P, Q, free, self._own)
 
             def curvatures(start: int, stop: int) -> Tensor:
                 found = everywhere.of(start, stop)
                 found += observed.blocks(layout, weights, q, start, stop)
-                return found * (form.unit * form.slope**2)
+                return found * (loss.unit * loss.slope**2)
         else:
             bounds = self.side.bounds
             assert bounds is not None
-            whole = ((q.double().T @ q.double()) * form.dense_bound).to(q.dtype)
+            whole = ((q.double().T @ q.double()) * loss.dense_bound).to(q.dtype)
 
             def curvatures(start: int, stop: int) -> Tensor:
                 return observed.blocks(layout, bounds, q, start, stop) + whole
 
-        return DeviceRows(values, gradients[:, :free], curvatures, form.tightness(slack))
+        return DeviceRows(values, gradients[:, :free], curvatures, loss.tightness(slack))
 
     @property
     def _own(self) -> dense.Imputed | None:
@@ -116,14 +116,14 @@ class CudaTileBackend(DeviceBackend):
         self, P: Tensor, Q: Tensor, *, value: bool, squares: bool
     ) -> tuple[Tensor | None, Tensor, float]:
         """Return values, gradients and the mean of ``t^2``: dense term, corrections and closed sums."""
-        form = self.tensors
-        found = dense.dense_pass(form, P, Q, self._own, value=value, squares=squares)
-        corrections, sums = observed.corrected(self.side, form, P, Q, value=value)
+        loss = self.tensors
+        found = dense.dense_pass(loss, P, Q, self._own, value=value, squares=squares)
+        corrections, sums = observed.corrected(self.side, loss, P, Q, value=value)
         total = Q.sum(0, dtype=torch.float64)
-        gradients = (found.sums + sums) * (form.unit * form.slope)
-        gradients += (form.first_constant * total).to(P.dtype)
+        gradients = (found.sums + sums) * (loss.unit * loss.slope)
+        gradients += (loss.first_constant * total).to(P.dtype)
         values = None
         if found.values is not None and corrections is not None:
-            linear = (P.double() @ total) * (form.scale * form.value_linear)
-            values = form.unit * found.values + corrections + linear
+            linear = (P.double() @ total) * (loss.scale * loss.value_linear)
+            values = loss.unit * found.values + corrections + linear
         return values, gradients, found.slack

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from tribit.backends.cuda.balls import minimise_in_balls
+from tribit.backends.cuda.balls import solve_ball_constrained_rows
 from tribit.backends.rows import ENOUGH, HALVINGS, TIGHT, HalfSweep, RowProblem, RowState
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class DeviceProblem:
 
     free: int
     ridge: Tensor
-    centre: Tensor | None
+    prior_mean: Tensor | None
 
     @classmethod
     def of(cls, problem: RowProblem, beside: Tensor) -> DeviceProblem:
@@ -37,17 +37,17 @@ class DeviceProblem:
         def tensor(array: Any) -> Tensor:
             return torch.as_tensor(array, dtype=beside.dtype, device=beside.device)
 
-        centre = None if problem.centre is None else tensor(problem.centre)
-        return cls(problem.free, tensor(problem.ridge), centre)
+        prior_mean = None if problem.prior_mean is None else tensor(problem.prior_mean)
+        return cls(problem.free, tensor(problem.ridge), prior_mean)
 
     def penalty(self, P: Tensor) -> Tensor:
         """Return the ridge of each row."""
-        return 0.5 * (self.pulled(P) ** 2 @ self.ridge).double()
+        return 0.5 * (self.deviation(P) ** 2 @ self.ridge).double()
 
-    def pulled(self, P: Tensor) -> Tensor:
-        """Return how far the rows are from their centres."""
+    def deviation(self, P: Tensor) -> Tensor:
+        """Return how far the rows are from their prior means."""
         here = P[:, : self.free]
-        return here if self.centre is None else here - self.centre
+        return here if self.prior_mean is None else here - self.prior_mean
 
 
 def half_sweep(
@@ -64,13 +64,13 @@ def half_sweep(
     free, own = problem.free, DeviceProblem.of(problem, P)
     rows = backend.rows(P, Q, free, exact=exact, value=value or exact)
     values = None if rows.values is None else rows.values + own.penalty(P)
-    gradients = rows.gradients + own.ridge * own.pulled(P)
+    gradients = rows.gradients + own.ridge * own.deviation(P)
     guesses = torch.as_tensor(state.multipliers, dtype=P.dtype, device=P.device)
     moved, gains, multipliers = P.clone(), 0.0, torch.empty_like(guesses)
     step = max(MULTIPLE, NUMBERS // free**2 // MULTIPLE * MULTIPLE)
     for start in range(0, P.shape[0], step):
         here = slice(start, min(start + step, P.shape[0]))
-        minima = minimise_in_balls(
+        minima = solve_ball_constrained_rows(
             gradients[here],
             rows.curvatures(here.start, here.stop),
             P[here, :free],

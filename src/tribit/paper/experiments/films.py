@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.data.observations import Observations
 from tribit.datasets import movielens100k
 from tribit.datasets.ratings import Ratings, Split
@@ -258,7 +258,7 @@ def _ways(selection: list[Row]) -> list[tuple[str, float, int]]:
 
 def _objective(part: Split, mixture: Mixture) -> Objective:
     risk = tri(*mixture, rho=1.0 - part.train.density)
-    return Objective(part.train, LINK, risk, dtype=DTYPE)
+    return Objective(part.train, LINK, risk, arithmetic=Arithmetic(DTYPE))
 
 
 def _paper_fits(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.data.observations import Observations
 from tribit.metrics.entries import log_loss
 from tribit.model.factors import Factors
@@ -204,7 +204,7 @@ class _Trial:
         seen = self.drawn.observations if seen is None else seen
         assert self.mixture is not None
         risk = tri(*self.mixture, rho=self.experiment.rho if rho is None else rho)
-        return Objective(seen, self.experiment.link, risk, dtype=DTYPE)
+        return Objective(seen, self.experiment.link, risk, arithmetic=Arithmetic(DTYPE))
 
     def row(self, way: str, X: Array, **found: Any) -> Row:
         M = self.drawn.M

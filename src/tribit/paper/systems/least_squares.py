@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tribit.backends.smooth import Smooth
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.observations import Measurements
@@ -241,9 +242,10 @@ def _start_inside(
     return Factors.of(*pair)
 
 
-class SquaredErrors:
+class SquaredErrors(Smooth):
     """``F(U, V) = sum over measured entries of (u_i' v_j - a_ij)^2``, with its gradient."""
 
+    observations: Measurements
     curvature = 2.0  #: of one entry
 
     def __init__(self, measurements: Measurements) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Arithmetic, Objective
 from tribit.checks import check_choice, check_not_negative, check_positive
 from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations
@@ -222,7 +222,8 @@ class PUMatrixCompletion(LabelledModel):
         self.l2_ = 0.0 if self.l2 is None else check_not_negative("l2", self.l2)
         link, draws = as_link(self.link), generator(self.random_state)
         risk = PU_RISKS[self.risk](self.rho)
-        objective = Objective(seen, link, risk, l2=self.l2_, dtype=self.dtype, n_jobs=self.n_jobs)
+        arithmetic = Arithmetic(self.dtype, self.n_jobs)
+        objective = Objective(seen, link, risk, l2=self.l2_, arithmetic=arithmetic)
         start = spectral_start(objective, constraints, rank, 0.0, draws)
         # Without alpha no entry goes beyond what the trace norm allows, but few come near.
         reach = link.level(0.99) if self.alpha is None else self.alpha

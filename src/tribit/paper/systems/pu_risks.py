@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tribit.backends.smooth import Smooth
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count
 from tribit.data.observations import Observations
@@ -110,7 +111,7 @@ PU_RISKS: dict[str, Callable[[Any], Risk]] = {
 
 
 @dataclass(frozen=True)
-class SquaredUnlabelled:
+class SquaredUnlabelled(Smooth):
     """``F(U, V) = squared PU risk at U V' + l2 / 2 (|U|^2 + |V|^2)``, with no dense array.
 
     With the weights ``plus`` and ``minus`` that an observed entry adds, the risk is

@@ -3,7 +3,8 @@
     argmin F_1  ->  argmin F_2  ->  ...
 
 ``F_s`` is one function from its first iteration to its last (sample average approximation), so that line searches hold;
-its quadratics and its sample are those for the factors at which it begins (:meth:`tribit.Objective.staged`).
+its quadratics and its sample are those for the factors at which it begins
+(:meth:`tribit.Objective.refit_control_variates`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ OPTIMISM = 0.004
 FURTHER = 0.001
 
 
-def minimise_in_stages(
+def minimise_resampled(
     solver: Solver,
     objective: Any,
     constraints: list[Constraint],
@@ -59,7 +60,7 @@ def minimise_in_stages(
     """
     if not objective.estimates:
         # Unknowns are where the objective is; of a solver that takes NumPy's alone each value and gradient is copied.
-        if getattr(solver, "any_arrays", False):
+        if solver.any_arrays:
             start = objective.placed(start)
         result = solver.minimise(objective, constraints, start, stopping, generator)
         return objective, replace(result, factors=result.factors.to_numpy())
@@ -69,7 +70,7 @@ def minimise_in_stages(
     while True:
         spent, done = time.perf_counter() - began, len(history)
         left = stopping.max_iter - done
-        objective = objective.staged(factors)
+        objective = objective.refit_control_variates(factors)
         result = solver.minimise(
             objective,
             constraints,
@@ -92,7 +93,7 @@ def minimise_in_stages(
         # Written so that a NaN is a failure.
         follows = not reached <= most + OPTIMISM * abs(lowest)
         if follows and result.stop_reason in (*GOES_ON, DIVERGED):
-            larger = objective.enlarged()
+            larger = objective.double_sample()
             if larger is not None:
                 objective = larger
                 continue

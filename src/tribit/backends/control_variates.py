@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.forms import Form
+from tribit.backends.losses import WeightedLoss
 
 Array = NDArray[np.floating[Any]]
 
@@ -32,7 +32,7 @@ FARTHER = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
 
 
 @dataclass(frozen=True, eq=False)
-class Controls:
+class ControlVariates:
     """Coefficients for each class of rows and of columns, arrays of shape (n_row_classes, n_column_classes).
 
     Attributes
@@ -61,12 +61,12 @@ class Controls:
         return float(np.sqrt(np.mean((self.spread / self.bend) ** 2)))
 
     @property
-    def transposed(self) -> Controls:
+    def transposed(self) -> ControlVariates:
         """The same for the transpose of the matrix."""
-        return Controls(*(getattr(self, each.name).T for each in fields(self)))
+        return ControlVariates(*(getattr(self, each.name).T for each in fields(self)))
 
 
-def fit_controls(form: Form, z: Array) -> Controls:
+def fit_controls(loss: WeightedLoss, z: Array) -> ControlVariates:
     """Return the quadratics whose derivatives are nearest to ``h'`` in the least-squares sense.
 
     Parameters
@@ -76,7 +76,7 @@ def fit_controls(form: Form, z: Array) -> Controls:
     """
     z = np.asarray(z, dtype=np.float64)
     value, first, second = np.empty_like(z), z.copy(), np.empty_like(z)
-    form.apply(first, value, second, np.empty_like(z))
+    loss.apply(first, value, second, np.empty_like(z))
     mean, bend = z.mean(axis=2), np.maximum(second.mean(axis=2), 1e-12)
     away = z - mean[:, :, None]
     variance, together = np.mean(away**2, axis=2), np.mean(away * first, axis=2)
@@ -87,15 +87,15 @@ def fit_controls(form: Form, z: Array) -> Controls:
     constant = np.mean(value - (linear[:, :, None] + 0.5 * square[:, :, None] * z) * z, axis=2)
     spread = np.sqrt(np.mean(left**2, axis=2))
     reach = np.maximum(WIDE * np.max(np.abs(away), axis=2), LEAST_WIDE)
-    low, high = (_end(form, mean, side * reach, square) for side in (-1.0, 1.0))
-    return Controls(constant, linear, square, bend, spread, low, high)
+    low, high = (_end(loss, mean, side * reach, square) for side in (-1.0, 1.0))
+    return ControlVariates(constant, linear, square, bend, spread, low, high)
 
 
-def _end(form: Form, mean: Array, reach: Array, square: Array) -> Array:
+def _end(loss: WeightedLoss, mean: Array, reach: Array, square: Array) -> Array:
     """Return the first of some places at ``mean + reach`` and farther where ``h''`` is below ``c2``; else infinity."""
     places = mean[:, :, None] + reach[:, :, None] * FARTHER
     first, second = places.copy(), np.empty_like(places)
-    form.apply(first, None, second, np.empty_like(places))
+    loss.apply(first, None, second, np.empty_like(places))
     below = second < square[:, :, None]
     nearest = np.take_along_axis(places, np.argmax(below, axis=2)[:, :, None], axis=2)[:, :, 0]
     return np.where(np.any(below, axis=2), nearest, np.sign(reach) * np.inf)

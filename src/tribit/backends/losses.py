@@ -1,14 +1,14 @@
-"""Forms: the link and the risk's weights, put into the shape a blocked pass can apply in place.
+"""Weighted losses: the link and the risk's weights, put into the shape a blocked pass can apply in place.
 
 On every entry the risk has the *dense* term ``nu l(x, +1) + pu l(x, -1)``, which needs no data, and on an
-observed entry the *correction* ``plus l(x, +1) + minus l(x, -1)``. A form evaluates both on ``z = scale x``
+observed entry the *correction* ``plus l(x, +1) + minus l(x, -1)``. A loss evaluates both on ``z = scale x``
 and leaves affine parts to closed sums, so that a tile is read and written as few times as possible:
 
     value      =  unit * (value_out + value_constant) + value_linear * z
     d / dx     =  unit * slope * first_out + first_constant
     d2 / dx2   =  unit * slope**2 * second_out
 
-A *bounded* form knows upper bounds of the curvature: of the dense term, the same for every entry, and of each
+A *bounded* loss knows upper bounds of the curvature: of the dense term, the same for every entry, and of each
 correction. They make quadratic models that are nowhere below the risk and that need no pass of their own.
 
 Where a model imputes every entry (:func:`tribit.model.risks.doubly_robust`) the dense term is
@@ -30,7 +30,7 @@ Array = NDArray[np.floating[Any]]
 Weight: TypeAlias = float | Array
 
 
-class Form(Protocol):
+class WeightedLoss(Protocol):
     """Interface of a link under given weights, as a backend uses it; see the module's formulae."""
 
     scale: float
@@ -67,7 +67,7 @@ class Form(Protocol):
     ) -> tuple[Array, Array | None]:
         """Return the corrected ``first_out`` of observed entries, given its dense part, and the rest alike.
 
-        ``z`` is there where the form ``needs_predictor``.
+        ``z`` is there where the loss ``needs_predictor``.
         """
         ...
 
@@ -234,7 +234,7 @@ class GenericForm:
     ) -> tuple[Array, Array | None]:
         """Return ``first`` plus the corrections, and the second derivatives of these."""
         if z is None:
-            raise TypeError("this form needs the predictor")
+            raise TypeError("this loss needs the predictor")
         add, bend = self.correct(z, a, b, second)
         return first + add, bend
 
@@ -281,8 +281,8 @@ class ProbitForm(GenericForm):
         return 0.5 * first.size
 
 
-def make_form(link: Link, risk: Risk) -> Form:
-    """Return the fastest form for a link under a risk's weights."""
+def make_loss(link: Link, risk: Risk) -> WeightedLoss:
+    """Return the fastest loss for a link under a risk's weights."""
     if type(link) is Logistic:
         return LogisticForm(link, risk.pu, risk.nu, imputed=risk.imputed is not None)
     if type(link) is Probit:

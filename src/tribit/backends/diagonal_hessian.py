@@ -14,7 +14,7 @@ from tribit.model.risks import Missingness, Risk
 LEAST_SQUARE = 0.1
 
 
-def risk_curvatures(
+def diagonal_hessian_of_risk(
     link: Link, risk: Risk, observations: Observations, factors: Factors
 ) -> Factors:
     """Return the curvature of the risk in each unknown, as if every entry that counts had even odds.

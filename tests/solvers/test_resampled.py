@@ -5,7 +5,7 @@ import pytest
 
 from tribit.model.factors import Factors
 from tribit.solvers.loop import CONVERGED, OUT_OF_ITERATIONS, Iteration, SolverResult, Stopping
-from tribit.solvers.stages import minimise_in_stages
+from tribit.solvers.resampled import minimise_resampled
 
 
 class Script:
@@ -20,10 +20,10 @@ class Script:
     def elsewhere(self, factors):
         return factors.intercept
 
-    def staged(self, _):
+    def refit_control_variates(self, _):
         return self
 
-    def enlarged(self):
+    def double_sample(self):
         self.larger += 1
         return self
 
@@ -44,7 +44,7 @@ def at(value):
 
 def run(script, max_iter=1000):
     stopping = Stopping(max_iter, 1e-4)
-    return minimise_in_stages(script, script, [], at(100.0), stopping, np.random.default_rng(0))[1]
+    return minimise_resampled(script, script, [], at(100.0), stopping, np.random.default_rng(0))[1]
 
 
 def test_stages_go_on_until_one_gains_little_on_another_sample():

@@ -17,7 +17,7 @@ Made = TypeVar("Made")
 PRODUCTS_BYTES = 64 * 2**20
 
 
-class FixedFactor:
+class GramCache:
     """A factor Q that stays as it is during a pass, and what is derived from it once for all panels."""
 
     def __init__(self, Q: Array, dtype: np.dtype[Any]) -> None:
