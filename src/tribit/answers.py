@@ -11,8 +11,7 @@ from typing import Any
 
 from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
-from tribit.errors import InvalidInputError
-from tribit.quoting import printable, quoted
+from tribit.errors import InvalidInputError, printable, quoted
 
 __all__ = ["Answer", "check_headings", "plain", "skipped", "text_table", "with_ids"]
 

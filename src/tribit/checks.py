@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.errors import InvalidInputError, InvalidTypeError, parameter
-from tribit.quoting import quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 
 
 def check_positive(name: str, value: Any) -> float:

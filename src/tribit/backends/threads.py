@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 from tribit.checks import is_whole
-from tribit.errors import InvalidInputError, parameter
-from tribit.quoting import quoted
+from tribit.errors import InvalidInputError, parameter, quoted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from tribit.cli.values import size
-from tribit.quoting import printable
+from tribit.errors import printable
 
 app = typer.Typer(
     name="tribit",

@@ -14,8 +14,7 @@ from typing import Any, TextIO
 
 import typer
 
-from tribit.errors import Message, TribitError
-from tribit.quoting import printable, quoted
+from tribit.errors import Message, TribitError, printable, quoted
 
 INTERRUPTED = 130  #: the exit code of a command that Ctrl-C ended, as shells have it
 #: Base of the errors that typer raises for wrong arguments, of which it exports only some subclasses.

@@ -14,7 +14,7 @@ from tribit.cli.common import Quiet, app, print_facts
 from tribit.cli.endings import StoppedError, as_typed, keyboard_interrupts
 from tribit.cli.options import LazyCommand, fit_options, model_options, reading_options
 from tribit.cli.values import yes_no_or_auto
-from tribit.quoting import quoted
+from tribit.errors import quoted
 
 
 class FitCommand(LazyCommand):

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from tribit.cli.common import MaxSize
 from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words, yes_no_or_auto
-from tribit.quoting import quoted
+from tribit.errors import quoted
 
 Parameters = list[Parameter]
 

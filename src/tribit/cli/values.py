@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from tribit.quoting import quoted
+from tribit.errors import quoted
 
 #: Placeholder of such a value in the help.
 VALUE = "number|auto"

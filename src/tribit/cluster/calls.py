@@ -19,8 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitError, parameter
-from tribit.quoting import printable, quoted
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitError,
+    parameter,
+    printable,
+    quoted,
+)
 
 #: Results that are added in one task: the memory of a worker holds as many.
 BRANCHES = 8

@@ -22,8 +22,15 @@ from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
 from tribit.data.ingest import Checked, Duplicates, as_labels, check_shape, merge_duplicates
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitError, parameter
-from tribit.quoting import listed, printable, quoted
+from tribit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TribitError,
+    listed,
+    parameter,
+    printable,
+    quoted,
+)
 
 
 def is_dask_frame(X: Any) -> bool:

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.quoting import quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, quoted
 
 if TYPE_CHECKING:
     from tribit.data.observations import Entries
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 import narwhals as nw
 from narwhals.exceptions import DuplicateError
 
-from tribit.quoting import listed
+from tribit.errors import listed
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]

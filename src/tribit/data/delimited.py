@@ -13,8 +13,7 @@ from tribit.data.axis import AnyArray
 from tribit.data.files import column_places
 from tribit.data.limits import BLOCK, Block, Lines
 from tribit.data.sources import ColumnBuilder, Source, Table
-from tribit.errors import InvalidInputError
-from tribit.quoting import printable
+from tribit.errors import InvalidInputError, printable
 
 Record: TypeAlias = tuple[int, list[str]]
 

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import Axes, Axis, distinct_ids, eager_frame, first_true, named
-from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.quoting import listed, quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, listed, quoted
 
 #: Separator of tags within a text.
 SEPARATOR = "|"

@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.quoting import listed, quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, listed, quoted
 
 if sys.platform != "win32":
     import fcntl

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from tribit.checks import check_choice
 from tribit.data import delimited, json_lines, matrices, parquet
 from tribit.data.sources import GZIPPED, PathLike, Source, Table, is_standard, least_bytes, located
-from tribit.errors import InvalidInputError, parameter
-from tribit.quoting import quoted
+from tribit.errors import InvalidInputError, parameter, quoted
 
 
 class Format(NamedTuple):

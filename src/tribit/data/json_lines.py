@@ -14,8 +14,7 @@ from tribit.data.axis import AnyArray
 from tribit.data.files import column_places
 from tribit.data.limits import Block, Lines
 from tribit.data.sources import EXACT, ColumnBuilder, Source, Table, number_text
-from tribit.errors import InvalidInputError
-from tribit.quoting import printable, quoted
+from tribit.errors import InvalidInputError, printable, quoted
 
 
 def read(source: Source, wanted: list[str] | None) -> Table:

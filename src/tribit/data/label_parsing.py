@@ -11,8 +11,7 @@ import numpy.typing as npt
 from tribit.data.axis import Where
 from tribit.data.ingest import Labels, as_labels
 from tribit.data.sources import TextColumn, number_text, reads_as_number
-from tribit.errors import InvalidInputError, parameter
-from tribit.quoting import listed, quoted
+from tribit.errors import InvalidInputError, listed, parameter, quoted
 
 Words = tuple[str, ...]
 

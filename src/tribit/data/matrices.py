@@ -18,8 +18,7 @@ from tribit.data.files import column_places
 from tribit.data.ingest import check_shape
 from tribit.data.limits import Lines, check_size
 from tribit.data.sources import LineNumbers, Source, Table, TextColumn, number_text
-from tribit.errors import InvalidInputError
-from tribit.quoting import listed, printable, quoted
+from tribit.errors import InvalidInputError, listed, printable, quoted
 
 COLUMNS = ("row", "column", "value")
 #: Arrays in the file of each kind of sparse matrix that is read, besides its shape.

@@ -9,8 +9,7 @@ from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, column_places
 from tribit.data.limits import byte_limit, check_size
 from tribit.data.sources import ColumnBuilder, Source, Table, TextColumn
-from tribit.errors import InvalidInputError
-from tribit.quoting import printable
+from tribit.errors import InvalidInputError, printable
 
 #: Rows, and bytes as the file says, that are read at a time.
 ROWS, BYTES = 2**18, 2**26

@@ -20,8 +20,7 @@ from tribit.data.label_parsing import Words, compared
 from tribit.data.observations import Observations
 from tribit.data.records import labelled, long_cells, wide_cells, without_missing
 from tribit.data.sources import STANDARD, PathLike, TextColumn, number_text
-from tribit.errors import InvalidInputError, InvalidTypeError, parameter
-from tribit.quoting import quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 
 Missing: TypeAlias = Literal["error", "skip"]
 Layout: TypeAlias = Literal["long", "wide"]

@@ -13,8 +13,7 @@ from tribit.data.formats import Format, read_source
 from tribit.data.ingest import Labels
 from tribit.data.label_parsing import MISSING, Values, are_missing, as_number, compared
 from tribit.data.sources import Source, TextColumn, reads_as_number
-from tribit.errors import InvalidInputError, parameter
-from tribit.quoting import listed, quoted
+from tribit.errors import InvalidInputError, listed, parameter, quoted
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from tribit.data.axis import AnyArray, Positions
 from tribit.data.files import checked_path
 from tribit.data.limits import LARGEST, RECORD, Lines, byte_limit, check_size
-from tribit.errors import InvalidInputError, parameter
-from tribit.quoting import printable, quoted
+from tribit.errors import InvalidInputError, parameter, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
 LineNumbers: TypeAlias = npt.NDArray[np.int64] | None

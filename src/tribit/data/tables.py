@@ -20,8 +20,15 @@ from tribit.data.formats import FORMATS, Format, opened, read_source, written_as
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading, Rules
 from tribit.data.sources import PathLike, Table, is_standard
-from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
-from tribit.quoting import listed, printable, quoted
+from tribit.errors import (
+    InvalidInputError,
+    TribitWarning,
+    listed,
+    parameter,
+    printable,
+    quoted,
+    warn,
+)
 
 __all__ = ["FORMATS", "Format", "Table", "observations_from_file", "read_table", "write_table"]
 

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from tribit.data.files import column_place
 from tribit.data.limits import Lines, byte_limit, in_units
-from tribit.errors import InvalidInputError
-from tribit.quoting import printable, quoted
+from tribit.errors import InvalidInputError, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Whole: TypeAlias = npt.NDArray[np.int64]

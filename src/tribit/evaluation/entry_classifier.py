@@ -14,8 +14,7 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axis, eager_frame, frame_column
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, warn
-from tribit.quoting import listed
+from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, listed, warn
 
 __all__ = ["EntryClassifier"]
 

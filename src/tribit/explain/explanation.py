@@ -10,8 +10,8 @@ import numpy as np
 
 from tribit.answers import Answer
 from tribit.data.axis import AnyArray
+from tribit.errors import printable
 from tribit.model.fitted import LIKE
-from tribit.quoting import printable
 
 __all__ = ["EntryEffect", "Explanation"]
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tribit.checks import check_not_negative
-from tribit.errors import InvalidTypeError, parameter
+from tribit.errors import InvalidTypeError, parameter, quoted
 from tribit.model.risks import Missingness, check_rho
-from tribit.quoting import quoted
 
 
 def optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:

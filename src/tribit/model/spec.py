@@ -25,14 +25,13 @@ from tribit.checks import (
     check_switch,
     check_whole,
 )
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError, parameter, quoted
 from tribit.model.constraints import NORMS, Constraint, EntryBound, Unconstrained
 from tribit.model.field_checks import missingness, optional, two_shares
 from tribit.model.imputation import Imputation
 from tribit.model.links import Link, Logistic, as_link
 from tribit.model.risks import Missingness, Risk, check_gammas
 from tribit.model.spec_json import read, written
-from tribit.quoting import quoted
 
 __all__ = ["ModelSpec"]
 

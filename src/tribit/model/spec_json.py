@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, quoted
 from tribit.model.links import LINKS
-from tribit.quoting import quoted
 
 
 def written(values: dict[str, Any]) -> str:

@@ -23,9 +23,8 @@ from tribit.answers import Answer
 from tribit.data.axis import AnyArray, Axis
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.parquet import write as write_parquet
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError, parameter, quoted
 from tribit.questions.base import OMIT, Question, option
-from tribit.quoting import quoted
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender

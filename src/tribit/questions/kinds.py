@@ -18,9 +18,8 @@ from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading, Records
 from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
-from tribit.errors import InvalidInputError, UnknownIdError, parameter
+from tribit.errors import InvalidInputError, UnknownIdError, parameter, quoted
 from tribit.folding.positions import placed
-from tribit.quoting import quoted
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender

@@ -18,6 +18,7 @@ from tribit.errors import (
     TribitWarning,
     UnknownIdError,
     parameter,
+    quoted,
 )
 from tribit.folding.positions import without_entries
 from tribit.questions.base import OMIT, Question, option
@@ -30,7 +31,6 @@ from tribit.questions.kinds import (
     known_entries,
     typed,
 )
-from tribit.quoting import quoted
 from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
 from tribit.uncertainty.of_lists import with_intervals

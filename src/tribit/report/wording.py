@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tribit.data.axis import Axis, Positions
-from tribit.quoting import printable
+from tribit.errors import printable
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading

@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tribit.errors import TribitWarning
-from tribit.quoting import quoted
+from tribit.errors import TribitWarning, quoted
 from tribit.serve.answers import encode
 from tribit.serve.counters import Counters
 from tribit.serve.handling import JSON, Threads, check_size, error_answer, handler, read

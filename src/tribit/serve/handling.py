@@ -14,8 +14,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from tribit.errors import TribitError, UnknownIdError
-from tribit.quoting import printable, quoted
+from tribit.errors import TribitError, UnknownIdError, printable, quoted
 from tribit.serve.answers import encode
 from tribit.serve.counters import Counters
 from tribit.serve.schemas import Endpoint

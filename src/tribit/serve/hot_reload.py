@@ -9,8 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from tribit.errors import TribitError
-from tribit.quoting import printable, quoted
+from tribit.errors import TribitError, printable, quoted
 from tribit.recommender import Recommender
 from tribit.serve.counters import Counters
 from tribit.serve.served import ServedModel

@@ -14,8 +14,7 @@ from typing import Any
 import uvicorn
 
 from tribit.checks import check_count
-from tribit.errors import InvalidInputError, TribitWarning, parameter
-from tribit.quoting import quoted
+from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted
 from tribit.serve.app import create_app
 from tribit.serve.counters import FOLDER
 from tribit.serve.hot_reload import load

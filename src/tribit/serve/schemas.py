@@ -14,11 +14,10 @@ from pydantic import Field as Rule
 from tribit.data.axis import Axes, Axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, quoted
 from tribit.questions import QUESTIONS, Entry
 from tribit.questions.base import OMIT, Field, Question, fields_of
 from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
-from tribit.quoting import quoted
 from tribit.recommender import Recommender
 
 #: Most characters of an id in a request.

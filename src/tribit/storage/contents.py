@@ -18,9 +18,8 @@ from tribit.data.axis import Axes
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, either
+from tribit.errors import InvalidInputError, either, quoted
 from tribit.model.fitted import Fitted
-from tribit.quoting import quoted
 from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
 from tribit.storage.fields import (
