@@ -90,7 +90,7 @@ public_modules = [
     "tribit.model.risks",
     "tribit.model.spec",
     "tribit.simulate.sampling",
-    "tribit.selection.mixture_estimate",
+    "tribit.selection.mixtures",
     "tribit.simulate",
     "tribit.solvers",
     "tribit.storage",

@@ -8,7 +8,7 @@ from tribit import InvalidInputError, plots
 from tribit.model.spec import ModelSpec
 from tribit.plots.simplex import imputed_shares
 from tribit.selection import Candidate, Search
-from tribit.selection.mixture_estimate import mixture
+from tribit.selection.mixtures import mixture
 
 DENSITY = 0.1
 

@@ -1,7 +1,7 @@
 """Trials of a search whose scores are made up, and line searches on them."""
 
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection.line_searches import LineSearches
+from tribit.selection.stages import LineSearches
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
 

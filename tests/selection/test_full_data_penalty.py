@@ -9,7 +9,7 @@ from tribit.backends.arithmetic import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.full_data_penalty import FullDataTrials, multiplied, scaled
+from tribit.selection.row_subsample import FullDataTrials, multiplied, scaled
 from tribit.selection.record import Average, Candidate
 from tribit.selection.row_subsample import RowSubsample
 from tribit.selection.search import Budget, choose

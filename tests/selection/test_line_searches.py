@@ -7,7 +7,7 @@ import pytest
 from scripted_trials import EVERYTHING, scripted_lines
 
 from tribit.model.spec import ModelSpec
-from tribit.selection.line_searches import FAR, WORTH
+from tribit.selection.stages import FAR, WORTH
 from tribit.selection.record import Candidate
 
 # Paths

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection.line_searches import LineSearches
+from tribit.selection.stages import LineSearches
 from tribit.selection.mixtures import CORNER_FEATURES, Mixtures
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace

@@ -14,7 +14,7 @@ from tribit.metrics.unseen import unseen_report
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.selection import regression
 from tribit.selection.positive_only import order_losses
-from tribit.selection.regression import regression_factors, with_regression
+from tribit.selection.positive_only import regression_factors, with_regression
 
 FIXED = {"gammas": (0, 1, 0), "rho": 0.0, "l2": 1.0, "l2_intercept": 0.5}
 

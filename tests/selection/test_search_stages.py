@@ -14,7 +14,7 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import Budget, SearchSpace, choose, search
 from tribit.selection import stages as module
 from tribit.selection.folds import make_folds
-from tribit.selection.line_searches import FAR, LineSearches
+from tribit.selection.stages import FAR, LineSearches
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.positive_only import (
     PositiveFactors,

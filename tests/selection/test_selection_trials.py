@@ -25,9 +25,9 @@ from tribit.randomness import fold_numbers
 from tribit.selection import folds as parts
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
-from tribit.selection.mixture_estimate import mixture
-from tribit.selection.spec_for_fold import spec_for_fold
-from tribit.selection.starts import start_of
+from tribit.selection.mixtures import mixture
+from tribit.selection.folds import spec_for_fold
+from tribit.selection.problem import start_of
 from tribit.selection.trials import (
     Options,
     SearchEndedError,

@@ -18,7 +18,7 @@ from tribit.model.links import as_link
 from tribit.model.spec import ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
-from tribit.selection.averages import member_specs
+from tribit.selection.refit import member_specs
 from tribit.selection.problem import warn_if_ran_off
 from tribit.selection.record import FitRecord, Search
 from tribit.selection.refit import Fits, calibrated, fit_members

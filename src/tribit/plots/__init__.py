@@ -34,7 +34,7 @@ def search(found: Search) -> Any:
     """Draw every candidate of a search: its score in the order of trying, and its mixture on the simplex.
 
     A mixture imputes the share ``t = h / (h + density (1 - h))`` of its labels, with ``h = g_PU + g_NU``
-    (:func:`tribit.selection.mixture_estimate.mixture`): in a sparse matrix a small h is much. So the axes are
+    (:func:`tribit.selection.mixtures.mixture`): in a sparse matrix a small h is much. So the axes are
 
         1 - t  observed signs,    t g_PU / h  imputed as dislikes,    t g_NU / h  imputed as likes,
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
-
 import numpy as np
-
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
@@ -15,6 +13,17 @@ from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.randomness import balanced_fold_numbers
 from tribit.selection.significance import ENOUGH_RARE
+from dataclasses import dataclass, replace
+from typing import Any
+import numpy as np
+from tribit.metrics.entries import Array
+from tribit.model.risks import Missingness
+from tribit.model.spec import ModelSpec
+
+
+
+
+
 
 #: Weights of entries, or a function of entries that returns theirs.
 Weights: TypeAlias = Array | Callable[[Observations], Array]
@@ -109,3 +118,62 @@ def _weights_of(entries: Observations, weights: Weights | None) -> Array:
     if weights is None:
         return np.ones(len(entries))
     return weights(entries) if callable(weights) else weights
+
+# ==================== DOC of spec_for_fold
+# """Settings for a fold: what they mean for all observed entries, where only a share of those is seen."""
+
+
+
+
+
+#: Ridges of factors and of features: what a part of a table scales. Those of intercepts, which have the entries of one
+#: row or column alone, are good for both.
+RIDGES = ("l2", "l2_implicit", "l2_side")
+
+
+@dataclass(frozen=True)
+class _Thinned:
+    """A model of the mask when only a share of what was observed is still seen."""
+
+    whole: Missingness
+    share: float
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return ``1 - share (1 - rho)``."""
+        return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
+
+
+def spec_for_fold(settings: ModelSpec, share: float, ridge_share: float = 1.0) -> ModelSpec:
+    """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture.
+
+    Of a fold of a part of the table ``ridge_share`` is the share of the ridges that suits it
+    (:func:`tribit.selection.row_subsample.ridge_share`).
+    """
+    rho = settings.rho
+    if isinstance(rho, Missingness):
+        rho = _Thinned(rho, share)
+    elif rho:  # with 0 the label is that of having been observed, in a fold as in the whole
+        rho = 1.0 - share * (1.0 - rho)
+    ridges = {
+        name: ridge_share * value
+        for name in RIDGES
+        if (value := getattr(settings, name)) is not None
+    }
+    return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share), **ridges)
+
+
+def thinned_mixture(gammas: tuple[float, float, float], share: float) -> tuple[float, float, float]:
+    """Return the mixture that imputes as much where a ``share`` of the observed entries is left as ``gammas`` does.
+
+    With ``h = g_PU + g_NU`` the odds of imputation are ``t / (1 - t) = h / (1 - h) / density``, so that the odds of h
+    must shrink as the density does.
+
+    Examples
+    --------
+    >>> whole, part = mixture(0.3, 0.05, 0.6), mixture(0.3, 0.04, 0.6)
+    >>> max(abs(a - b) for a, b in zip(thinned_mixture(whole, 0.8), part)) < 1e-12
+    True
+    """
+    g_pn, g_pu, g_nu = gammas
+    whole = g_pn + share * (g_pu + g_nu)
+    return g_pn / whole, share * g_pu / whole, share * g_nu / whole

@@ -1,25 +1,76 @@
-"""The last stage of a search: mixtures of the three risks, inside balls.
+"""Share to impute: the mixture with the least variance, from predictions of held-out entries.
 
-PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.mixture_estimate`) and
-its neighbours, and the best of them with implicit features where these have gained; or the mixture that the user
-gave, with its radius and ridges.
+The gradient of each risk at an entry puts something in the place of a label that was not seen and corrects it where
+one was. PN, scaled by ``1 / q``, puts the model's own probability f there, PUNU(g) the constant g, and a mixture
+``m = (1 - t) f + t g``. The correction has the variance ``(1 - q) / q E(y - m)^2``, so that the best share is
+
+    t = argmin E(y - (1 - t) f - t g)^2 = E[(f - y)(f - g)] / E(f - g)^2,
+
+the regression of held-out labels on the model's probabilities and the share of likes. Where f is as sure as it may be
+t = 0, and PN alone is best; where it is too sure t > 0.
 """
 
 from __future__ import annotations
 
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
-
 import numpy as np
-
 from tribit.backends.designs import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
-from tribit.selection.line_searches import NEAR, RANK, LineSearches
-from tribit.selection.mixture_estimate import imputed_share, mixture
+from tribit.selection.stages import NEAR, RANK, LineSearches
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
 from tribit.selection.stages import Found, Stage
+
+
+
+
+
+Array = NDArray[np.floating[Any]]
+
+
+def imputed_share(probabilities: Array, labels: NDArray[np.integer[Any]], weights: Array) -> float:
+    """Return ``t`` in [0, 1]: how far held-out labels would pull the probabilities towards the share of likes."""
+    likes = np.asarray(labels) > 0
+    g = float(np.average(likes, weights=weights))
+    away = probabilities - g
+    square = float(np.average(away**2, weights=weights))
+    if square == 0.0:
+        return 0.0
+    t = float(np.average((probabilities - likes) * away, weights=weights)) / square
+    return float(np.clip(t, 0.0, 1.0))
+
+
+def mixture(share: float, density: float, likes: float) -> tuple[float, float, float]:
+    """Return ``(g_PN, g_PU, g_NU)`` that imputes the constant ``likes`` with weight ``share``.
+
+    L_PN sums over the observed entries alone, a share ``density`` of all: ``t = h / (h + density (1 - h))`` with
+    ``h = g_PU + g_NU``. In a sparse matrix most of any but the smallest h is imputation.
+
+    Examples
+    --------
+    >>> g_pn, g_pu, g_nu = mixture(0.5, 0.05, 0.6)
+    >>> round(g_pn, 4), round(g_pu, 4), round(g_nu, 4)
+    (0.9524, 0.019, 0.0286)
+    """
+    h = share * density / (share * density + 1.0 - share) if share < 1.0 else 1.0
+    return 1.0 - h, h * (1.0 - likes), h * likes
+
+# ==================== DOC of mixtures
+# """The last stage of a search: mixtures of the three risks, inside balls.
+# 
+# PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.mixtures`) and
+# its neighbours, and the best of them with implicit features where these have gained; or the mixture that the user
+# gave, with its radius and ridges.
+# """
+
+
+
+
 
 #: Probabilities that balls let an entry reach: the balls of the first mixtures, and a smaller one if the first is best.
 SMALLER_BALL = 0.75
@@ -30,7 +81,7 @@ MOST_UNOBSERVED = 100.0
 MOST_COLUMNS = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 OUT_OF_REACH = 0.03
-#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.mixture_estimate.imputed_share`).
+#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.mixtures.imputed_share`).
 IMPUTED = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MOST_CELLS = 2e6

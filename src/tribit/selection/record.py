@@ -111,7 +111,7 @@ class Search:
         What the probabilities are of: "a like", or what else is identified where one label was observed alone.
     regression : float or None
         Weight of the regression of the smaller side that is added to the factors
-        (:mod:`tribit.selection.regression`); None for none.
+        (:mod:`tribit.selection.positive_only`); None for none.
     """
 
     candidates: tuple[Candidate, ...] = field(repr=False)

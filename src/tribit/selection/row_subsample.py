@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
-
 from tribit.backends.layout import share_layouts
 from tribit.data.axis import Positions
 from tribit.data.features import Group, SideFeatures
@@ -23,6 +21,31 @@ from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import Fold
 from tribit.selection.space import one_label
+from dataclasses import replace
+from typing import Any
+import numpy as np
+from scipy.sparse.linalg import svds
+from tribit.data.observations import Observations
+from tribit.metrics.entries import Array
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.model.spec import ModelSpec
+from tribit.selection.trials import TOLERANCE, Options, fit_from
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+from tribit.model.factors import Factors
+from tribit.model.spec import ModelSpec
+from tribit.selection.stages import LineSearches
+from tribit.selection.record import Average, Candidate
+from tribit.selection.folds import RIDGES
+from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, largest_ridge
+from tribit.selection.trials import Trials
+
+
+
+
+
 
 #: Entries of a part: this share of all, and at least so many. On drawn tables (``benchmarks.data``, 1 to 3 million
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
@@ -164,3 +187,111 @@ def taken(observations: Observations, chosen: Positions, axis: int) -> RowSubsam
     return RowSubsample(
         Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size
     )
+
+# ==================== DOC of ridges
+# """The unit of ridges: the weight at which factors vanish, and what it is on a part of a table."""
+
+
+
+
+
+#: Ridge of intercepts beside which two tables are compared, in units of four times the link's curvature at 0: amid what
+#: a search tries, whose choice is not known yet. It is the same for both.
+INTERCEPT_WEIGHT = 3.0
+
+
+def ridge_share(
+    part: Observations, whole: Observations, base: ModelSpec, options: Options
+) -> float:
+    """Return the largest ridge of a part of a table as a share of that of the whole.
+
+    A column of the part has fewer entries, so that a smaller ridge is enough against the noise in its factor: ridges
+    that are good for the part are too small for the whole, by about this share.
+    """
+    norms = [_norm(each, base, options) for each in (part, whole)]
+    return norms[0] / norms[1]
+
+
+def _norm(seen: Observations, base: ModelSpec, options: Options) -> float:
+    end: Any = None
+    if base.intercept:
+        unit = 4.0 * float(base.link.second(np.zeros(1), 1)[0])
+        settings = replace(
+            base,
+            gammas=(1.0, 0.0, 0.0),
+            rank=0,
+            l2_intercept=INTERCEPT_WEIGHT * unit,
+            radius=None,
+            alpha=None,
+            implicit_features=False,
+            side_features=False,
+        )
+        # Nothing is drawn for a model without factors.
+        draws = np.random.Generator(np.random.PCG64(0))
+        end, _ = fit_from(seen, settings, options, {}, draws, tol=TOLERANCE)
+    return largest_ridge(seen, base.link, end)
+
+# ==================== DOC of full_data_penalty
+# """The ridges of what a part of a table has chosen, compared on the whole table.
+# 
+# A part has fewer entries in a column, and by how much that lowers the best ridges depends on the table: where noise
+# decides they are as the largest ridges are (:func:`tribit.selection.row_subsample.ridge_share`), where every column has
+# entries enough they are the same. One factor for all ridges is found by a line search on the whole table; the kind of
+# model, its columns and the ratios of its ridges stay as the part has chosen them. The held-out entries of the whole then
+# calibrate what is fitted to the whole.
+# """
+
+
+
+
+
+class FullDataTrials(Trials):
+    """Candidates on the full data, which keep the unknowns of the best one: the refit starts from them."""
+
+    best_ends: dict[str, Factors] | None = None
+
+    def _keep(self, candidate: Candidate, kept: Any) -> None:
+        super()._keep(candidate, kept)
+        if candidate is self.best:
+            self.best_ends = dict(self.folds[0].ends)
+
+
+def search_full_data_penalty(lines: LineSearches, chosen: Candidate) -> Candidate:
+    """Return the best candidate on the full data, at the ridges that a row subsample chose or at multiples of them."""
+    best = lines.trials.score(chosen.settings)
+    names = [name for name in RIDGES if name in lines.free]
+    if not any(getattr(best.settings, name) for name in names):
+        return best
+    # Larger ones first beside implicit features and smaller ones without: so it was on all of the six drawn tables
+    # that were tried but one, where neither was better.
+    step = FACTOR_STEP if best.settings.implicit_features else 1.0 / FACTOR_STEP
+    return lines.moved(
+        best,
+        lambda settings, factor: multiplied(settings, names, factor),
+        step,
+        FACTOR_DOUBLINGS,
+    )
+
+
+def multiplied(settings: ModelSpec, names: Iterable[str], factor: float) -> ModelSpec:
+    """Return settings with some ridges multiplied; those that the model does not have stay away."""
+    values = {name: getattr(settings, name) for name in names}
+    return replace(settings, **{name: factor * each for name, each in values.items() if each})
+
+
+def scaled(average: Average, chosen: Candidate, best: Candidate) -> Average:
+    """Return an average whose members have their ridges multiplied as those of the chosen one were to become best."""
+    before, after = chosen.settings, best.settings
+    factors = {
+        name: getattr(after, name) / getattr(before, name)
+        for name in RIDGES
+        if getattr(before, name)
+    }
+
+    def multiply(settings: ModelSpec) -> ModelSpec:
+        for name, factor in factors.items():
+            settings = multiplied(settings, (name,), factor)
+        return settings
+
+    members = tuple(replace(each, settings=multiply(each.settings)) for each in average.members)
+    return replace(average, members=members)

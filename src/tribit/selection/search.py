@@ -14,10 +14,10 @@ from tribit.data.observations import Observations
 from tribit.errors import warn
 from tribit.model.spec import ModelSpec
 from tribit.progress import candidates_bar
-from tribit.selection.averages import averaged
+from tribit.selection.refit import averaged
 from tribit.selection.folds import Fold, make_folds
-from tribit.selection.full_data_penalty import FullDataTrials, scaled, search_full_data_penalty
-from tribit.selection.line_searches import LineSearches
+from tribit.selection.row_subsample import FullDataTrials, scaled, search_full_data_penalty
+from tribit.selection.stages import LineSearches
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.positive_only import (
     PositiveFactors,
@@ -27,7 +27,7 @@ from tribit.selection.positive_only import (
     Regression,
 )
 from tribit.selection.record import DONE, Average, Candidate, Search
-from tribit.selection.ridges import ridge_share
+from tribit.selection.row_subsample import ridge_share
 from tribit.selection.row_subsample import RowSubsample, row_subsample
 from tribit.selection.space import NOTHING_FREE, SearchSpace
 from tribit.selection.stages import (

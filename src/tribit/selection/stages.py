@@ -1,28 +1,142 @@
-"""The stages of a search: from the simplest model to more complex ones, each kept only where held-out entries say so.
-
-1. Intercepts alone: how strongly to shrink them.
-2. Factors: a path of ridge weights, from the one at which factors vanish downwards.
-3. Implicit features: the ridge weights of their parts and of the factors beside them. Where they do not decide the
-   matter, the rank of factors without them.
-4. Side features, and a higher rank beside implicit features.
-5. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
-
-Where one label was observed alone the stages are others (:mod:`tribit.selection.positive_only`). A path stops soon
-after the score has turned. The whole costs a few times a fit, not a grid of fits.
-"""
+"""Line searches over one hyperparameter: along a path of values, and from a value up or down."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from operator import attrgetter
+import numpy as np
+from tribit.model.spec import ModelSpec
+from tribit.selection.record import Candidate
+from tribit.selection.space import SearchSpace
+from tribit.selection.trials import Trials
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-
 import numpy as np
-
 from tribit.model.spec import ModelSpec
-from tribit.selection.line_searches import FAR, NEAR, RANK, LineSearches
 from tribit.selection.record import Candidate
-from tribit.selection.ridges import largest_ridge
+from scipy.sparse.linalg import svds
+from typing import Any
+from tribit.metrics.entries import Array
+from tribit.model.links import Link
+from tribit.model.factors import Factors
+from tribit.data.observations import Observations
 from tribit.selection.space import SearchSpace
+
+
+
+
+
+
+#: Rank of the first factors that are tried.
+RANK = 10
+#: Share of the score that a step must gain for a line search over a setting to go on.
+WORTH = 5e-4
+#: Share of the best score within which a family is refined further.
+NEAR = 0.01
+#: Share of the best score by which a worse one ends a path; two worse ones in a row end it too.
+FAR = 0.005
+
+
+class LineSearches:
+    """Line searches over the hyperparameters of a space, on the folds of some trials."""
+
+    def __init__(self, trials: Trials, space: SearchSpace) -> None:
+        self.trials, self.space = trials, space
+        #: The unit of ridge weights: in it they mean the same whatever the scale of X.
+        self.unit = 4.0 * float(space.base.link.second(np.zeros(1), 1)[0])
+
+    @property
+    def base(self) -> ModelSpec:
+        """The user's own values, and first values of the free ones."""
+        return self.space.base
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Names of the free parameters."""
+        return self.space.free
+
+    def path(
+        self,
+        values: Iterable[float],
+        settings: Callable[[float], ModelSpec],
+        score: Callable[[Candidate], float] = attrgetter("score"),
+    ) -> Candidate:
+        """Try values one after the other until the score has turned; return the best."""
+        best: Candidate | None = None
+        least, worse = np.inf, 0
+        for value in values:
+            tried = self.trials.score(settings(value))
+            found = score(tried)
+            if best is None or found < least:
+                best, least, worse = tried, found, 0
+                continue
+            worse += 1
+            if worse > 1 or found > least * (1.0 + FAR):
+                break
+        assert best is not None
+        return best
+
+    def refined(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
+        """Move one value up or down by a factor, as long as that helps (:meth:`moved`)."""
+        if name not in self.free or not getattr(best.settings, name):
+            return best
+
+        def change(settings: ModelSpec, factor: float) -> ModelSpec:
+            value = getattr(settings, name) * factor
+            changed = replace(settings, **{name: value})
+            return self.inside(changed, value) if name == "radius" else changed
+
+        return self.moved(best, change, step, doublings)
+
+    def moved(
+        self,
+        best: Candidate,
+        change: Callable[[ModelSpec, float], ModelSpec],
+        step: float,
+        doublings: int,
+    ) -> Candidate:
+        """Change settings by a factor again and again, as long as that helps: first by ``step``, else by its inverse.
+
+        From the third step that helps on the factor is squared, at most so many times.
+        """
+        for power in (1.0, -1.0):
+            moved, helped, most = best, 0, doublings
+            while True:
+                longer = min(max(helped - 1, 0), most)
+                tried = self.trials.score(change(moved.settings, step ** (power * 2**longer)))
+                if tried.score < moved.score * (1.0 - WORTH):
+                    moved, helped = tried, helped + 1
+                elif longer:
+                    most = 0  # too far: on with steps of the first length
+                else:
+                    break
+            if moved is not best:
+                return moved
+        return best
+
+    def inside(self, settings: ModelSpec, radius: float) -> ModelSpec:
+        """Return the settings with a ball; entries have the same bound then, where alpha is free."""
+        alpha = radius if "alpha" in self.free else settings.alpha
+        return replace(settings, radius=radius, alpha=alpha)
+
+# ==================== DOC of stages
+# """The stages of a search: from the simplest model to more complex ones, each kept only where held-out entries say so.
+# 
+# 1. Intercepts alone: how strongly to shrink them.
+# 2. Factors: a path of ridge weights, from the one at which factors vanish downwards.
+# 3. Implicit features: the ridge weights of their parts and of the factors beside them. Where they do not decide the
+#    matter, the rank of factors without them.
+# 4. Side features, and a higher rank beside implicit features.
+# 5. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
+# 
+# Where one label was observed alone the stages are others (:mod:`tribit.selection.positive_only`). A path stops soon
+# after the score has turned. The whole costs a few times a fit, not a grid of fits.
+# """
+
+
+
+
 
 #: Ridge weights of intercepts, from none left to nearly free, as multiples of four times the link's curvature at 0
 #: (1 for the logistic link): in such units they do not depend on the scale of X.
@@ -350,3 +464,25 @@ def _all_in_use(lines: LineSearches, family: str) -> bool:
     left, right = (np.linalg.qr(F)[1] for F in (end.row_factors, end.column_factors))
     values = np.linalg.svd(left @ right.T, compute_uv=False)
     return bool(values[-1] > IN_USE * values[0])
+
+
+def largest_ridge(seen: Observations, link: Link, end: Factors | None) -> float:
+    """Return the ridge weight above which the factors vanish: the spectral norm of the gradient without them.
+
+    At a minimum with ``U = V = 0`` the ridge ``l2 |X|_*`` outweighs every direction of the gradient.
+
+    Parameters
+    ----------
+    end : Factors or None
+        The fit without factors: its intercepts; None for ``X = 0``.
+    """
+
+    def slopes(entries: Observations, x: Array | None) -> Array:
+        at = np.zeros(entries.n_observed) if x is None else x
+        return np.where(entries.labels > 0, link.first(at, 1), link.first(at, -1))
+
+    G = seen.matrix(slopes, end)
+    if min(G.shape) <= 2:
+        return float(np.linalg.norm(G.toarray(), 2))
+    v0 = np.ones(min(G.shape))
+    return float(svds(G, k=1, v0=v0, return_singular_vectors=False)[0])

@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
 import numpy as np
-
 from tribit.backends.arithmetic import Arithmetic
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
@@ -21,13 +19,12 @@ from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
-from tribit.selection.early_stopping import ValidationEarlyStopping
 from tribit.selection.folds import MANY, Fold
 from tribit.selection.problem import Problem, make_problem
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.significance import clearly_less, judging_curve, mean_difference, one_sided
-from tribit.selection.spec_for_fold import spec_for_fold
-from tribit.selection.starts import start_of
+from tribit.selection.folds import spec_for_fold
+from tribit.selection.problem import start_of
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -38,6 +35,17 @@ from tribit.solvers import (
 )
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.resampled import minimise_resampled
+import numpy as np
+from tribit.data.observations import Observations
+from tribit.metrics.entries import Array, log_loss
+from tribit.model.factors import Factors
+from tribit.model.links import Link
+from tribit.selection.problem import Problem
+
+
+
+
+
 
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
@@ -304,3 +312,35 @@ def default_solver(settings: ModelSpec) -> Solver:
     constraints = settings.constraints()
     able = (each for each in solvers if each.refusal(settings, constraints) is None)
     return next(able, Newton())
+
+# ==================== DOC of early_stopping
+# """The end of a candidate's fit by what it is for: its score on held-out entries.
+# 
+# A fit comes nearer to its minimum long after the held-out entries have stopped to see it. On large tables, where a
+# single part is held out, a candidate ends when they do; the fit of the chosen one goes on to ``tol``.
+# """
+
+
+
+
+#: Number of looks that must agree, and the share of the loss within which they do: less than half of what a step of a
+#: line search must gain.
+LOOKS, SAME = 3, 2e-4
+
+
+class ValidationEarlyStopping:
+    """Asked with the factors of a fit: whether its log-loss on held-out entries has stopped changing."""
+
+    def __init__(
+        self, problem: Problem, held_out: Observations, weights: Array, link: Link
+    ) -> None:
+        self.problem, self.held_out, self.weights, self.link = problem, held_out, weights, link
+        self.losses: list[float] = []
+
+    def __call__(self, unknowns: Factors) -> bool:
+        """Return whether the last looks, this one with them, were of the same loss."""
+        factors = self.problem.factors(unknowns.to_numpy())
+        x = factors.at(self.held_out.rows, self.held_out.columns)
+        self.losses.append(log_loss(self.link, x, self.held_out.labels, self.weights))
+        last = self.losses[-LOOKS:]
+        return len(last) == LOOKS and bool(np.ptp(last) <= SAME * last[-1])
