@@ -18,7 +18,7 @@ from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
 from tribit.backends.arithmetic import Arithmetic
 from tribit.datasets import coat, movielens100k, senate
-from tribit.metrics.unseen import unseen_report
+from tribit.metrics.full_ranking import unseen_report
 from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
 from tribit.selection import Options

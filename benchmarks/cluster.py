@@ -19,7 +19,7 @@ from tribit.backends.balls import solve_ball_constrained_rows
 from tribit.backends.rows import RowProblem
 from tribit.backends.threads import single_threaded_blas
 from tribit.cluster import backend, observations, parts
-from tribit.metrics.unseen import _counted_part
+from tribit.metrics.full_ranking import _counted_part
 from tribit.model.risks import pn, tri
 
 #: The table that is sized, and the columns of its factors.

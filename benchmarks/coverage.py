@@ -18,7 +18,7 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, Probit, evaluate
 from tribit.datasets import coat, movielens100k
-from tribit.metrics.reliability import calibration_error
+from tribit.metrics.entries import calibration_error
 from tribit.propensity import low_rank, row_column
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import CALIBRATORS, calibrate, conformal, laplace

@@ -61,7 +61,7 @@ numpydoc_show_class_members = False  # the class template lists them
 
 public_modules = [
     "tribit.paper.systems",
-    "tribit.metrics.reliability",
+    "tribit.metrics.entries",
     "tribit.paper.classification",
     "tribit.paper.comparison",
     "tribit.model.constraints",
@@ -79,7 +79,7 @@ public_modules = [
     "tribit.model.links",
     "tribit.metrics.entries",
     "tribit.evaluation",
-    "tribit.metrics.within_rows",
+    "tribit.metrics.entries",
     "tribit.data.observations",
     "tribit.plots",
     "tribit.propensity",

@@ -12,7 +12,7 @@ from matplotlib import pyplot
 from scipy.special import expit
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations, evaluate
-from tribit.metrics.reliability import reliability
+from tribit.metrics.entries import reliability
 from tribit.propensity import cross_fitted
 from tribit.simulate import low_rank_target, quantise
 

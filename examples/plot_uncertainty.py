@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import pyplot
 
 from tribit import BinaryMatrixCompletion, Logistic
-from tribit.metrics.reliability import reliability
+from tribit.metrics.entries import reliability
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import calibrate, conformal, laplace
 

@@ -5,7 +5,7 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations, propensity, randomness
 from tribit.cluster import from_observations
-from tribit.metrics.unseen import against_unseen
+from tribit.metrics.full_ranking import against_unseen
 from tribit.model.factors import Factors
 from tribit.randomness import hashed_fold_numbers
 from tribit.selection import folds

@@ -8,11 +8,11 @@ from scipy.optimize import minimize
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, evaluate
 from tribit.evaluation.ranking import ranking_report
-from tribit.metrics.clustered import INFLUENCES, interval, standard_error
+from tribit.metrics.entries import INFLUENCES, interval, standard_error
 from tribit.metrics.entries import METRICS
-from tribit.metrics.reliability import calibration_error
-from tribit.metrics.unseen import unseen_report
-from tribit.metrics.within_rows import ndcg_of_rows
+from tribit.metrics.entries import calibration_error
+from tribit.metrics.full_ranking import unseen_report
+from tribit.metrics.entries import ndcg_of_rows
 from tribit.model.links import Logistic, Probit
 from tribit.ranking import CandidateRanker
 

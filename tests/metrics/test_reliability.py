@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tribit import InvalidInputError
-from tribit.metrics.reliability import calibration_error, reliability
+from tribit.metrics.entries import calibration_error, reliability
 
 
 def test_bins_of_equal_numbers_by_hand():

@@ -15,7 +15,7 @@ from tribit import (
     Recommender,
 )
 from tribit.evaluation.ranking import ranking_report
-from tribit.metrics.reliability import reliability
+from tribit.metrics.entries import reliability
 from tribit.report import make_report, write_report
 from tribit.report.facts import histogram
 from tribit.report.maps import principal_components

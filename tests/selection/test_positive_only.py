@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
 from tribit.cli.fitting import fit_file
-from tribit.metrics.unseen import unseen_report
+from tribit.metrics.full_ranking import unseen_report
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.selection import regression
 from tribit.selection.positive_only import order_losses

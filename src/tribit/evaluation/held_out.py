@@ -15,11 +15,11 @@ from tribit.errors import InvalidInputError
 from tribit.evaluation.baselines import effects_model, majority
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.evaluation.results import Baseline, Evaluation, among_unseen
-from tribit.metrics.clustered import INFLUENCES, interval, standard_error
+from tribit.metrics.entries import INFLUENCES, interval, standard_error
 from tribit.metrics.entries import METRICS, Curve
-from tribit.metrics.reliability import calibration_error
-from tribit.metrics.unseen import unseen_report
-from tribit.metrics.within_rows import ndcg_of_rows
+from tribit.metrics.entries import calibration_error
+from tribit.metrics.full_ranking import unseen_report
+from tribit.metrics.entries import ndcg_of_rows
 from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def evaluate(
         and lists are made of what was not seen; where it and X have one label alone, X is ranked among all other cells.
     level : float, default=0.95
         Level of the confidence intervals, which are over rows and take the model as given
-        (:mod:`tribit.metrics.clustered`).
+        (:mod:`tribit.metrics.entries`).
     n : int, default=10
         Length of the lists.
     ranker, avoid_dislikes

@@ -12,7 +12,7 @@ from tribit.answers import Answer
 from tribit.data.axis import AnyArray
 from tribit.evaluation.ranking import RankingReport
 from tribit.metrics.entries import METRICS
-from tribit.metrics.unseen import UnseenReport
+from tribit.metrics.full_ranking import UnseenReport
 
 __all__ = ["Baseline", "Evaluation"]
 
@@ -60,13 +60,13 @@ class Evaluation(Answer):
     n_rows : int
         How many rows have a test entry.
     calibration_error : float or None
-        Mean distance of probabilities from shares of likes (:func:`tribit.metrics.reliability.calibration_error`);
+        Mean distance of probabilities from shares of likes (:func:`tribit.metrics.entries.calibration_error`);
         None where only one label was observed.
     ndcg : float or None
-        Mean over rows of the NDCG of their test entries, ordered by score (:mod:`tribit.metrics.within_rows`); None
+        Mean over rows of the NDCG of their test entries, ordered by score (:mod:`tribit.metrics.entries`); None
         where no row has both labels.
     intervals : mapping of str to (float, float)
-        Confidence intervals of measures by name, over rows (:mod:`tribit.metrics.clustered`).
+        Confidence intervals of measures by name, over rows (:mod:`tribit.metrics.entries`).
     level : float
         Their level.
     lists : RankingReport or None

@@ -10,14 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-
 from tribit.errors import InvalidInputError, parameter
+from collections.abc import Callable
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from dataclasses import dataclass
+from typing import Any
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tribit.checks import check_count
+from tribit.data.axis import first_true
+from tribit.errors import InvalidInputError
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["METRICS", "Metric"]
+__all__ = ['INFLUENCES', 'METRICS', 'Metric', 'Reliability', 'calibration_error', 'interval', 'ndcg_of_rows', 'reliability', 'standard_error']
+
+
+
+
+
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
@@ -131,3 +150,217 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
     "log_loss": losses,
     "error": errors,
 }
+
+# ==================== DOC of clustered
+# """Standard errors of measures of held-out entries, with rows as the unit that was drawn.
+# 
+# Entries of one row are alike: a person who is hard to predict is so in all of them, and an error that takes entries for
+# independent is too small. A measure ``m`` of n entries is, to first order, the true value plus a sum of influences
+# ``psi_e`` of its entries; with rows drawn independently
+# 
+#     se(m)^2 = R / (R - 1) sum_rows ( sum_{e in row} psi_e )^2,     R rows,
+# 
+# which needs no resampling (for the AUC: Obuchowski 1997, "Nonparametric analysis of clustered ROC curve data", after
+# DeLong, DeLong and Clarke-Pearson 1988). Influences of two models on the same entries subtract, so that the error of a
+# difference is a paired one. The model is taken as given: what another training set would change is not in these errors;
+# :func:`tribit.cross_validate` shows some of it.
+# """
+
+
+
+
+
+Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.integer[Any]]
+
+
+
+def _of_mean(values: Array) -> Array:
+    return np.asarray((values - np.mean(values)) / values.size)
+
+
+def of_accuracy(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+    """Return the influence of each entry on the share of right signs."""
+    return _of_mean(1.0 - errors(curve, x, labels))
+
+
+def of_sign_error(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+    """Return the influence of each entry on the share of wrong signs."""
+    return _of_mean(errors(curve, x, labels))
+
+
+def of_log_loss(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+    """Return the influence of each entry on the mean of ``-log P(label)``."""
+    return _of_mean(losses(curve, x, labels))
+
+
+def of_auc(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None:  # noqa: ARG001
+    """Return the influence of each entry on the AUC: how a like stands to all dislikes, and a dislike to all likes."""
+    like = labels > 0
+    n, m = int(np.count_nonzero(like)), int(np.count_nonzero(~like))
+    if not n or not m:
+        return None
+    ranks = rankdata(x)
+    above = (ranks[like] - rankdata(x[like])) / m  # share of the dislikes below each like
+    below = 1.0 - (ranks[~like] - rankdata(x[~like])) / n
+    influence = np.empty(x.size)
+    auc = np.mean(above)
+    influence[like], influence[~like] = (above - auc) / n, (below - auc) / m
+    return influence
+
+
+#: Influence functions of the measures in ``METRICS`` that have one, by name.
+INFLUENCES: dict[str, Callable[[Curve, Array, NDArray[Any]], Array | None]] = {
+    "accuracy": of_accuracy,
+    "sign_error": of_sign_error,
+    "log_loss": of_log_loss,
+    "auc": of_auc,
+}
+
+
+def standard_error(influences: Array, rows: Positions) -> float | None:
+    """Return the standard error of a sum of influences, given the row of each; None for a single row."""
+    _, which = np.unique(rows, return_inverse=True)
+    sums = np.bincount(which, influences)
+    if sums.size < 2:
+        return None
+    return float(np.sqrt(sums.size / (sums.size - 1) * np.sum(sums**2)))
+
+
+def interval(value: float, error: float, level: float, most: float = np.inf) -> tuple[float, float]:
+    """Return the normal interval of a measure from 0 to ``most``."""
+    z = float(ndtri(0.5 + 0.5 * level))
+    return max(value - z * error, 0.0), min(value + z * error, most)
+
+# ==================== DOC of reliability
+# """Calibration: whether, of the entries said to be likes with probability p, the share p are."""
+
+
+
+
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Reliability diagram: predicted and observed shares of likes, in bins of rising probability.
+
+    Attributes
+    ----------
+    predicted : array of shape (n_bins,)
+        Mean probability in each bin.
+    observed : array of shape (n_bins,)
+        Share of likes in each bin.
+    counts : array of shape (n_bins,)
+        Number of entries in each bin.
+    """
+
+    predicted: Floats
+    observed: Floats
+    counts: NDArray[np.int64]
+
+    @property
+    def error(self) -> float:
+        """The mean of ``|observed - predicted|`` over the entries."""
+        return float(np.average(np.abs(self.observed - self.predicted), weights=self.counts))
+
+
+def reliability(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> Reliability:
+    """Sort entries by probability into bins of equal numbers; see :func:`calibration_error`.
+
+    Returns
+    -------
+    Reliability
+        With fewer bins where there are fewer entries, or where equal probabilities, which stay together, fill
+        several.
+    """
+    likely, likes = _checked(probabilities, labels)
+    bins = check_count("bins", bins)
+    # Cut at values and not at positions: the order of entries that are alike must not matter.
+    cuts = np.sort(likely)[np.arange(1, bins) * likely.size // bins]
+    _, where = np.unique(np.searchsorted(cuts, likely, side="right"), return_inverse=True)
+    counts = np.bincount(where)
+    predicted, observed = (np.bincount(where, values) / counts for values in (likely, likes))
+    return Reliability(predicted, observed, counts)
+
+
+def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> float:
+    """Return the expected calibration error.
+
+        sum_b (n_b / n) |share of likes in bin b - mean probability in bin b|
+
+    over bins of equal numbers of entries (Naeini, Cooper and Hauskrecht 2015, "Obtaining well calibrated
+    probabilities using Bayesian binning"; there the bins are of equal width).
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n,)
+        Probabilities of a like.
+    labels : array-like of shape (n,)
+        +1 for a like, -1 for a dislike.
+    bins : int, default=10
+        Number of bins.
+
+    Examples
+    --------
+    >>> calibration_error([0.5, 0.5, 0.75, 0.75], [1, -1, 1, 1], bins=2)
+    0.125
+    """
+    return reliability(probabilities, labels, bins=bins).error
+
+
+def _checked(probabilities: Any, labels: Any) -> tuple[Floats, Floats]:
+    """Return the probabilities, and 1 for likes and 0 for dislikes."""
+    likely, given = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    if likely.ndim != 1 or likely.shape != given.shape or not likely.size:
+        raise InvalidInputError(
+            f"probabilities and labels have the shapes {likely.shape} and {given.shape}; give one label for each "
+            "probability, and at least one."
+        )
+    if (odd := first_true(~((likely >= 0) & (likely <= 1)))) is not None:
+        raise InvalidInputError(
+            f"position {odd}: the probability {likely[odd]:g} is not between 0 and 1."
+        )
+    if (odd := first_true((given != 1) & (given != -1))) is not None:
+        raise InvalidInputError(
+            f"position {odd}: the label {given[odd]} is not +1 (like) or -1 (dislike)."
+        )
+    return likely, np.where(given > 0, 1.0, 0.0)
+
+# ==================== DOC of within_rows
+# """Order of the held-out entries of each row: how far the likes come before the dislikes.
+# 
+#     NDCG of a row = sum_{places p of likes} 1 / log2(p + 1)  /  sum_{p <= number of likes} 1 / log2(p + 1)
+# 
+# over the row's own held-out entries, ordered by score (Jarvelin and Kekalainen 2002). It needs no judgement of cells of
+# which nothing is known, and says nothing of whether a row would find them. Rows with one label alone are in order
+# whatever the scores, and do not count.
+# """
+
+
+
+
+
+Array = NDArray[np.floating[Any]]
+
+
+def ndcg_of_rows(rows: NDArray[np.integer[Any]], x: Array, labels: NDArray[Any]) -> Array:
+    """Return the NDCG of each row that has likes and dislikes, in the order of rows; equal scores in the order given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ndcg_of_rows(np.zeros(2, dtype=int), np.array([1.0, 2.0]), np.array([1, -1])).round(3)
+    array([0.631])
+    """
+    order = np.lexsort((-x, rows))
+    rows, likes = rows[order], labels[order] > 0
+    _, first, which = np.unique(rows, return_index=True, return_inverse=True)
+    place = np.arange(rows.size) - first[which]
+    n_likes, n = np.bincount(which, likes).astype(int), np.bincount(which)
+    found = np.bincount(which, likes / np.log2(place + 2.0))
+    both = (n_likes > 0) & (n_likes < n)
+    ideal = np.cumsum(1.0 / np.log2(np.arange(np.max(n, initial=1)) + 2.0))
+    return np.asarray(found[both] / ideal[n_likes[both] - 1])

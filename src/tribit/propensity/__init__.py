@@ -20,17 +20,17 @@ from typing import Any
 from tribit.data.observations import Observations
 from tribit.errors import InvalidTypeError, parameter
 from tribit.propensity.cross_fitted import FOLDS, CrossFittedPropensity, cross_fitted
-from tribit.propensity.diagnostics import (
+from tribit.propensity.model import (
     Calibration,
     calibration,
     effective_sample_size,
     inverse_weights,
     log_loss,
 )
-from tribit.propensity.low_rank import RANK, low_rank
+from tribit.propensity.fits import RANK, low_rank
 from tribit.propensity.model import Propensity, constant
-from tribit.propensity.of_parts import HashedPropensity
-from tribit.propensity.row_column import row_column
+from tribit.propensity.cross_fitted import HashedPropensity
+from tribit.propensity.fits import row_column
 from tribit.randomness import RandomState
 
 __all__ = [

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-
 from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
@@ -20,14 +18,23 @@ from tribit.errors import InvalidInputError
 from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
 from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
-from tribit.ranking.cell_features import CellFeatures, indicators
+from tribit.ranking.rates import CellFeatures, indicators
 from tribit.ranking.rates import fit_rates
-from tribit.ranking.stored_ranker import checked_arrays
-
 if TYPE_CHECKING:
     from tribit.ranking.lists import Recommendations
+from collections.abc import Mapping
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
+from tribit.errors import InvalidInputError
 
-__all__ = ["CandidateRanker"]
+__all__ = ['CandidateRanker', 'checked_arrays']
+
+
+
+
+
+
 
 Array = NDArray[np.float64]
 #: Cells from which l2 and the coefficients are estimated, and the least number of rows that they fill; of a larger
@@ -318,3 +325,71 @@ def _check_l2(l2: Any) -> float:
     if isinstance(l2, str):
         raise InvalidInputError(f'l2 must be a positive number or "auto"; got {l2!r}.')
     return check_positive("l2", l2)
+
+# ==================== DOC of stored_ranker
+# """Arrays of a fitted ranker in a saved recommender: checked against the entries beside them."""
+
+
+
+
+
+
+Array = NDArray[np.float64]
+
+
+def checked_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Array]:
+    """Return the arrays of a ranker as float64, checked against the shape of what was seen, or say what is wrong.
+
+    Parameters
+    ----------
+    arrays : mapping
+        What :meth:`tribit.ranking.CandidateRanker.arrays` returned.
+    shape : (int, int)
+        Numbers of rows and columns of the observations that came with them.
+    """
+    n_rows, n_columns = shape
+    shapes = {
+        "coefficients": (2, 5),
+        "l2": (2,),
+        "likes_diagonal": (n_columns,),
+        "mask_diagonal": (n_columns,),
+        "fitted_rows": (),
+    }
+    unknown = next((name for name in arrays if name not in shapes), None)
+    if unknown is not None:
+        raise InvalidInputError(
+            f"The arrays of the ranker have an unknown {unknown}; use those of a fitted ranker as they are."
+        )
+    found = {name: _as_floats(arrays, name, wanted) for name, wanted in shapes.items()}
+    for name in ("l2", "likes_diagonal", "mask_diagonal"):
+        if not ((found[name] > 0) & (found[name] < np.inf)).all():
+            raise InvalidInputError(
+                f"{name} of the ranker must be positive and finite; use the arrays of a fitted ranker as they are."
+            )
+    t = found["coefficients"].copy()
+    t[1, 0] = 0.0 if t[1, 0] == -np.inf else t[1, 0]  # where no dislikes were observed
+    if not np.isfinite(t).all():
+        raise InvalidInputError(
+            "coefficients of the ranker must be finite; use the arrays of a fitted ranker as they are."
+        )
+    count = float(found["fitted_rows"])
+    if not (1 <= count <= n_rows and count == round(count)):
+        raise InvalidInputError(
+            f"fitted_rows of the ranker is {count:g} and the observations have {n_rows} rows: pass those it was "
+            "fitted on, in their order."
+        )
+    return found
+
+
+def _as_floats(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array:
+    if name not in arrays:
+        raise InvalidInputError(
+            f"The arrays of the ranker have no {name}; use those of a fitted ranker as they are."
+        )
+    array = np.asarray(arrays[name])
+    if array.dtype.kind not in "iuf" or array.shape != shape:
+        raise InvalidInputError(
+            f"{name} of the ranker is of {array.dtype} with the shape {array.shape}; numbers of the shape {shape} go "
+            "with these observations."
+        )
+    return array.astype(np.float64)

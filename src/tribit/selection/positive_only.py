@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 import numpy as np
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
-from tribit.metrics.unseen import Positions, against_unseen
+from tribit.metrics.full_ranking import Positions, against_unseen
 from tribit.model.calibrator_fits import isotonic, platt
 from tribit.model.factors import Factors
 from tribit.model.links import Link

@@ -25,7 +25,7 @@ def resolve_target(target: Any, propensity: Missingness | None) -> Target:
     """Return the target: by default every cell alike with a model of the mask, else cells like the observed."""
     if propensity is not None and not isinstance(propensity, Missingness):
         raise InvalidTypeError(
-            f"propensity must be a model of the mask with rho_at, such as tribit.propensity.low_rank(observations); "
+            f"propensity must be a model of the mask with rho_at, such as tribit.propensity.fits(observations); "
             f"got {type(propensity).__name__}."
         )
     if target is None:
@@ -34,7 +34,7 @@ def resolve_target(target: Any, propensity: Missingness | None) -> Target:
     if target != "observed" and propensity is None:
         raise InvalidInputError(
             f"target={target!r} needs to know why entries were observed: pass propensity, a model of the mask such as "
-            "tribit.propensity.low_rank(observations)."
+            "tribit.propensity.fits(observations)."
         )
     chosen: Target = target
     return chosen
