@@ -44,7 +44,7 @@ autosummary_generate = True
 autosummary_filename_map = {
     f"tribit.{name}": f"tribit.{name}-class"
     for name in (
-        "metrics.reliability.Reliability",
+        "metrics.entries.Reliability",
         "datasets.Coat",
         "propensity.Calibration",
         "uncertainty.Conformal",
@@ -77,9 +77,7 @@ public_modules = [
     "tribit.backends",
     "tribit.model.label_noise",
     "tribit.model.links",
-    "tribit.metrics.entries",
     "tribit.evaluation",
-    "tribit.metrics.entries",
     "tribit.data.observations",
     "tribit.plots",
     "tribit.propensity",

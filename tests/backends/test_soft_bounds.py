@@ -12,8 +12,7 @@ from tribit.backends.soft_bounds import STIFFNESS, SoftBounds
 from tribit.model.factors import Factors
 from tribit.model.links import Probit
 from tribit.model.spec import ModelSpec
-from tribit.selection.problem import make_problem
-from tribit.selection.problem import start_of
+from tribit.selection.problem import make_problem, start_of
 from tribit.solvers import LBFGS, Stopping
 
 A = random_matrix((30, 20), gaps=True)

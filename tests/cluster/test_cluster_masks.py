@@ -9,8 +9,7 @@ from tribit.metrics.full_ranking import against_unseen
 from tribit.model.factors import Factors
 from tribit.randomness import hashed_fold_numbers
 from tribit.selection import folds
-from tribit.selection.positive_only import _Observed
-from tribit.selection.positive_only import regression_factors
+from tribit.selection.positive_only import _Observed, regression_factors
 
 PLAIN = {"rank": 2, "l2": 2.0, "l2_intercept": 0.5, "implicit_features": False, "n_fits": 1}
 PLAIN |= {"calibration": None, "random_state": 0, "dtype": "float64"}

@@ -8,11 +8,15 @@ from scipy.optimize import minimize
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, evaluate
 from tribit.evaluation.ranking import ranking_report
-from tribit.metrics.entries import INFLUENCES, interval, standard_error
-from tribit.metrics.entries import METRICS
-from tribit.metrics.entries import calibration_error
+from tribit.metrics.entries import (
+    INFLUENCES,
+    METRICS,
+    calibration_error,
+    interval,
+    ndcg_of_rows,
+    standard_error,
+)
 from tribit.metrics.full_ranking import unseen_report
-from tribit.metrics.entries import ndcg_of_rows
 from tribit.model.links import Logistic, Probit
 from tribit.ranking import CandidateRanker
 

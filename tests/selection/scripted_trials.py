@@ -1,9 +1,9 @@
 """Trials of a search whose scores are made up, and line searches on them."""
 
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection.stages import LineSearches
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
+from tribit.selection.stages import LineSearches
 
 EVERYTHING = frozenset(CHOOSABLE) - {"rho"}
 MARGIN = 0.01  #: of scripted trials, in the place of a standard error

@@ -15,7 +15,7 @@ from tribit.metrics.entries import losses
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
-from tribit.selection import averages
+from tribit.selection import refit as averages
 from tribit.selection.folds import make_folds
 from tribit.selection.record import Average, Candidate
 from tribit.selection.significance import clearly_less

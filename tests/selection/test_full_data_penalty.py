@@ -9,9 +9,8 @@ from tribit.backends.arithmetic import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.row_subsample import FullDataTrials, multiplied, scaled
 from tribit.selection.record import Average, Candidate
-from tribit.selection.row_subsample import RowSubsample
+from tribit.selection.row_subsample import FullDataTrials, RowSubsample, multiplied, scaled
 from tribit.selection.search import Budget, choose
 from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Options, Trials

@@ -7,8 +7,8 @@ import pytest
 from scripted_trials import EVERYTHING, scripted_lines
 
 from tribit.model.spec import ModelSpec
-from tribit.selection.stages import FAR, WORTH
 from tribit.selection.record import Candidate
+from tribit.selection.stages import FAR, WORTH
 
 # Paths
 

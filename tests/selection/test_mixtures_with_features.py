@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection.stages import LineSearches
 from tribit.selection.mixtures import CORNER_FEATURES, Mixtures
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
+from tribit.selection.stages import LineSearches
 
 FEATURED = ModelSpec(
     implicit_features=True, l2=2.0, l2_implicit=6.0, l2_intercept=1.0, activity_floor=(1.0, 0.0)

@@ -12,9 +12,8 @@ from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Trib
 from tribit.cli.fitting import fit_file
 from tribit.metrics.full_ranking import unseen_report
 from tribit.model.column_regression import choose_l2, regress_columns
-from tribit.selection import regression
-from tribit.selection.positive_only import order_losses
-from tribit.selection.positive_only import regression_factors, with_regression
+from tribit.selection import positive_only as regression
+from tribit.selection.positive_only import order_losses, regression_factors, with_regression
 
 FIXED = {"gammas": (0, 1, 0), "rho": 0.0, "l2": 1.0, "l2_intercept": 0.5}
 

@@ -14,13 +14,16 @@ from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.folds import make_folds
-from tribit.selection.problem import make_problem
-from tribit.selection.row_subsample import largest_ridge, ridge_share
-from tribit.selection.row_subsample import RowSubsample, row_subsample, taken
-from tribit.selection.folds import spec_for_fold
+from tribit.selection.folds import make_folds, spec_for_fold
+from tribit.selection.problem import make_problem, start_of
+from tribit.selection.row_subsample import (
+    RowSubsample,
+    largest_ridge,
+    ridge_share,
+    row_subsample,
+    taken,
+)
 from tribit.selection.stages import SHARES
-from tribit.selection.problem import start_of
 from tribit.selection.trials import Options
 
 BASE = ModelSpec(rank=2)

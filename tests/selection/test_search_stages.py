@@ -14,7 +14,6 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import Budget, SearchSpace, choose, search
 from tribit.selection import stages as module
 from tribit.selection.folds import make_folds
-from tribit.selection.stages import FAR, LineSearches
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.positive_only import (
     PositiveFactors,
@@ -24,11 +23,13 @@ from tribit.selection.positive_only import (
 )
 from tribit.selection.record import Candidate
 from tribit.selection.stages import (
+    FAR,
     FactorPenalty,
     Found,
     HigherRankWithFeatures,
     ImplicitFeatures,
     InterceptPenalty,
+    LineSearches,
     Ranks,
     SideFeatures,
     Stage,

@@ -12,8 +12,8 @@ from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.selection import Budget, Candidate, Options, Search, SearchSpace, choose, mixtures
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
-from tribit.selection.stages import NEAR
 from tribit.selection.mixtures import mixture
+from tribit.selection.stages import NEAR
 from tribit.selection.trials import Trials
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 

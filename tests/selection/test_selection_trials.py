@@ -24,9 +24,8 @@ from tribit.propensity import row_column
 from tribit.randomness import fold_numbers
 from tribit.selection import folds as parts
 from tribit.selection import trials as module
-from tribit.selection.folds import make_folds
+from tribit.selection.folds import make_folds, spec_for_fold
 from tribit.selection.mixtures import mixture
-from tribit.selection.folds import spec_for_fold
 from tribit.selection.problem import start_of
 from tribit.selection.trials import (
     Options,

@@ -17,7 +17,7 @@ from tribit.backends import threads
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.model.risks import pn, tri
-from tribit.selection import ridges
+from tribit.selection import stages
 
 KINDS = [
     {"gammas": (1.0, 0.0, 0.0), "rank": 6, "l2": 2.0, "l2_intercept": 1.0},
@@ -148,7 +148,7 @@ def test_blas_is_limited_between_the_fits_of_a_search_too(monkeypatch):
         during.append(blas_threads())
         return svds(*arguments, **options)
 
-    monkeypatch.setattr(ridges, "svds", look)
+    monkeypatch.setattr(stages, "svds", look)
     fitted(3)
     assert during
     assert set(map(frozenset, during)) == {frozenset({1})}

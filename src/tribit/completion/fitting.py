@@ -18,10 +18,9 @@ from tribit.model.links import as_link
 from tribit.model.spec import ModelSpec, is_auto
 from tribit.progress import progress
 from tribit.randomness import generator
-from tribit.selection.refit import member_specs
 from tribit.selection.problem import warn_if_ran_off
 from tribit.selection.record import FitRecord, Search
-from tribit.selection.refit import Fits, calibrated, fit_members
+from tribit.selection.refit import Fits, calibrated, fit_members, member_specs
 from tribit.selection.search import searched
 from tribit.selection.space import with_fitted_rho
 from tribit.selection.trials import default_solver, options_of

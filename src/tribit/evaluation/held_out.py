@@ -15,11 +15,16 @@ from tribit.errors import InvalidInputError
 from tribit.evaluation.baselines import effects_model, majority
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.evaluation.results import Baseline, Evaluation, among_unseen
-from tribit.metrics.entries import INFLUENCES, interval, standard_error
-from tribit.metrics.entries import METRICS, Curve
-from tribit.metrics.entries import calibration_error
+from tribit.metrics.entries import (
+    INFLUENCES,
+    METRICS,
+    Curve,
+    calibration_error,
+    interval,
+    ndcg_of_rows,
+    standard_error,
+)
 from tribit.metrics.full_ranking import unseen_report
-from tribit.metrics.entries import ndcg_of_rows
 from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
 
 if TYPE_CHECKING:

@@ -1,8 +1,17 @@
-"""Measures of predictions at observed entries: of signs, probabilities and order.
+"""Measures of held-out entries: error rate, log-loss, AUC, NDCG and calibration error, with standard errors.
 
 A measure is a function of a curve (a link, or anything else with ``probability`` and ``loss``), the scores ``x``, the
 labels and, optionally, their weights. :data:`METRICS` lists those that :func:`tribit.evaluate` and ``tribit evaluate``
 report.
+
+Standard errors are clustered by row, because entries of one user are correlated. To first order a measure ``m`` of n
+entries is its true value plus a sum of influences ``psi_e``. For R independent rows
+
+    se(m)^2 = R / (R - 1) sum_rows ( sum_{e in row} psi_e )^2
+
+without resampling (for the AUC: Obuchowski 1997, "Nonparametric analysis of clustered ROC curve data", after DeLong,
+DeLong and Clarke-Pearson 1988). The influences of two models on the same entries subtract, which gives the paired
+error of a difference. The model is fixed: :func:`tribit.cross_validate` shows the variation over training sets.
 """
 
 from __future__ import annotations
@@ -10,32 +19,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
-from tribit.errors import InvalidInputError, parameter
-from collections.abc import Callable
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import rankdata
-from dataclasses import dataclass
-from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from sklearn.metrics import roc_auc_score
+
 from tribit.checks import check_count
 from tribit.data.axis import first_true
-from tribit.errors import InvalidInputError
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
+from tribit.errors import InvalidInputError, parameter
 
-__all__ = ['INFLUENCES', 'METRICS', 'Metric', 'Reliability', 'calibration_error', 'interval', 'ndcg_of_rows', 'reliability', 'standard_error']
-
-
-
-
+__all__ = [
+    "INFLUENCES",
+    "METRICS",
+    "Metric",
+    "Reliability",
+    "calibration_error",
+    "interval",
+    "ndcg_of_rows",
+    "reliability",
+    "standard_error",
+]
 
 
 Array = NDArray[np.floating[Any]]
@@ -151,28 +156,8 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
     "error": errors,
 }
 
-# ==================== DOC of clustered
-# """Standard errors of measures of held-out entries, with rows as the unit that was drawn.
-# 
-# Entries of one row are alike: a person who is hard to predict is so in all of them, and an error that takes entries for
-# independent is too small. A measure ``m`` of n entries is, to first order, the true value plus a sum of influences
-# ``psi_e`` of its entries; with rows drawn independently
-# 
-#     se(m)^2 = R / (R - 1) sum_rows ( sum_{e in row} psi_e )^2,     R rows,
-# 
-# which needs no resampling (for the AUC: Obuchowski 1997, "Nonparametric analysis of clustered ROC curve data", after
-# DeLong, DeLong and Clarke-Pearson 1988). Influences of two models on the same entries subtract, so that the error of a
-# difference is a paired one. The model is taken as given: what another training set would change is not in these errors;
-# :func:`tribit.cross_validate` shows some of it.
-# """
 
-
-
-
-
-Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.integer[Any]]
-
 
 
 def _of_mean(values: Array) -> Array:
@@ -231,13 +216,6 @@ def interval(value: float, error: float, level: float, most: float = np.inf) -> 
     """Return the normal interval of a measure from 0 to ``most``."""
     z = float(ndtri(0.5 + 0.5 * level))
     return max(value - z * error, 0.0), min(value + z * error, most)
-
-# ==================== DOC of reliability
-# """Calibration: whether, of the entries said to be likes with probability p, the share p are."""
-
-
-
-
 
 
 Floats = NDArray[np.float64]
@@ -328,22 +306,6 @@ def _checked(probabilities: Any, labels: Any) -> tuple[Floats, Floats]:
             f"position {odd}: the label {given[odd]} is not +1 (like) or -1 (dislike)."
         )
     return likely, np.where(given > 0, 1.0, 0.0)
-
-# ==================== DOC of within_rows
-# """Order of the held-out entries of each row: how far the likes come before the dislikes.
-# 
-#     NDCG of a row = sum_{places p of likes} 1 / log2(p + 1)  /  sum_{p <= number of likes} 1 / log2(p + 1)
-# 
-# over the row's own held-out entries, ordered by score (Jarvelin and Kekalainen 2002). It needs no judgement of cells of
-# which nothing is known, and says nothing of whether a row would find them. Rows with one label alone are in order
-# whatever the scores, and do not count.
-# """
-
-
-
-
-
-Array = NDArray[np.floating[Any]]
 
 
 def ndcg_of_rows(rows: NDArray[np.integer[Any]], x: Array, labels: NDArray[Any]) -> Array:

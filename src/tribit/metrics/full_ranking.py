@@ -1,8 +1,8 @@
-"""Held-out entries of one label against every cell that was not seen.
+"""Full-ranking evaluation of positive-only data: held-out likes against every unobserved cell.
 
-Where likes alone were observed there are no dislikes to tell them from. What can be predicted is which cells become
-likes next: a held-out like should stand above the cells of which nothing is known, all of them, as a sample of easy
-ones would flatter. Their scores are counted in narrow bins, block by block, so that no matrix is stored.
+Where only likes were observed there are no dislikes to rank them against. A held-out like should rank above the
+unobserved cells: all of them, since a sample of easy ones would flatter the model. Scores are counted in narrow bins,
+block by block, so that no matrix is stored.
 """
 
 from __future__ import annotations

@@ -19,18 +19,22 @@ from typing import Any
 
 from tribit.data.observations import Observations
 from tribit.errors import InvalidTypeError, parameter
-from tribit.propensity.cross_fitted import FOLDS, CrossFittedPropensity, cross_fitted
+from tribit.propensity.cross_fitted import (
+    FOLDS,
+    CrossFittedPropensity,
+    HashedPropensity,
+    cross_fitted,
+)
+from tribit.propensity.fits import RANK, low_rank, row_column
 from tribit.propensity.model import (
     Calibration,
+    Propensity,
     calibration,
+    constant,
     effective_sample_size,
     inverse_weights,
     log_loss,
 )
-from tribit.propensity.fits import RANK, low_rank
-from tribit.propensity.model import Propensity, constant
-from tribit.propensity.cross_fitted import HashedPropensity
-from tribit.propensity.fits import row_column
 from tribit.randomness import RandomState
 
 __all__ = [

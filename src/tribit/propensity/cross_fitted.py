@@ -1,29 +1,35 @@
-"""Models of the mask that were each fitted without a part of it, and the part of an entry by a hash."""
+"""Cross-fitted propensities: each observed entry has that of a model that was not fitted on it.
+
+    q_ij = K / (K - 1) q^(k)_ij     where (i, j) is observed, in the k-th of K random folds of the observed entries
+    q_ij = mean over k of the same  elsewhere
+
+with ``q^(k)`` the low-rank model fitted to the mask without its k-th fold (``K / (K - 1)`` makes up for the fold that
+was left out). A model of many parameters overfits its mask: it gives the observed entries too large a ``q``, so that
+their weights ``1 / q`` sum to less than the number of entries. Cross-fitting removes that bias (Chernozhukov,
+Chetverikov, Demirer, Duflo, Hansen, Newey and Robins 2018, "Double/debiased machine learning for treatment and
+structural parameters"). Entries on a cluster are assigned to folds by a hash of row and column.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
-import numpy as np
-from numpy.typing import NDArray
-from tribit.data.observations import Observations
-from tribit.propensity.model import MaskModel, Propensity, check_pairs
-from tribit.randomness import hashed_fold_numbers
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
+
 import numpy as np
 from numpy.typing import NDArray
+
 from tribit.checks import check_whole
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.propensity.fits import low_rank
-from tribit.propensity.model import check_observations, check_pairs, resolve_floor
-from tribit.randomness import RandomState, generator
-
-
-
-
-
+from tribit.propensity.model import (
+    MaskModel,
+    Propensity,
+    check_observations,
+    check_pairs,
+    resolve_floor,
+)
+from tribit.randomness import RandomState, generator, hashed_fold_numbers
 
 Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
@@ -107,25 +113,6 @@ class HashedPropensity(OfParts):
         i, j = np.meshgrid(np.arange(start, stop), np.arange(self.shape[1]), indexing="ij")
         return self.probability_at(i.ravel(), j.ravel()).reshape(i.shape)
 
-# ==================== DOC of cross_fitted
-# """Cross-fitted propensities: each observed entry has that of a model that was not fitted on it.
-# 
-#     q_ij = K / (K - 1) q^(k)_ij     where (i, j) is observed, in the k-th of K random parts of the observed entries
-#     q_ij = mean over k of the same  elsewhere
-# 
-# with ``q^(k)`` the low-rank model fitted to the mask without its k-th part (``K / (K - 1)`` makes up for the part that
-# was taken out). A model of many parameters gives the entries that happened to be observed too large a ``q``, and
-# ``1 / q`` is wanted at just these: fitted and used on the same draws, its weights fall short of the number of entries.
-# Cross-fitting takes that bias away (Chernozhukov, Chetverikov, Demirer, Duflo, Hansen, Newey and Robins 2018,
-# "Double/debiased machine learning for treatment and structural parameters").
-# """
-
-
-
-
-
-Floats = NDArray[np.floating[Any]]
-Places = NDArray[np.integer[Any]]
 
 #: Default number of parts: each model is fitted on four fifths of the mask, at five times the cost.
 FOLDS = 5

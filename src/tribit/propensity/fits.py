@@ -1,34 +1,32 @@
-"""Row and column effects on the mask, fitted exactly from the margins alone.
+"""Fits of the propensity models to the mask by penalised maximum likelihood.
 
-    min over b, a, c   sum_ij [log(1 + exp(x_ij)) - R_ij x_ij] + l2 / 2 (|a|^2 + |c|^2),   x_ij = b + a_i + c_j
+    min over b, a, c, U, V   sum_ij [log(1 + exp(x_ij)) - R_ij x_ij] + l2 / 2 (|a|^2 + |c|^2 + |U|^2 + |V|^2),
+                             x_ij = b + a_i + c_j + u_i' v_j
 
-with ``R_ij = 1`` where (i, j) is observed. Only the numbers of observed entries of each row and column enter
-(Rasch 1960, "Probabilistic models for some intelligence and attainment tests"), and the minimum is unique in ``x``:
-rows with equal numbers have equal effects. So the d1 x d2 sum is one over distinct numbers, and n observed entries
-can have no more than ``sqrt(2 n) + 1`` of them on a side: Newton's method on these takes milliseconds.
+with ``R_ij = 1`` where (i, j) is observed. :func:`row_column` has no factors. Then only the numbers of observed entries
+of each row and column enter (Rasch 1960, "Probabilistic models for some intelligence and attainment tests"), and the
+minimum is unique in ``x``: rows with equal numbers have equal effects. The d1 x d2 sum becomes one over distinct
+numbers, of which n observed entries have at most ``sqrt(2 n) + 1`` on a side: Newton's method takes milliseconds.
+
+:func:`low_rank` is the PU risk at ``rho = 0`` with every observed entry as a like, fitted by Newton's method of the
+library. The risk is bounded below, so that intercepts need no bound.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit, logit
-from tribit.backends.threads import single_threaded_blas
-from tribit.checks import check_not_negative
-from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError
-from tribit.model.factors import Factors
-from tribit.propensity.model import Propensity, check_observations, constant, resolve_floor
-from dataclasses import replace
-from typing import Any
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+
 from tribit.backends import estimated
 from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
-from tribit.checks import check_positive, check_whole
+from tribit.checks import check_not_negative, check_positive, check_whole
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, warn
 from tribit.model import risks
@@ -39,11 +37,6 @@ from tribit.propensity.model import Propensity, check_observations, constant, re
 from tribit.randomness import RandomState, generator
 from tribit.solvers import Newton, Stopping
 from tribit.solvers.resampled import minimise_resampled
-
-
-
-
-
 
 Array = NDArray[np.float64]
 
@@ -180,19 +173,6 @@ def _curvature(q: Array, m: Array, n: Array, ridge: Array) -> Array:
     H[G + 1 :, G + 1 :] = np.outer(n, n) * (scale / n.sum() ** 2)
     H[np.diag_indices(size)] += ridge + np.concatenate([[0.0], by_row, by_column])
     return H
-
-# ==================== DOC of low_rank
-# """A mask of low rank in log-odds: which rows see which columns, beyond how many.
-# 
-#     min over U, V, b, a, c   sum_ij [log(1 + exp(x_ij)) - R_ij x_ij] + l2 / 2 (|U|^2 + |V|^2 + |a|^2 + |c|^2),
-#                              x_ij = b + a_i + c_j + u_i' v_j
-# 
-# with ``R_ij = 1`` where (i, j) is observed. That is the PU risk at ``rho = 0`` with every observed entry a like, so
-# the exact backends and Newton's method of the library fit it. It is bounded below: intercepts need no bound.
-# """
-
-
-
 
 
 #: Default rank: with ``l2 = 5`` it had the least held-out log-loss on the masks of MovieLens 100k and Coat.

@@ -1,35 +1,24 @@
-"""A fitted model of the mask: probabilities of being observed, from factors."""
+"""Fitted models of the mask, and their diagnostics: calibration, inverse weights and effective sample size."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
-from tribit.checks import check_between, check_field, check_positive
+
+from tribit.checks import check_between, check_count, check_field, check_positive
 from tribit.data.axis import check_positions, first_true
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.metrics.entries import Reliability
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
-from collections.abc import Iterator
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logit
-from tribit.checks import check_count
-from tribit.data.observations import Observations
-from tribit.errors import InvalidTypeError
-from tribit.metrics.entries import Reliability
-from tribit.model.risks import Missingness
-
-
-
-
-
 
 Floats = NDArray[np.floating[Any]]
 
@@ -208,14 +197,6 @@ def check_observations(observations: Any) -> Observations:
         )
     return observations
 
-# ==================== DOC of diagnostics
-# """Diagnostics of propensity models: calibration, inverse-propensity weights and effective sample size."""
-
-
-
-
-
-Floats = NDArray[np.floating[Any]]
 
 #: Entries of a tile, and the fine grid of log-odds from which bins of equal shares are put together.
 TILE, LIMIT, FINE = 2**18, 20.0, 4000

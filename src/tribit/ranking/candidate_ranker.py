@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
+
 from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_positive
@@ -18,22 +20,12 @@ from tribit.errors import InvalidInputError
 from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
 from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
-from tribit.ranking.rates import CellFeatures, indicators
-from tribit.ranking.rates import fit_rates
+from tribit.ranking.rates import CellFeatures, fit_rates, indicators
+
 if TYPE_CHECKING:
     from tribit.ranking.lists import Recommendations
-from collections.abc import Mapping
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from tribit.errors import InvalidInputError
 
-__all__ = ['CandidateRanker', 'checked_arrays']
-
-
-
-
-
+__all__ = ["CandidateRanker", "checked_arrays"]
 
 
 Array = NDArray[np.float64]
@@ -325,16 +317,6 @@ def _check_l2(l2: Any) -> float:
     if isinstance(l2, str):
         raise InvalidInputError(f'l2 must be a positive number or "auto"; got {l2!r}.')
     return check_positive("l2", l2)
-
-# ==================== DOC of stored_ranker
-# """Arrays of a fitted ranker in a saved recommender: checked against the entries beside them."""
-
-
-
-
-
-
-Array = NDArray[np.float64]
 
 
 def checked_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Array]:

@@ -1,4 +1,11 @@
-"""Features of cells from which the rates of likes and dislikes are computed, each as if its cell were unobserved."""
+"""Rates of likes and dislikes of each cell: its features, and the log-linear model of the rates.
+
+    max over t   sum over events of x't - sum over cells at risk of w exp(x't) - ridge / 2 |t_1..t_k|^2
+
+is the likelihood of a Poisson process with rate exp(x't), where x_0 = 1 and the intercept t_0 bears no penalty
+(McCullagh and Nelder 1989, "Generalized linear models", chapter 6). It is concave. Events enter by their sum alone, and
+thinning them moves t_0 only. The features of a cell are computed as if the cell were unobserved.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +13,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.data.axis import Positions
-from tribit.model.column_regression import ColumnRegression
+from tribit.model.column_regression import ColumnRegression, row_blocks
 from tribit.model.ridge_solves import TOLERANCE
 from tribit.model.zero_one import Ones
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-from tribit.data.axis import Positions
-from tribit.model.column_regression import row_blocks
 
-__all__ = ['CellFeatures', 'fit_rates', 'indicators', 'log_linear']
-
-
-
-
+__all__ = ["CellFeatures", "fit_rates", "indicators", "log_linear"]
 
 
 Array = NDArray[np.float64]
@@ -163,23 +163,9 @@ def _where(labels: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.csr_array:
     ones = np.ones(rows.size)
     return sp.csr_array((ones, (rows, labels.indices[chosen])), shape=labels.shape)
 
-# ==================== DOC of rates
-# """Log-linear rates: how fast rare events come, given a few features.
-# 
-#     max over t   sum over events of x't - sum over cells at risk of w exp(x't) - ridge / 2 |t_1..t_k|^2
-# 
-# the likelihood of a Poisson process with rate exp(x't), where x_0 = 1 and the intercept t_0 bears no penalty (McCullagh
-# and Nelder 1989, "Generalized linear models", chapter 6). It is concave; events enter by their sum alone, and thinning
-# them moves t_0 only.
-# """
 
-
-
-
-
-Vector = NDArray[np.float64]
 #: Most Newton steps, most backtracking steps of each line search, and the gain, as a share of the events, that ends it.
-STEPS, HALVINGS, TOLERANCE = 100, 60, 1e-12
+MAX_STEPS, MAX_HALVINGS, MIN_GAIN = 100, 60, 1e-12
 #: Least number of unobserved cells that are sampled, if the matrix has as many; more where more entries are observed.
 AT_RISK = 2**17
 #: Ridge on coefficients of standardised features: it only matters where there are a handful of likes.
@@ -194,7 +180,7 @@ def fit_rates(
     rows: Positions,
     draws: np.random.Generator,
     n_jobs: int,
-) -> Vector:
+) -> Array:
     """Return the coefficients of the log-rates of likes and of dislikes, an array of shape (2, 5).
 
     Estimated on the given rows: their observed entries are the events, and a sample of their unobserved cells is the
@@ -229,7 +215,7 @@ def fit_rates(
     return np.array(found)
 
 
-def log_linear(events: Vector, at_risk: Vector, weights: Vector, ridge: float) -> Vector:
+def log_linear(events: Array, at_risk: Array, weights: Array, ridge: float) -> Array:
     """Return the coefficients ``t`` that maximise the above, by Newton's method.
 
     ``events`` is the sum of ``x`` over the events, of which there is one at least; ``at_risk`` has a row ``x`` for each
@@ -240,7 +226,7 @@ def log_linear(events: Vector, at_risk: Vector, weights: Vector, ridge: float) -
     t = np.zeros(events.size)
     t[0] = np.log(events[0] / weights.sum())
 
-    def value(t: Vector) -> float:
+    def value(t: Array) -> float:
         with np.errstate(
             over="ignore"
         ):  # too long a step: the value is -inf and the line search backtracks
@@ -248,14 +234,14 @@ def log_linear(events: Vector, at_risk: Vector, weights: Vector, ridge: float) -
         return float(events @ t - rates - 0.5 * penalty @ t**2)
 
     now = value(t)
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         rates = weights * np.exp(at_risk @ t)
         gradient = events - at_risk.T @ rates - penalty * t
         step = np.linalg.solve((at_risk.T * rates) @ at_risk + np.diag(penalty), gradient)
         gain = float(gradient @ step)
-        if gain <= TOLERANCE * events[0]:
+        if gain <= MIN_GAIN * events[0]:
             break
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             after = value(t + step)
             if after >= now + 1e-4 * gain:
                 break

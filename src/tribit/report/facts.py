@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from tribit.data.axis import Axis, Positions
 from tribit.data.observations import Observations
 from tribit.evaluation import Evaluation
-from tribit.metrics.entries import interval, standard_error
-from tribit.metrics.entries import losses
-from tribit.metrics.entries import reliability
+from tribit.metrics.entries import interval, losses, reliability, standard_error
 from tribit.plots.simplex import VIEWS, imputed_shares
 from tribit.report import sentences
 from tribit.report.lists import example_facts, trade_off

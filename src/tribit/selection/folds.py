@@ -1,29 +1,22 @@
-"""Folds of a search: parts of the observed entries that are held out, of entries and not of rows."""
+"""Folds of a search, which hold out entries and not rows, and models adapted to the density of a fold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
 import numpy as np
+
 from tribit.backends.layout import share_layouts
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
-from tribit.randomness import balanced_fold_numbers
-from tribit.selection.significance import ENOUGH_RARE
-from dataclasses import dataclass, replace
-from typing import Any
-import numpy as np
-from tribit.metrics.entries import Array
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
-
-
-
-
-
+from tribit.randomness import balanced_fold_numbers
+from tribit.selection.significance import ENOUGH_RARE
 
 #: Weights of entries, or a function of entries that returns theirs.
 Weights: TypeAlias = Array | Callable[[Observations], Array]
@@ -119,12 +112,6 @@ def _weights_of(entries: Observations, weights: Weights | None) -> Array:
         return np.ones(len(entries))
     return weights(entries) if callable(weights) else weights
 
-# ==================== DOC of spec_for_fold
-# """Settings for a fold: what they mean for all observed entries, where only a share of those is seen."""
-
-
-
-
 
 #: Ridges of factors and of features: what a part of a table scales. Those of intercepts, which have the entries of one
 #: row or column alone, are good for both.
@@ -159,10 +146,10 @@ def spec_for_fold(settings: ModelSpec, share: float, ridge_share: float = 1.0) -
         for name in RIDGES
         if (value := getattr(settings, name)) is not None
     }
-    return replace(settings, rho=rho, gammas=thinned_mixture(settings.gammas, share), **ridges)
+    return replace(settings, rho=rho, gammas=thin_mixture(settings.gammas, share), **ridges)
 
 
-def thinned_mixture(gammas: tuple[float, float, float], share: float) -> tuple[float, float, float]:
+def thin_mixture(gammas: tuple[float, float, float], share: float) -> tuple[float, float, float]:
     """Return the mixture that imputes as much where a ``share`` of the observed entries is left as ``gammas`` does.
 
     With ``h = g_PU + g_NU`` the odds of imputation are ``t / (1 - t) = h / (1 - h) / density``, so that the odds of h
@@ -171,7 +158,7 @@ def thinned_mixture(gammas: tuple[float, float, float], share: float) -> tuple[f
     Examples
     --------
     >>> whole, part = mixture(0.3, 0.05, 0.6), mixture(0.3, 0.04, 0.6)
-    >>> max(abs(a - b) for a, b in zip(thinned_mixture(whole, 0.8), part)) < 1e-12
+    >>> max(abs(a - b) for a, b in zip(thin_mixture(whole, 0.8), part)) < 1e-12
     True
     """
     g_pn, g_pu, g_nu = gammas

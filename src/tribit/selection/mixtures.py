@@ -1,34 +1,34 @@
-"""Share to impute: the mixture with the least variance, from predictions of held-out entries.
+"""The stage of a search that tries mixtures of the three risks, inside balls.
 
-The gradient of each risk at an entry puts something in the place of a label that was not seen and corrects it where
-one was. PN, scaled by ``1 / q``, puts the model's own probability f there, PUNU(g) the constant g, and a mixture
-``m = (1 - t) f + t g``. The correction has the variance ``(1 - q) / q E(y - m)^2``, so that the best share is
+It tries PU alone (NU where dislikes prevail), then the mixture of least variance and its neighbours, and the best of
+them with implicit features where these improved the score; or the mixture that the user gave, with its radius and
+penalties.
 
-    t = argmin E(y - (1 - t) f - t g)^2 = E[(f - y)(f - g)] / E(f - g)^2,
+The mixture of least variance follows from predictions of held-out entries. The gradient of each risk at an entry
+imputes a label where none was seen and corrects it where one was. PN, scaled by ``1 / q``, imputes the model's own
+probability f, PUNU(g) the constant g, and a mixture ``m = (1 - t) f + t g``. The correction has the variance
+``(1 - q) / q E(y - m)^2``, which
 
-the regression of held-out labels on the model's probabilities and the share of likes. Where f is as sure as it may be
-t = 0, and PN alone is best; where it is too sure t > 0.
+    t = argmin E(y - (1 - t) f - t g)^2 = E[(f - y)(f - g)] / E(f - g)^2
+
+minimises: the regression of held-out labels on the model's probabilities and the base rate. A calibrated f has t = 0,
+so that PN alone is best; an overconfident f has t > 0.
 """
 
 from __future__ import annotations
 
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
 from tribit.backends.designs import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
-from tribit.selection.stages import NEAR, RANK, LineSearches
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
-from tribit.selection.stages import Found, Stage
-
-
-
-
+from tribit.selection.stages import NEAR, RANK, Found, LineSearches, Stage
 
 Array = NDArray[np.floating[Any]]
 
@@ -59,17 +59,6 @@ def mixture(share: float, density: float, likes: float) -> tuple[float, float, f
     """
     h = share * density / (share * density + 1.0 - share) if share < 1.0 else 1.0
     return 1.0 - h, h * (1.0 - likes), h * likes
-
-# ==================== DOC of mixtures
-# """The last stage of a search: mixtures of the three risks, inside balls.
-# 
-# PU alone (NU where dislikes prevail), then the mixture of least variance (:mod:`tribit.selection.mixtures`) and
-# its neighbours, and the best of them with implicit features where these have gained; or the mixture that the user
-# gave, with its radius and ridges.
-# """
-
-
-
 
 
 #: Probabilities that balls let an entry reach: the balls of the first mixtures, and a smaller one if the first is best.

@@ -1,44 +1,47 @@
-"""The regression of every row on all others (or every column), as factors that are added to a model of one label.
+"""The search on positive-only data, where only likes (or only dislikes) were observed.
+
+    min over U, V, intercepts   sum over likes of l(x, +1)  +  sum over all other cells of l(x, -1)  +  penalties,
+
+the PU risk with ``rho = 0`` (for dislikes NU, the mirror image), exactly, over every cell. Its ``f(x)`` estimates the
+probability that a cell is *seen and liked*: the data say nothing of likes that were not seen. With a ``rho`` that the
+user knows the risk is PU's own and estimates the probability of a like; :mod:`tribit.selection.mixtures` searches it.
+
+Some of the likes are held out and ranked among all unobserved cells (:class:`PositiveOnlyTrials`). Candidates of one
+family are compared by the order of the cells (:func:`order_losses`), families by probabilities that a line in the
+log-odds calibrates, as it does after the refit. The last stage adds the regression of every row on all others (or of
+every column),
 
     X  +  weight S,      S = F B,   B = argmin over diag(B) = 0 of  |F - F B|^2 + l2 |B|^2,     F = 1[observed]
 
 (Steck 2019, "Embarrassingly shallow autoencoders for sparse data"; :mod:`tribit.model.column_regression`). Along the
-smaller side of a matrix, with m rows or columns, S has rank m: m more columns of the factors hold it exactly. It tells
-what low-rank factors do not, that two rows go together whatever the rest does: in a table of votes, two members of one
-chamber.
+smaller side of a matrix, with m rows or columns, S has rank m: m further latent factors hold it exactly. It captures
+pairs of similar rows that low-rank factors miss, such as two members of one chamber in a table of votes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-import numpy as np
-import scipy.sparse as sp
-from tribit.data.observations import Observations
-from tribit.model.column_regression import choose_l2, regress_columns
-from tribit.model.factors import Factors
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
+
+from tribit.data.observations import Observations
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
 from tribit.metrics.full_ranking import Positions, against_unseen
 from tribit.model.calibrator_fits import isotonic, platt
+from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import Fold
-from tribit.selection.stages import LineSearches
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.significance import is_clear
 from tribit.selection.space import SearchSpace
-from tribit.selection.stages import MOST_COLUMNS, SHARES, Found, Stage
+from tribit.selection.stages import MOST_COLUMNS, SHARES, Found, LineSearches, Stage
 from tribit.selection.trials import Trials, problem_of
-
-
-
-
-
 
 #: Most rows or columns of the smaller side, and most cells: the factors have as many columns and numbers.
 MOST_REGRESSED, MOST_NUMBERS = 256, 2**24
@@ -83,24 +86,6 @@ def with_regression(factors: Factors, regression: Factors, weight: float) -> Fac
         row_factors=beside(factors.row_factors, regression.row_factors),
         column_factors=beside(factors.column_factors, regression.column_factors),
     )
-
-# ==================== DOC of positive_only
-# """The search where likes alone (or dislikes alone) were observed: positive-only data.
-# 
-#     min over U, V, intercepts   sum over likes of l(x, +1)  +  sum over all other cells of l(x, -1)  +  ridges,
-# 
-# the PU risk with ``rho = 0`` (for dislikes NU, the mirror image), exactly, over every cell. Its ``f(x)`` estimates the
-# probability that a cell is *seen and liked*: of a like that was not seen the data say nothing, and every cell counts as
-# what it was found to be. With a ``rho`` that the user knows the risk is PU's own and estimates the probability of a
-# like; it is searched by :mod:`tribit.selection.mixtures`.
-# 
-# Some of the likes are held out and stand against all cells that were not seen (:class:`PositiveOnlyTrials`). Candidates
-# of one family are compared by the order of the cells (:func:`order_losses`), families by probabilities that a line in
-# the log-odds calibrates, as it does after the refit.
-# """
-
-
-
 
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.

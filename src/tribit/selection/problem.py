@@ -5,10 +5,10 @@
     subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
 
 PN alone is bounded below whatever X is. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
-``rho / (1 - rho)`` times the log-odds, for ever. So where unobserved entries count a radius or an alpha is needed, and
-the intercepts are kept within it too. Features (:mod:`tribit.model.features`) tie rows to one another, so that no row
-can be projected on its own: with them the objective has a smooth bound (:mod:`tribit.backends.soft_bounds`) and the
-solver no constraint.
+``rho / (1 - rho)`` times the log-odds, without limit. Where unobserved entries count, a radius or an alpha is therefore
+needed, and it bounds the intercepts too. Features (:mod:`tribit.model.features`) tie rows to one another, so that no
+row can be projected on its own: with them the objective has a smooth bound (:mod:`tribit.backends.soft_bounds`) and
+the solver no constraint. Initial factors are spectral, or a warm start from a fit of the same or a simpler family.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
 import numpy as np
+
 from tribit.backends import estimated
 from tribit.backends.arithmetic import Arithmetic
 from tribit.backends.objective import Objective
@@ -31,8 +33,8 @@ from tribit.errors import (
     parameter,
     warn,
 )
-from tribit.model.constraints import Constraint
-from tribit.model.factors import Factors
+from tribit.model.constraints import Constraint, Rank
+from tribit.model.factors import Array, Factors
 from tribit.model.fitted import imputation_of
 from tribit.model.imputation import Imputation
 from tribit.model.links import Link
@@ -40,16 +42,6 @@ from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
 from tribit.propensity.model import MaskModel
 from tribit.solvers.start import spectral_start
-from dataclasses import replace
-import numpy as np
-from tribit.model.constraints import Rank
-from tribit.model.factors import Array, Factors
-from tribit.model.spec import ModelSpec
-
-
-
-
-
 
 #: Probability of either label above which a fit has separated the labels and estimated nothing.
 CERTAIN = 1 - 1e-9
@@ -243,12 +235,6 @@ def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
     U[rows == 0] = 0.0
     V[columns == 0] = 0.0
     return Factors.of(U, V, factors.intercept)
-
-# ==================== DOC of starts
-# """Initial factors: a warm start from the last fit of the same family, which saves most of the work along a path."""
-
-
-
 
 
 #: Scale of the columns that a warm start adds, relative to those of a cold start: smaller, to keep what was fitted.

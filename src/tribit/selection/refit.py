@@ -1,4 +1,12 @@
-"""The refit on all data: the chosen model, or each member of an average, and its calibrator."""
+"""The refit on all data: the chosen model or an average of several ranks, and its calibrator.
+
+    x = (x_1 + ... + x_m) / m,     x_i the minimum at the i-th rank, with a penalty of its own
+
+Fits of low rank with little penalty and fits of high rank with more of it err in different places, as do different
+local minima. The mean of factor models is a factor model whose factors stand side by side
+(:meth:`tribit.model.factors.Factors.mean_of`). A search has fitted several ranks when it ends, so that the validation
+loss of a mean needs no further fit; the refit on all data is one for each member.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +14,33 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
 import numpy as np
+
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, marked, parameter, warn
+from tribit.metrics.entries import Array
 from tribit.model.calibrator_fits import CALIBRATORS, platt
 from tribit.model.calibrators import Calibrator, Identity, Platt
 from tribit.model.factors import Factors
 from tribit.model.features import Encoders, feature_maps
 from tribit.model.fitted import LIKE, Member
 from tribit.model.links import as_link
-from tribit.model.spec import AUTO, ModelSpec
-from tribit.selection.problem import Problem
-from tribit.selection.record import Search
+from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.selection.positive_only import regression_factors, with_regression
-from tribit.selection.significance import one_sided, preferred_calibrator
+from tribit.selection.problem import Problem, start_of
+from tribit.selection.record import Average, Candidate, Search
+from tribit.selection.significance import (
+    clearly_less,
+    mean_difference,
+    one_sided,
+    preferred_calibrator,
+)
 from tribit.selection.space import calibrates
-from tribit.selection.problem import start_of
-from tribit.selection.trials import Options, default_solver, problem_of
+from tribit.selection.trials import Options, SearchEndedError, Trials, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.resampled import minimise_resampled
-from dataclasses import replace
-from typing import Any
-import numpy as np
-from tribit.metrics.entries import Array
-from tribit.model.spec import ModelSpec, is_auto
-from tribit.selection.record import Average, Candidate, Search
-from tribit.selection.significance import clearly_less, mean_difference
-from tribit.selection.trials import SearchEndedError, Trials
-
-
-
-
-
 
 
 @dataclass(frozen=True)
@@ -171,20 +173,6 @@ def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> 
     if search is None or not search.ends:
         return problem.start
     return start_of(problem, settings, search.ends)
-
-# ==================== DOC of averages
-# """Averages of fits with different numbers of columns, where held-out entries prefer them to one fit.
-# 
-#     x = (x_1 + ... + x_m) / m,     x_i the minimum with the i-th number of columns, at a ridge of its own
-# 
-# Fits with few columns and little ridge and fits with many and more of it err in different places, and so do fits that
-# end in different minima. The mean of factor models is a factor model, with all their columns side by side
-# (:meth:`tribit.model.factors.Factors.mean_of`). A search has tried several numbers of columns when it ends, so that
-# whether a mean pays is known without another fit; the last fit on all entries is then one for each member.
-# """
-
-
-
 
 
 #: Most fits that are averaged where their number is chosen: each costs a fit on all entries.

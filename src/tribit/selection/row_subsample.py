@@ -1,16 +1,26 @@
-"""A part of a very large table, on which candidates are judged; the last fit sees all of it.
+"""Hyperparameter search on a row subsample of a very large table, followed by a refit on all of it.
 
-Some fifty thousand held-out entries decide on kinds of models, ridges and columns whatever the size of a table, while
-the cost of a candidate grows with all entries. A part has random rows with all of their entries, so that a row has as
-many as in the whole, and every column; of a table with more columns than rows it has random columns.
+Some fifty thousand held-out entries suffice to compare model families, penalties and ranks, whatever the size of a
+table, while the cost of a candidate grows with all entries. A subsample has random rows with all of their entries and
+every column, so that its rows are as long as in the full data; a table with more columns than rows is sampled by
+columns.
+
+A subsample has fewer entries in a column, and how much that lowers the best penalties depends on the table. Where noise
+decides they scale like the largest penalty (:func:`ridge_share`); where every column has many entries they do not
+change. One factor for all penalties is therefore found by a line search on the full data. The model family, its rank
+and the ratios of its penalties stay as the subsample chose them. Held-out entries of the full data then calibrate the
+refit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
 from tribit.backends.layout import share_layouts
 from tribit.data.axis import Positions
 from tribit.data.features import Group, SideFeatures
@@ -19,33 +29,11 @@ from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
-from tribit.selection.folds import Fold
-from tribit.selection.space import one_label
-from dataclasses import replace
-from typing import Any
-import numpy as np
-from scipy.sparse.linalg import svds
-from tribit.data.observations import Observations
-from tribit.metrics.entries import Array
-from tribit.model.factors import Factors
-from tribit.model.links import Link
-from tribit.model.spec import ModelSpec
-from tribit.selection.trials import TOLERANCE, Options, fit_from
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
-from tribit.model.factors import Factors
-from tribit.model.spec import ModelSpec
-from tribit.selection.stages import LineSearches
+from tribit.selection.folds import RIDGES, Fold
 from tribit.selection.record import Average, Candidate
-from tribit.selection.folds import RIDGES
-from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, largest_ridge
-from tribit.selection.trials import Trials
-
-
-
-
-
+from tribit.selection.space import one_label
+from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, LineSearches, largest_ridge
+from tribit.selection.trials import TOLERANCE, Options, Trials, fit_from
 
 #: Entries of a part: this share of all, and at least so many. On drawn tables (``benchmarks.data``, 1 to 3 million
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
@@ -188,12 +176,6 @@ def taken(observations: Observations, chosen: Positions, axis: int) -> RowSubsam
         Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size
     )
 
-# ==================== DOC of ridges
-# """The unit of ridges: the weight at which factors vanish, and what it is on a part of a table."""
-
-
-
-
 
 #: Ridge of intercepts beside which two tables are compared, in units of four times the link's curvature at 0: amid what
 #: a search tries, whose choice is not known yet. It is the same for both.
@@ -230,19 +212,6 @@ def _norm(seen: Observations, base: ModelSpec, options: Options) -> float:
         draws = np.random.Generator(np.random.PCG64(0))
         end, _ = fit_from(seen, settings, options, {}, draws, tol=TOLERANCE)
     return largest_ridge(seen, base.link, end)
-
-# ==================== DOC of full_data_penalty
-# """The ridges of what a part of a table has chosen, compared on the whole table.
-# 
-# A part has fewer entries in a column, and by how much that lowers the best ridges depends on the table: where noise
-# decides they are as the largest ridges are (:func:`tribit.selection.row_subsample.ridge_share`), where every column has
-# entries enough they are the same. One factor for all ridges is found by a line search on the whole table; the kind of
-# model, its columns and the ratios of its ridges stay as the part has chosen them. The held-out entries of the whole then
-# calibrate what is fitted to the whole.
-# """
-
-
-
 
 
 class FullDataTrials(Trials):

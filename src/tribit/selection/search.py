@@ -14,10 +14,7 @@ from tribit.data.observations import Observations
 from tribit.errors import warn
 from tribit.model.spec import ModelSpec
 from tribit.progress import candidates_bar
-from tribit.selection.refit import averaged
 from tribit.selection.folds import Fold, make_folds
-from tribit.selection.row_subsample import FullDataTrials, scaled, search_full_data_penalty
-from tribit.selection.stages import LineSearches
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.positive_only import (
     PositiveFactors,
@@ -27,8 +24,15 @@ from tribit.selection.positive_only import (
     Regression,
 )
 from tribit.selection.record import DONE, Average, Candidate, Search
-from tribit.selection.row_subsample import ridge_share
-from tribit.selection.row_subsample import RowSubsample, row_subsample
+from tribit.selection.refit import averaged
+from tribit.selection.row_subsample import (
+    FullDataTrials,
+    RowSubsample,
+    ridge_share,
+    row_subsample,
+    scaled,
+    search_full_data_penalty,
+)
 from tribit.selection.space import NOTHING_FREE, SearchSpace
 from tribit.selection.stages import (
     FactorPenalty,
@@ -36,6 +40,7 @@ from tribit.selection.stages import (
     HigherRankWithFeatures,
     ImplicitFeatures,
     InterceptPenalty,
+    LineSearches,
     Ranks,
     Stage,
 )

@@ -1,32 +1,35 @@
-"""Line searches over one hyperparameter: along a path of values, and from a value up or down."""
+"""The stages of a search, from the simplest model to more complex ones, and the line searches that they use.
+
+1. Intercepts alone: how strongly to shrink them.
+2. Factors: a path of penalties, from the one at which factors vanish downwards.
+3. Implicit features: their penalties and that of the factors beside them. Unless they improve the score much, other
+   ranks without them.
+4. Side features, and a higher rank beside implicit features.
+5. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
+
+A more complex model must beat a simpler one on the validation set. Positive-only data have stages of their own
+(:mod:`tribit.selection.positive_only`). A path stops soon after the score has turned. The whole costs a few times a
+fit, not a grid of fits.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
+
 import numpy as np
+from scipy.sparse.linalg import svds
+
+from tribit.data.observations import Observations
+from tribit.metrics.entries import Array
+from tribit.model.factors import Factors
+from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Trials
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-import numpy as np
-from tribit.model.spec import ModelSpec
-from tribit.selection.record import Candidate
-from scipy.sparse.linalg import svds
-from typing import Any
-from tribit.metrics.entries import Array
-from tribit.model.links import Link
-from tribit.model.factors import Factors
-from tribit.data.observations import Observations
-from tribit.selection.space import SearchSpace
-
-
-
-
-
 
 #: Rank of the first factors that are tried.
 RANK = 10
@@ -119,23 +122,6 @@ class LineSearches:
         """Return the settings with a ball; entries have the same bound then, where alpha is free."""
         alpha = radius if "alpha" in self.free else settings.alpha
         return replace(settings, radius=radius, alpha=alpha)
-
-# ==================== DOC of stages
-# """The stages of a search: from the simplest model to more complex ones, each kept only where held-out entries say so.
-# 
-# 1. Intercepts alone: how strongly to shrink them.
-# 2. Factors: a path of ridge weights, from the one at which factors vanish downwards.
-# 3. Implicit features: the ridge weights of their parts and of the factors beside them. Where they do not decide the
-#    matter, the rank of factors without them.
-# 4. Side features, and a higher rank beside implicit features.
-# 5. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
-# 
-# Where one label was observed alone the stages are others (:mod:`tribit.selection.positive_only`). A path stops soon
-# after the score has turned. The whole costs a few times a fit, not a grid of fits.
-# """
-
-
-
 
 
 #: Ridge weights of intercepts, from none left to nearly free, as multiples of four times the link's curvature at 0

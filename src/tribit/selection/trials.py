@@ -1,7 +1,7 @@
-"""Cross-validation of settings: fits on parts of the observed entries, scored on the held-out rest.
+"""Cross-validation of settings: fits on training folds of the observed entries, scored on the held-out rest.
 
-Within a fold each fit has a warm start from the last fit of its family: that saves
-most of the work along a path of penalties, and uses no held-out entry.
+Within a fold each fit has a warm start from the last fit of its family. That saves most of the work along a path of
+penalties, and uses no held-out entry.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
 import numpy as np
+
 from tribit.backends.arithmetic import Arithmetic
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
-from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array
+from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, log_loss
 from tribit.model.calibrators import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
-from tribit.selection.folds import MANY, Fold
-from tribit.selection.problem import Problem, make_problem
+from tribit.selection.folds import MANY, Fold, spec_for_fold
+from tribit.selection.problem import Problem, make_problem, start_of
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.significance import clearly_less, judging_curve, mean_difference, one_sided
-from tribit.selection.folds import spec_for_fold
-from tribit.selection.problem import start_of
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -35,17 +35,6 @@ from tribit.solvers import (
 )
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.resampled import minimise_resampled
-import numpy as np
-from tribit.data.observations import Observations
-from tribit.metrics.entries import Array, log_loss
-from tribit.model.factors import Factors
-from tribit.model.links import Link
-from tribit.selection.problem import Problem
-
-
-
-
-
 
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MOST_SWEEPS = 5e-4, 300
@@ -312,15 +301,6 @@ def default_solver(settings: ModelSpec) -> Solver:
     constraints = settings.constraints()
     able = (each for each in solvers if each.refusal(settings, constraints) is None)
     return next(able, Newton())
-
-# ==================== DOC of early_stopping
-# """The end of a candidate's fit by what it is for: its score on held-out entries.
-# 
-# A fit comes nearer to its minimum long after the held-out entries have stopped to see it. On large tables, where a
-# single part is held out, a candidate ends when they do; the fit of the chosen one goes on to ``tol``.
-# """
-
-
 
 
 #: Number of looks that must agree, and the share of the loss within which they do: less than half of what a step of a
