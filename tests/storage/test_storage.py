@@ -601,8 +601,8 @@ def test_whatever_byte_of_the_description_is_wrong_the_error_is_ours(path):
 
 
 def test_the_registries_of_the_format_are_the_library_s():
-    assert completion.parameters.REGISTRIES["link"] is LINKS
-    assert completion.parameters.REGISTRIES["solver"] is SOLVERS
+    assert completion.files.REGISTRIES["link"] is LINKS
+    assert completion.files.REGISTRIES["solver"] is SOLVERS
 
 
 def test_the_type_of_a_number_changes_no_byte_of_the_file(tmp_path):

@@ -135,7 +135,7 @@ def _of_model(of: Field[Any], hint: Any) -> Parameter:
 
 def fit_options() -> Parameters:
     """Return the options of the fit that are no part of the model."""
-    from tribit.completion.parameters import FitOptions  # noqa: PLC0415
+    from tribit.completion.estimator import FitOptions  # noqa: PLC0415
 
     hints = get_type_hints(FitOptions)
     parsers = {"calibration": (number_or_word, "word"), "n_fits": (whole_or_auto, VALUE)}

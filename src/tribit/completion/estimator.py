@@ -1,32 +1,97 @@
-"""The estimator: the parts of the library behind scikit-learn's interface."""
+"""The estimator, with scikit-learn's interface, and the parameters of a fit that are no part of the model."""
 
 from __future__ import annotations
 
 import os
-from copy import copy
+import sys
+from collections.abc import Callable, Iterable
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tribit.completion.cloning import clone_keeping
-from tribit.completion.row_folds import check_not_row_folds
+from tribit.backends import SUMS
+from tribit.checks import check_choice, check_count, check_switch
 from tribit.data.observations import Observations, as_observations
+from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
+from tribit.metrics.entries import SCORINGS
+from tribit.model.calibrator_fits import CALIBRATORS
 from tribit.model.calibrators import Calibrator
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness
 from tribit.model.scores import Scores
-from tribit.model.spec import AUTO, ModelSpec
+from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.selection.record import Search
-from tribit.solvers import Callback, Iteration
+from tribit.solvers import Callback, Iteration, Stopping
 
 if TYPE_CHECKING:
     from tribit.explain import Explanation
 
 
-def _chosen(name: str) -> Any:
-    """Return the property of a value of the model that may have been chosen."""
+#: Entries that predictions may be for.
+TARGETS = ("observed", "all")
+
+
+def _parameter(default: Any, help: str, check: Any = None, command: Any = None) -> Any:  # noqa: A002
+    """Return a field with its check, its help text and the default of the command line where that is another."""
+    return field(default=default, metadata={"help": help, "check": check, "command": command})
+
+
+def _choice(known: Iterable[str]) -> Callable[[str, Any], str]:
+    return lambda name, value: check_choice(name, value, tuple(known))
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Parameters of the estimator that are no part of the model; the options of ``tribit fit`` beside those of it."""
+
+    target: str = _parameter(
+        "observed",
+        "Predictions are for cells like the observed ones, or for all alike: observed, all.",
+        _choice(TARGETS),
+    )
+    scoring: str = _parameter(
+        "log_loss", "Measure to choose by: log_loss, error or auc.", _choice(SCORINGS)
+    )
+    search: bool = _parameter(
+        True, "Whether to search for what is auto, which has its default otherwise.", check_switch
+    )
+    n_candidates: int | None = _parameter(None, "Most settings to try.", check_count)
+    calibration: str | None = _parameter(
+        AUTO,
+        "Calibration: auto, platt, isotonic or none.",
+        _choice((*CALIBRATORS, AUTO)),
+    )
+    n_fits: int | str = _parameter(
+        AUTO,
+        "Fits to average, of different ranks.",
+        lambda name, value: value if is_auto(value) else check_count(name, value),
+    )
+    solver: Any = _parameter(AUTO, "newton, lbfgs, augmented_lagrangian or projected_gradient.")
+    max_iter: int | None = _parameter(None, "Most iterations.")
+    max_time: float | None = _parameter(None, "Most seconds.")
+    tol: float = _parameter(
+        1e-4, "Stop when the predicted decrease is below this share of the objective."
+    )
+    dtype: str = _parameter("float32", "float32 or float64.")
+    n_jobs: int | None = _parameter(None, "Threads; -1 for every core.", command=-1)
+    backend: str = _parameter(AUTO, "Sums over all cells: auto, exact or sampled.", _choice(SUMS))
+    device: str = _parameter("cpu", "Where to compute: cpu, cuda (a GPU) or auto.")
+    random_state: Any = _parameter(None, "Seed of the initial factors.", command=0)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value, check = getattr(self, each.name), each.metadata["check"]
+            if check is not None and not (value is None and "None" in str(each.type)):
+                check(each.name, value)
+
+
+def _hyperparameter(name: str) -> Any:
+    """Return the property of a hyperparameter of the fitted model."""
     return property(lambda self: getattr(self.fitted_.spec, name), doc=f"The value of {name}.")
 
 
@@ -287,20 +352,29 @@ class BinaryMatrixCompletion(FactorModel):
         self.verbose = verbose
         self.callback = callback
 
-    gammas_ = _chosen("gammas")
-    rank_ = _chosen("rank")
-    radius_ = _chosen("radius")
-    alpha_ = _chosen("alpha")
-    l2_ = _chosen("l2")
-    l2_intercept_ = _chosen("l2_intercept")
-    implicit_features_ = _chosen("implicit_features")
-    l2_implicit_ = _chosen("l2_implicit")
-    activity_floor_ = _chosen("activity_floor")
-    side_features_ = _chosen("side_features")
-    l2_side_ = _chosen("l2_side")
+    gammas_ = _hyperparameter("gammas")
+    rank_ = _hyperparameter("rank")
+    radius_ = _hyperparameter("radius")
+    alpha_ = _hyperparameter("alpha")
+    l2_ = _hyperparameter("l2")
+    l2_intercept_ = _hyperparameter("l2_intercept")
+    implicit_features_ = _hyperparameter("implicit_features")
+    l2_implicit_ = _hyperparameter("l2_implicit")
+    activity_floor_ = _hyperparameter("activity_floor")
+    side_features_ = _hyperparameter("side_features")
+    l2_side_ = _hyperparameter("l2_side")
 
     def __sklearn_clone__(self) -> Self:
-        return clone_keeping(self, "imputed")  # the probabilities of a fitted model
+        """Return an unfitted copy in which the model for ``imputed`` stays fitted, unlike in scikit-learn's clone."""
+        given = self.get_params(deep=False)
+        copies = {
+            name: value if name == "imputed" else clone(value, safe=False)
+            for name, value in given.items()
+        }
+        again = type(self)(**copies)
+        if hasattr(self, "_metadata_request"):  # as scikit-learn's clone does
+            again._metadata_request = deepcopy(self._metadata_request)
+        return again
 
     def fit(
         self,
@@ -332,9 +406,7 @@ class BinaryMatrixCompletion(FactorModel):
         -------
         self
         """
-        # Here, not above: whoever loads a model or predicts needs no search.
-        from tribit.completion.fitting import fit  # noqa: PLC0415
-        from tribit.completion.parameters import check_options  # noqa: PLC0415
+        from tribit.completion.fitting import fit  # noqa: PLC0415 - predictions need no search
 
         check_not_row_folds()
         observations = self.read(X, client)
@@ -560,3 +632,35 @@ class BinaryMatrixCompletion(FactorModel):
 
     def _factors(self) -> Factors:
         return self.fitted_.factors
+
+
+def check_options(estimator: BinaryMatrixCompletion) -> None:
+    """Refuse a wrong value of a parameter of :class:`FitOptions`, before a search that may take minutes."""
+    FitOptions(**{each.name: getattr(estimator, each.name) for each in fields(FitOptions)})
+    most = 1 if estimator.max_iter is None else estimator.max_iter
+    Stopping(most, estimator.tol, estimator.max_time, estimator.callback)
+
+
+#: The function of scikit-learn that fits and scores one fold, and its module.
+FOLD_FUNCTION, FOLD_MODULE = "_fit_and_score", "sklearn.model_selection._validation"
+
+
+def check_not_row_folds() -> None:
+    """Refuse a fit that scikit-learn's cross-validation has called, itself or through its pipelines.
+
+    ``GridSearchCV`` and ``cross_val_score`` fit on some rows and score on others, which the model does not know. Each
+    score would fail, scikit-learn would make NaN of the error, and a search would return a choice without a
+    measurement. An error in ``fit`` is passed on.
+
+    Another estimator that fits a model in its own ``fit``, as :class:`tribit.EntryClassifier` does, may be
+    cross-validated: frames are examined from the fit upwards while they belong to scikit-learn.
+    """
+    frame = sys._getframe(1).f_back  # the caller of fit
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("sklearn."):
+        if frame.f_code.co_name == FOLD_FUNCTION and frame.f_globals["__name__"] == FOLD_MODULE:
+            raise InvalidInputError(
+                "scikit-learn's cross-validation divides a matrix by rows, and the model cannot predict rows that it "
+                "was not fitted on: use tribit.cross_validate, or tribit.EntryClassifier on pairs (row, column) with "
+                "GridSearchCV and cross_val_score."
+            )
+        frame = frame.f_back

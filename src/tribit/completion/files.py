@@ -1,21 +1,43 @@
-"""Models written to files and read from them."""
+"""Models in files, with their parameters as JSON."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
+import reprlib
+from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tribit import storage
-from tribit.completion.estimator import BinaryMatrixCompletion
-from tribit.completion.parameters import check_parameters, decoded, encoded
+from tribit import propensity, storage
+from tribit.backends.arithmetic import check_dtype
+from tribit.completion.estimator import BinaryMatrixCompletion, check_options
+from tribit.data.ingest import check_like_at
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
+from tribit.model.links import LINKS
 from tribit.model.risks import Missingness
-from tribit.model.spec import is_auto
+from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
+from tribit.solvers import SOLVERS, as_solver
 from tribit.storage import Contents
 from tribit.storage.fields import DAMAGE, reason_of
 
 __all__ = ["contents_of", "load", "model_of", "save"]
+
+#: Parameters that are not part of what was fitted, or are live objects.
+NOT_SAVED = (
+    "callback",
+    "imputed",
+    "random_state",
+    "verbose",
+    "n_jobs",
+    "backend",
+    "device",
+)
+#: Parameters that are whole numbers; all other numbers are floats.
+WHOLE_NUMBERS = ("rank", "max_iter", "n_candidates", "n_fits")
+REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 
 
 def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
@@ -52,12 +74,14 @@ def contents_of(model: BinaryMatrixCompletion) -> Contents:
         raise InvalidInputError(
             f"The model cannot be saved, as no file may hold it ({reason_of(error)}); fit it again."
         ) from None
-    return Contents(encoded(model), model.fitted_, model.record_)
+    return Contents(parameters_to_json(model), model.fitted_, model.record_)
 
 
 def model_of(contents: Contents) -> BinaryMatrixCompletion:
     """Return the model of a file's content, its parameters checked."""
-    model = BinaryMatrixCompletion(**decoded(contents.parameters, BinaryMatrixCompletion()))
+    model = BinaryMatrixCompletion(
+        **parameters_from_json(contents.parameters, BinaryMatrixCompletion())
+    )
     model.fitted_, model.record_ = contents.fitted, contents.record
     check_parameters(model)
     return model
@@ -73,3 +97,78 @@ def warn_of_rho(model: BinaryMatrixCompletion) -> None:
                 "predictions do not need; fit it again with tribit.propensity where you do."
             )
         )
+
+
+def parameters_to_json(model: BinaryMatrixCompletion) -> dict[str, Any]:
+    """Return the parameters that a file keeps, as JSON can hold them."""
+    return {name: _to_json(name, getattr(model, name)) for name in _saved_names(model)}
+
+
+def parameters_from_json(values: dict[str, Any], model: BinaryMatrixCompletion) -> dict[str, Any]:
+    """Return parameters from what JSON holds of them; ``model`` knows their names."""
+    known = _saved_names(model)
+    for name in values:
+        if name not in known:
+            raise ValueError(f"the parameter {reprlib.repr(name)} is unknown")
+    return {name: _from_json(name, value) for name, value in values.items()}
+
+
+def _saved_names(model: BinaryMatrixCompletion) -> tuple[str, ...]:
+    return tuple(name for name in model.get_params() if name not in NOT_SAVED)
+
+
+def _to_json(name: str, value: Any) -> Any:
+    """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
+    for registered, kind in REGISTRIES.get(name, {}).items():
+        if type(value) is kind:
+            options = {key: _as_python(option) for key, option in dataclasses.asdict(value).items()}
+            return {"name": registered, **options}
+    written = _as_python(value)
+    if type(written) is int and name not in WHOLE_NUMBERS:
+        written = float(written)  # 1 and 1.0 are the same fit, and give the same bytes
+    elif name == "gammas" and isinstance(written, list):
+        written = [float(weight) for weight in written]
+    try:
+        json.dumps(written)
+    except TypeError:
+        raise InvalidInputError(
+            f"The parameter {name}={value!r} cannot be saved: a model file holds names and numbers, no code. "
+            "Pass a name or a number there, or keep the factors yourself."
+        ) from None
+    return written
+
+
+def _from_json(name: str, value: Any) -> Any:
+    """Return a parameter from what JSON holds of it."""
+    if isinstance(value, dict):
+        options = dict(value)
+        try:
+            return REGISTRIES[name][options.pop("name")](**options)
+        except DAMAGE as error:
+            raise ValueError(f"the parameter {name}: {reason_of(error)}") from None
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_python(value: Any) -> Any:
+    """Return NumPy numbers as Python's, and tuples and arrays as lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return [_as_python(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def check_parameters(model: BinaryMatrixCompletion) -> None:
+    """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
+    check_options(model)
+    if not is_auto(model.solver):
+        as_solver(model.solver)
+    if model.like_at is not None:
+        check_like_at(model.like_at)
+    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, AUTO):
+        raise propensity.unknown(model.rho)
+    chosen = {
+        name: getattr(model, f"{name}_")
+        for name in CHOOSABLE
+        if name != "rho" and is_auto(getattr(model, name))
+    }
+    check_dtype(model.dtype)
+    ModelSpec.of(model, **chosen).check_shape(model.shape_)
