@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tribit.cli.asking import asked
+from tribit.cli.actions import answer_question
 from tribit.questions import QUESTIONS
 from tribit.questions.base import fields_of
 from tribit.questions.changes import Incorporate
@@ -18,7 +18,7 @@ def ask(name, model, out=None, *, escape_formulas=None, **given):
     values = {key: None for key, field in known.items() if kind_of(field.hint)}  # not given
     values |= {key: value for key, value in given.items() if key in known}
     rules = {key: value for key, value in given.items() if key not in known}
-    answer = asked(name, Path(model), values, rules)
+    answer = answer_question(name, Path(model), values, rules)
     if out is not None:
         answer.write(out, escape_formulas=escape_formulas)
     return answer

@@ -13,7 +13,7 @@ from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, printable, quoted
 
-__all__ = ["Answer", "check_headings", "plain", "skipped", "text_table", "with_ids"]
+__all__ = ["Answer", "as_json_values", "check_headings", "skipped", "text_table", "with_ids"]
 
 #: Most characters of a cell that is printed; files and JSON have all of them.
 WIDEST_CELL = 60
@@ -120,14 +120,14 @@ def skipped(count: int) -> str:
     return f" ({count} with unknown ids left out)" if count else ""
 
 
-def plain(value: Any) -> Any:
+def as_json_values(value: Any) -> Any:
     """Return what JSON can hold: NumPy's numbers as Python's, none that is infinite or NaN."""
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): as_json_values(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [as_json_values(each) for each in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return as_json_values(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -41,7 +41,7 @@ from tribit.questions.evaluate import Evaluate
 from tribit.questions.explain import Explain
 from tribit.questions.export import Export
 from tribit.questions.info import Info, summary_of
-from tribit.questions.names import headings
+from tribit.questions.kinds import headings
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.questions.similar import Similar

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import tribit.__main__
 import tribit.paper.demo
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
-from tribit.cli import app, fitting, main
+from tribit.cli import actions, app, main
 from tribit.data.reading import Reading
 from tribit.model import spec
 from tribit.solvers import loop
@@ -213,7 +213,7 @@ def test_a_new_field_of_the_model_is_an_option(run, ratings, tmp_path, monkeypat
 
     monkeypatch.setattr(spec, "ModelSpec", Longer)
     given = {}
-    monkeypatch.setattr(fitting, "fit_file", lambda *_, **them: given.update(them) or 1 / 0)
+    monkeypatch.setattr(actions, "fit_file", lambda *_, **them: given.update(them) or 1 / 0)
     command = ["fit", str(ratings), "-o", str(tmp_path / "m"), *NAMES]
     with pytest.raises(ZeroDivisionError):
         main([*command, "--damping", "0.25", "--swapped"])
@@ -316,13 +316,13 @@ def test_an_option_that_is_not_saved_reaches_the_fit(
     run, ratings, tmp_path, monkeypatch, options, name, value
 ):
     given = {}
-    original = fitting.fit_file
+    original = actions.fit_file
 
     def spy(*arguments, **parameters):
         given.update(parameters)
         return original(*arguments, **parameters)
 
-    monkeypatch.setattr(fitting, "fit_file", spy)
+    monkeypatch.setattr(actions, "fit_file", spy)
     run("fit", ratings, "-o", tmp_path / "m", *NAMES, "--rank", "2", *options)
     assert given[name] == value
 
@@ -476,7 +476,7 @@ def test_a_path_that_cannot_be_used_is_one_line(run, ratings, model, tmp_path):
 def test_a_target_that_cannot_be_written_is_told_before_the_fit(
     run, ratings, tmp_path, monkeypatch, target
 ):
-    monkeypatch.setattr(fitting, "fit_file", lambda *_, **__: pytest.fail("fitted first"))
+    monkeypatch.setattr(actions, "fit_file", lambda *_, **__: pytest.fail("fitted first"))
     code, _, err = run("fit", ratings, "-o", tmp_path / target, *NAMES)
     assert code == 2
     assert_one_line(err)
@@ -621,7 +621,7 @@ def test_a_second_ctrl_c_leaves_the_old_model_in_any_case(run, pressed, many, tm
 
 def test_a_fit_that_says_it_was_interrupted_is_not_written(run, monkeypatch, ratings, tmp_path):
     """Whatever handled the signal: a half-fitted model is written only where it was asked for."""
-    whole = fitting.fit_file
+    whole = actions.fit_file
 
     def interrupted(*arguments, **options):
         model = whole(*arguments, **options)
@@ -629,7 +629,7 @@ def test_a_fit_that_says_it_was_interrupted_is_not_written(run, monkeypatch, rat
         fitted.record_ = dataclasses.replace(fitted.record_, stop_reason=loop.INTERRUPTED)
         return model
 
-    monkeypatch.setattr(fitting, "fit_file", interrupted)
+    monkeypatch.setattr(actions, "fit_file", interrupted)
     out = tmp_path / "model"
     code, _, err = run("fit", ratings, "-o", out, *NAMES)
     assert code == 130
@@ -642,7 +642,9 @@ def test_a_fit_that_says_it_was_interrupted_is_not_written(run, monkeypatch, rat
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "recommend"])
 def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, command):
-    monkeypatch.setattr("tribit.cli.asking.asked", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(
+        "tribit.cli.actions.answer_question", lambda *_: signal.raise_signal(signal.SIGINT)
+    )
     out = [] if command == "evaluate" else ["-o", tmp_path / "out.csv"]
     code, _, err = run(command, tmp_path / "model", tmp_path / "table.csv", *out)
     assert code == 130
@@ -715,7 +717,7 @@ def test_a_header_of_numbers_is_a_header(run, tmp_path):
 def test_evaluate_takes_the_threshold_that_the_model_does_not_know(run, ratings, tmp_path):
     path = tmp_path / "model.tribit"
     options = {"gammas": (0, 1, 0), "rho": 0.5, "rank": 2, "n_jobs": 1}
-    fitting.fit_file(ratings, row="user", column="item", **options).save(path)
+    actions.fit_file(ratings, row="user", column="item", **options).save(path)
     code, out, _ = run("evaluate", path, ratings, "--value", "rating", "--like-at", "4")
     assert code == 0
     assert "sign error" in out

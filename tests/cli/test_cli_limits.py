@@ -11,8 +11,8 @@ import pytest
 
 from asked import predict_file
 from tribit.cli import main
-from tribit.cli.fitting import fit_file
-from tribit.cli.values import size
+from tribit.cli.actions import fit_file
+from tribit.cli.common import size
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}
 FIXED = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
@@ -191,7 +191,7 @@ def test_words_of_the_user_reach_the_terminal_escaped(run, model, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["fit"], r"Missing .*Usage: tribit fit .*; tribit fit --help says more"),
+        (["fit"], r"Missing .*Usage: tribit fit .*; see tribit fit --help"),
         (["evaluate", "m", "t", "--like-at", "many"], "Invalid value for '--like-at'"),
         (["recommend", "m", "t", "-o", "o", "-n", "2.5"], "Invalid value for '-n'"),
         (["evaluate", "m", "t", "--duplicates", "all"], "Invalid value for '--duplicates'"),
@@ -212,7 +212,7 @@ def test_what_nobody_foresaw_is_not_hidden(run, model, ratings, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tribit.cli.asking.asked", broken)
+    monkeypatch.setattr("tribit.cli.actions.answer_question", broken)
     with pytest.raises(ZeroDivisionError):
         main(["evaluate", str(model), str(ratings)])
 
@@ -228,7 +228,7 @@ def test_what_the_system_refuses_is_one_line(run, model, ratings, monkeypatch, e
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr("tribit.cli.asking.asked", refuse)
+    monkeypatch.setattr("tribit.cli.actions.answer_question", refuse)
     assert_refused(run("evaluate", model, ratings), match)
 
 

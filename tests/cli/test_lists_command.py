@@ -9,7 +9,7 @@ import pytest
 from asked import n_unknown, recommend_file
 from tribit import BinaryMatrixCompletion, InvalidInputError
 from tribit.cli import main
-from tribit.cli.fitting import fit_file
+from tribit.cli.actions import fit_file
 from tribit.data.tables import observations_from_file
 from tribit.ranking import CandidateRanker
 

@@ -5,7 +5,7 @@ import pytest
 
 from asked import predict_file, recommend_file
 from tribit import InvalidInputError, Recommender
-from tribit.cli.fitting import fit_file
+from tribit.cli.actions import fit_file
 
 FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "l2_side": 2.0}
 FIXED |= {"implicit_features": False, "side_features": True, "calibration": None, "n_fits": 1}

@@ -13,8 +13,8 @@ import scipy.io
 import scipy.sparse as sp
 
 from tribit import load
+from tribit.cli.actions import fit_file
 from tribit.cli.common import print_facts
-from tribit.cli.fitting import fit_file
 
 PAIRS = list(itertools.product(range(6), range(5)))
 LIKED = {(user, item): (user + item) % 2 == 0 for user, item in PAIRS if (user * item) % 3 != 1}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asked import n_unknown, predict_file, recommend_file
-from tribit.cli.fitting import fit_file
+from tribit.cli.actions import fit_file
 from tribit.data.reading import Reading
 
 RATINGS = "user,item,stars\na,x,5\na,y,1\nb,x,2\nb,z,4\nc,y,5\nc,z,1\n"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender
-from tribit.answers import MOST_PRINTED, Answer, check_headings, plain, skipped, with_ids
+from tribit.answers import MOST_PRINTED, Answer, as_json_values, check_headings, skipped, with_ids
 from tribit.data.reading import Reading
 from tribit.data.tables import read_table
 
@@ -92,7 +92,7 @@ def test_a_frame_has_the_columns_of_the_table(answer):
 
 def test_plain_values_are_json_as_they_are(answer):
     found = answer.to_dict()
-    assert json.loads(json.dumps(found)) == json.loads(json.dumps(plain(found)))
+    assert json.loads(json.dumps(found)) == json.loads(json.dumps(as_json_values(found)))
 
 
 def test_facts_are_texts(answer):
@@ -203,7 +203,7 @@ def test_what_json_has_no_number_for_is_null(tmp_path):
         None,
         0.5,
     ]
-    assert plain(found.to_dict()) == [json.loads(line) for line in lines]
+    assert as_json_values(found.to_dict()) == [json.loads(line) for line in lines]
 
 
 def test_without_pandas_a_frame_is_refused_in_one_sentence(monkeypatch):
@@ -237,8 +237,12 @@ def test_ids_stand_before_the_columns_and_have_other_names():
 
 def test_plain_values():
     given = {"a": np.float32(0.5), 3: (np.int64(1), np.nan), "b": np.array([1.0, -np.inf])}
-    assert plain(given) == {"a": 0.5, "3": [1, None], "b": [1.0, None]}
-    assert plain({"x": None, "y": True, "z": "text"}) == {"x": None, "y": True, "z": "text"}
+    assert as_json_values(given) == {"a": 0.5, "3": [1, None], "b": [1.0, None]}
+    assert as_json_values({"x": None, "y": True, "z": "text"}) == {
+        "x": None,
+        "y": True,
+        "z": "text",
+    }
 
 
 def test_what_was_left_out_is_counted():

@@ -7,7 +7,7 @@ import pytest
 
 from asked import evaluate_file, n_unknown, predict_file, recommend_file
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
-from tribit.cli.fitting import fit_file
+from tribit.cli.actions import fit_file
 from tribit.data.tables import read_table
 
 USERS, ITEMS = [f"u{n}" for n in range(10)], [str(100 + n) for n in range(8)]

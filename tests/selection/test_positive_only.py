@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
-from tribit.cli.fitting import fit_file
+from tribit.cli.actions import fit_file
 from tribit.metrics.full_ranking import unseen_report
 from tribit.model.column_regression import choose_l2, regress_columns
 from tribit.selection import positive_only as regression

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion
-from tribit.cli.endings import orderly_signals
+from tribit.cli.exits import orderly_signals
 from tribit.data.tables import write_table
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)

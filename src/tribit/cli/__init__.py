@@ -10,10 +10,17 @@ import typer
 
 from tribit import __version__
 
-# The registry of commands: each module registers its own with @app.command, in the order of the help.
-from tribit.cli import fit, questions, update, report, serve, studies  # noqa: F401  # isort: skip
+# Each module registers its commands with @app.command, in the order of the help.
+from tribit.cli import commands, studies  # noqa: F401  # isort: skip
 from tribit.cli.common import app
-from tribit.cli.endings import StoppedError, as_typed, ended_by, orderly_signals, tell, told_notes
+from tribit.cli.exits import (
+    StoppedError,
+    data_notes,
+    exit_code,
+    in_options,
+    orderly_signals,
+    print_message,
+)
 
 __all__ = ["app", "main"]
 
@@ -40,15 +47,15 @@ def main(arguments: list[str] | None = None) -> None:
     command = every.commands.get(given[0], every) if given else every
 
     def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-        tell("Warning", as_typed(message, command))
+        print_message("Warning", in_options(message, command))
 
     try:
-        with warnings.catch_warnings(), orderly_signals(), told_notes():
+        with warnings.catch_warnings(), orderly_signals(), data_notes():
             # A warning is one line too, without the place in the library that raised it.
             warnings.showwarning = show_warning
             status = every.main(args=given or ["--help"], prog_name="tribit", standalone_mode=False)
         if not given:
-            status = 2  # the help was not asked for
+            status = 2  # help without --help
     except (Exception, StoppedError) as error:  # one place decides which of them are a sentence
-        status = ended_by(error, command)
+        status = exit_code(error, command)
     sys.exit(status)

@@ -1,15 +1,16 @@
-"""Parts that every command shares: the application, its console, options of tables of entries."""
+"""The application, and the options, value parsers and output that its commands share."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from tribit.cli.values import size
-from tribit.errors import printable
+from tribit.errors import printable, quoted
 
 app = typer.Typer(
     name="tribit",
@@ -22,6 +23,59 @@ app = typer.Typer(
 )
 console = Console()
 
+#: Name of standard input and output.
+STREAM = "-"
+#: Placeholder in the help for a number that may be chosen from the data.
+NUMBER_OR_AUTO = "number|auto"
+
+
+def number_or_word(text: Any) -> Any:
+    """Return a number, None for "none", or the word itself, which the library accepts or refuses."""
+    if not isinstance(text, str):
+        return text
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def whole_or_auto(text: Any) -> Any:
+    """Return a whole number, or "auto"."""
+    if not isinstance(text, str) or text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{quoted(text)} is neither a whole number nor auto.") from None
+
+
+def yes_no_or_auto(text: Any) -> Any:
+    """Return True, False or "auto"."""
+    known = {"yes": True, "no": False, "auto": "auto"}
+    if not isinstance(text, str):
+        return text
+    if text not in known:
+        raise typer.BadParameter(f"{quoted(text)} is none of {', '.join(known)}.")
+    return known[text]
+
+
+def split_words(text: Any) -> Any:
+    """Return the words between commas."""
+    return [word.strip() for word in text.split(",")] if isinstance(text, str) else text
+
+
+def size(text: Any) -> Any:
+    """Return a number of bytes: digits, or with K, M, G or T that many times 1024."""
+    if not isinstance(text, str):
+        return text
+    known = re.fullmatch(r"(\d{1,18})([KMGT]?)(i?B)?", text.strip(), re.ASCII | re.IGNORECASE)
+    if known is None or not int(known[1]):
+        raise typer.BadParameter(f"{quoted(text)} is no size in bytes, such as 500M or 4G.")
+    return int(known[1]) * 1024 ** ["", "K", "M", "G", "T"].index(known[2].upper())
+
+
 UnknownRefused = Annotated[
     Literal["error", "skip"],
     typer.Option("--unknown", help="Ids that the model was not fitted on: error or skip."),
@@ -32,7 +86,7 @@ MaxSize = Annotated[
         "--max-size",
         parser=size,
         metavar="bytes",
-        help="Most to read of the table when unpacked: 500M, 4G [200 times its size, from 32M to 4G].",
+        help="Limit on the size of the unpacked table: 500M, 4G [200 times the file's size, from 32M to 4G].",
         show_default=False,
     ),
 ]
@@ -40,16 +94,35 @@ EscapeFormulas = Annotated[
     bool | None,
     typer.Option(
         "--escape-formulas/--no-escape-formulas",
-        help="Put ' before ids that a spreadsheet would run; tribit does not know them again [no, and a warning].",
+        help="Put ' before ids that a spreadsheet would evaluate; tribit then reads other ids [no, with a warning].",
         show_default=False,
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")]
+
+
+def check_out(out: Any, *sources: Any) -> None:
+    """Refuse to write over a file that is read, and a path that cannot be written; a stream is neither."""
+    from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
+
+    if out is not None and str(out) != STREAM:
+        writable(out)  # before the work
+    for source in sources:
+        if out is not None and source is not None and STREAM not in (str(source), str(out)):
+            check_different(source, out)
 
 
 def print_facts(facts: dict[str, str], out: Path | None = None) -> None:
     """Print names and facts in two columns: to standard error where standard output has the table, ``out`` being -."""
     width = max(map(len, facts))
     for name, fact in facts.items():
-        typer.echo(f"{name:<{width}}  {printable(fact)}", err=str(out) == "-")
+        typer.echo(f"{name:<{width}}  {printable(fact)}", err=str(out) == STREAM)
+
+
+def print_json(found: Any) -> None:
+    """Print JSON, with null for infinite numbers and NaN."""
+    from tribit.answers import as_json_values  # noqa: PLC0415 - help should not wait
+
+    typer.echo(json.dumps(as_json_values(found), ensure_ascii=False, indent=2))

@@ -1,6 +1,6 @@
 """Options that follow from fields: of questions, of the model, of the fit, and of the rules by which a table is read.
 
-They are made when they are first asked for: the library takes half a second to import, and ``--help`` should not wait.
+They are made when they are first needed: the library takes half a second to import, and ``--help`` should not wait.
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 import typer
 from typer.core import TyperCommand
 
-from tribit.cli.common import MaxSize
-from tribit.cli.values import VALUE, number_or_word, whole_or_auto, words, yes_no_or_auto
+from tribit.cli.common import (
+    NUMBER_OR_AUTO,
+    MaxSize,
+    number_or_word,
+    split_words,
+    whole_or_auto,
+    yes_no_or_auto,
+)
 from tribit.errors import quoted
 
 Parameters = list[Parameter]
@@ -35,7 +41,7 @@ class LazyCommand(TyperCommand):
         return super().get_params(ctx)
 
     def _add(self, parameters: Parameters) -> tuple[str, ...]:
-        """Add options behind those that there are, whose names and flags stay theirs."""
+        """Append options, without those whose names or flags the command has already."""
         names = {each.name for each in self.params}
         flags = {flag for each in self.params for flag in each.opts}
         made = [
@@ -54,19 +60,19 @@ class LazyCommand(TyperCommand):
             for opt in each.opts
             if each.nargs > 1 and each.param_type_name == "option"
         }
-        taken: list[str] = []
+        expanded: list[str] = []
         for argument in args:
             name, equals, value = argument.partition("=")
             if equals and name in several:
-                taken += [name, *_separate(name, value, several[name])]
-            elif taken and taken[-1] in several and "," in argument:
-                taken += _separate(taken[-1], argument, several[taken[-1]])
+                expanded += [name, *_split_numbers(name, value, several[name])]
+            elif expanded and expanded[-1] in several and "," in argument:
+                expanded += _split_numbers(expanded[-1], argument, several[expanded[-1]])
             else:
-                taken.append(argument)
-        return super().parse_args(ctx, taken)
+                expanded.append(argument)
+        return super().parse_args(ctx, expanded)
 
     def invoke(self, ctx: Any) -> Any:
-        """Call the command with the options of its own."""
+        """Call the command with its own options; those of the groups are in ``ctx.obj``."""
         ctx.obj = {
             group: {name: ctx.params.pop(name) for name in names}
             for group, names in (self._made or {}).items()
@@ -74,7 +80,7 @@ class LazyCommand(TyperCommand):
         return super().invoke(ctx)
 
 
-def _separate(name: str, text: str, count: int) -> list[str]:
+def _split_numbers(name: str, text: str, count: int) -> list[str]:
     numbers = text.split(",")
     if len(numbers) != count:
         raise typer.BadParameter(
@@ -84,11 +90,11 @@ def _separate(name: str, text: str, count: int) -> list[str]:
 
 
 def _typer_parameters(parameters: Parameters) -> list[Any]:
-    """Return parameters as typer makes them of the signature of a function."""
+    """Return the parameters that typer makes from the signature of a function."""
     from tribit.questions.base import with_signature  # noqa: PLC0415
 
     def options() -> None:
-        """Take them all."""
+        """Have the signature alone."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(with_signature(options, parameters, name="options"))
@@ -111,12 +117,14 @@ def model_options() -> Parameters:
 
     hints = get_type_hints(ModelSpec)
     return [
-        _of_model(each, hints[each.name]) for each in fields(ModelSpec) if "help" in each.metadata
+        _model_option(each, hints[each.name])
+        for each in fields(ModelSpec)
+        if "help" in each.metadata
     ]
 
 
-def _of_model(of: Field[Any], hint: Any) -> Parameter:
-    """Return a field as typer reads an option: by its type, and by whether it may be chosen from the data."""
+def _model_option(of: Field[Any], hint: Any) -> Parameter:
+    """Return the option of a field: by its type, and by whether it may be chosen from the data."""
     chosen = of.metadata.get("choosable", False)
     default = of.metadata.get("default", "auto" if chosen else of.default)
     about: dict[str, Any] = {"help": of.metadata["help"]}
@@ -128,17 +136,17 @@ def _of_model(of: Field[Any], hint: Any) -> Parameter:
     elif chosen:
         kind = Any
         parser = {int: whole_or_auto, bool: yes_no_or_auto}.get(hint, number_or_word)
-        about |= {"parser": parser, "metavar": "yes|no|auto" if hint is bool else VALUE}
+        about |= {"parser": parser, "metavar": "yes|no|auto" if hint is bool else NUMBER_OR_AUTO}
         about |= {"show_default": "none"} if default is None else {}
     return _option(of.name, kind, default, typer.Option(**about))
 
 
 def fit_options() -> Parameters:
-    """Return the options of the fit that are no part of the model."""
+    """Return the options of the fit, beside those of the model."""
     from tribit.completion.estimator import FitOptions  # noqa: PLC0415
 
     hints = get_type_hints(FitOptions)
-    parsers = {"calibration": (number_or_word, "word"), "n_fits": (whole_or_auto, VALUE)}
+    parsers = {"calibration": (number_or_word, "word"), "n_fits": (whole_or_auto, NUMBER_OR_AUTO)}
     found = []
     for each in fields(FitOptions):
         command = each.metadata["command"]
@@ -153,7 +161,7 @@ def fit_options() -> Parameters:
 
 
 def reading_options(*, later: bool = False) -> Parameters:
-    """Return the rules by which a table is read: of the fit, or of a ``later`` table, which are those of the fit."""
+    """Return the rules for reading a table; a ``later`` table is read as that of the fit unless an option is given."""
     from tribit.data.reading import Reading  # noqa: PLC0415
 
     hints, found = get_type_hints(Reading), []
@@ -167,26 +175,26 @@ def reading_options(*, later: bool = False) -> Parameters:
             about, default = {"help": f"{first} [as in the fit].", "show_default": False}, None
             hint = hint if type(None) in get_args(hint) else hint | None
         if each.name in ("like", "dislike"):
-            hint, about = Any, {**about, "parser": words, "metavar": "words"}
+            hint, about = Any, {**about, "parser": split_words, "metavar": "words"}
         found.append(_option(each.name, hint, default, typer.Option(**about)))
     max_size = Parameter("max_size", Parameter.KEYWORD_ONLY, default=None, annotation=MaxSize)
     return [*found, max_size]
 
 
 def later_reading() -> Parameters:
-    """Return the rules of a table that comes after the fit."""
+    """Return the rules for reading a table after the fit."""
     return reading_options(later=True)
 
 
 def question_options(question: Any) -> Parameters:
-    """Return the options of a question or a change, those that the command line offers."""
+    """Return the options that the command line offers for a question or a change."""
     from tribit.questions.base import fields_of  # noqa: PLC0415
 
-    found = (_of_question(each) for each in fields_of(question))
+    found = (_question_option(each) for each in fields_of(question))
     return [each for each in found if each is not None]
 
 
-def _of_question(of: Any) -> Parameter | None:
+def _question_option(of: Any) -> Parameter | None:
     from tribit.questions.base import OMIT  # noqa: PLC0415
     from tribit.questions.kinds import IDS, kind_of  # noqa: PLC0415
 
@@ -194,25 +202,25 @@ def _of_question(of: Any) -> Parameter | None:
     if default is OMIT:
         return None
     hint: Any = of.types[0]
-    told: dict[str, Any] = {"help": about.help}
+    shown: dict[str, Any] = {"help": about.help}
     if kind is not None:
         hint = Path if kind is not IDS else str if about.argument else list[str]
         default = default if default is MISSING else None
         hint = hint if default is MISSING else hint | None
     elif type(None) in of.types:
-        hint, told = Any, {**told, "parser": number_or_word, "metavar": "number|none"}
+        hint, shown = Any, {**shown, "parser": number_or_word, "metavar": "number|none"}
     flags = (about.flag,) if about.flag else ()
-    shown: Any = typer.Argument(**told) if about.argument else typer.Option(*flags, **told)
-    return _option(of.name, hint, default, shown)
+    made: Any = typer.Argument(**shown) if about.argument else typer.Option(*flags, **shown)
+    return _option(of.name, hint, default, made)
 
 
 class TableCommand(LazyCommand):
-    """A command that reads a table after the fit; ``context.obj["rules"]`` has the rules that differ from the fit's."""
+    """A command that reads a table after the fit; ``context.obj["rules"]`` has the rules that were given."""
 
     groups = MappingProxyType({"rules": later_reading})
 
 
 def given_rules(context: typer.Context) -> tuple[dict[str, Any], int | None]:
-    """Return the rules of reading that were given, and the most bytes to read."""
+    """Return the rules of reading that were given, and the limit on bytes."""
     rules = {name: value for name, value in context.obj["rules"].items() if value is not None}
     return rules, rules.pop("max_size", None)

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from tribit.cli.common import Quiet, app, console
-from tribit.cli.endings import StoppedError, keyboard_interrupts
+from tribit.cli.exits import StoppedError, keyboard_interrupts
 
 
 @app.command(epilog="Example: tribit demo --picture demo.png --report demo.html")

@@ -1,7 +1,7 @@
 """Questions and changes: one class for each, from which the method, the command and the endpoint follow.
 
 A field of a question is an option: its default, help text and rules are read by the checks here, by the command line
-(:mod:`tribit.cli.questions`) and by the service (:mod:`tribit.serve.schemas`).
+(:mod:`tribit.cli.commands`) and by the service (:mod:`tribit.serve.schemas`).
 """
 
 from __future__ import annotations

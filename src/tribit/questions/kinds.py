@@ -7,6 +7,7 @@ recommender's own. HTTP passes JSON. Texts and records come with ids as text, so
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -16,6 +17,7 @@ from tribit.data.axis import AnyArray, Axis, Positions, as_list, named
 from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading, Records
+from tribit.data.records import NAMES
 from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
 from tribit.errors import InvalidInputError, UnknownIdError, parameter, quoted
@@ -205,3 +207,12 @@ def features_from(path: str | os.PathLike[str] | None, max_size: int | None = No
 
 def _as_ids(wanted: Any) -> AnyArray:
     return wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, dtype=object)
+
+
+def headings(names: Sequence[str | None]) -> tuple[str, str]:
+    """Return names of id columns; a number is no heading that a later command would know again."""
+    row, column = (
+        default if name is None or name.isdecimal() else name
+        for name, default in zip(names, NAMES[:2], strict=False)
+    )
+    return row, column

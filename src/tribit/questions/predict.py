@@ -13,8 +13,16 @@ from tribit.data.axis import AnyArray, Axis, Positions, as_list
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, Pairs, Texts, entries_of_new_rows, find, place
-from tribit.questions.names import headings
+from tribit.questions.kinds import (
+    Entries,
+    Ids,
+    Pairs,
+    Texts,
+    entries_of_new_rows,
+    find,
+    headings,
+    place,
+)
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender

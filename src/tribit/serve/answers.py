@@ -24,20 +24,20 @@ def fields_of_answer(answer: Answer) -> dict[str, Any]:
     """Return the fields of an answer; records stand under the name of their class, such as ``predictions``."""
     if isinstance(answer, Recommendations):
         return {"lists": list(lists_of(answer))}
-    found = plain(answer.to_dict())
+    found = as_json_values(answer.to_dict())
     return found if isinstance(found, dict) else {type(answer).__name__.lower(): found}
 
 
-def plain(value: Any, name: str = "") -> Any:
+def as_json_values(value: Any, name: str = "") -> Any:
     """Return what JSON can hold of the value of a field."""
     if isinstance(value, dict):
-        return {str(key): plain(each, key) for key, each in value.items()}
+        return {str(key): as_json_values(each, key) for key, each in value.items()}
     if isinstance(value, list | tuple) and name not in IDS:
-        return [plain(each, name) for each in value]
+        return [as_json_values(each, name) for each in value]
     if name in IDS:
         return plain_id(value)
     if hasattr(value, "tolist"):
-        return plain(value.tolist(), name)
+        return as_json_values(value.tolist(), name)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Endings of a command that cannot go on: one sentence on standard error, and an exit code."""
+"""Signals, messages on standard error, and exit codes."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ import typer
 
 from tribit.errors import Message, TribitError, printable, quoted
 
-INTERRUPTED = 130  #: the exit code of a command that Ctrl-C ended, as shells have it
+#: Exit code after Ctrl-C, as in shells.
+INTERRUPTED = 130
 #: Base of the errors that typer raises for wrong arguments, of which it exports only some subclasses.
 UsageError = typer.BadParameter.__mro__[1]
 
 
 class StoppedError(BaseException):
-    """Ctrl-C where nothing is to be kept: no KeyboardInterrupt, at which a solver would keep the best so far."""
+    """Ctrl-C in a command that keeps no partial result; a KeyboardInterrupt would make a solver keep one."""
 
 
 @contextmanager
 def orderly_signals() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the block as errors do, so that half-written files are removed; a second one kills."""
     with (
-        _handler(signal.SIGTERM, signal.SIG_DFL, _terminated),
-        _handler(signal.SIGINT, signal.default_int_handler, _interrupted),
+        _handler(signal.SIGTERM, signal.SIG_DFL, _on_sigterm),
+        _handler(signal.SIGINT, signal.default_int_handler, _on_sigint),
     ):
         yield
 
 
 @contextmanager
 def until_stopped() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block without an error: so a service ends."""
+    """Let Ctrl-C and SIGTERM end the block, a running service, without an error."""
     try:
         yield
     except StoppedError:
@@ -50,24 +51,24 @@ def until_stopped() -> Iterator[None]:
 @contextmanager
 def keyboard_interrupts() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt inside, for a block that keeps what it has."""
-    with _handler(signal.SIGINT, _interrupted, signal.default_int_handler):
+    with _handler(signal.SIGINT, _on_sigint, signal.default_int_handler):
         yield
 
 
-def _terminated(number: int, _: Any) -> None:
+def _on_sigterm(number: int, _: Any) -> None:
     signal.signal(number, signal.SIG_DFL)
     sys.exit(128 + number)
 
 
-def _interrupted(number: int, _: Any) -> None:
+def _on_sigint(number: int, _: Any) -> None:
     signal.signal(number, signal.SIG_DFL)
-    raise StoppedError("every file is as it was.")
+    raise StoppedError("no file was changed.")
 
 
 @contextmanager
 def _handler(number: int, replaced: Any, handler: Any) -> Iterator[None]:
-    """Handle a signal inside, if its handler is the one to be replaced: any other is somebody else's, with reasons."""
-    main_thread = threading.current_thread() is threading.main_thread()  # no other may
+    """Handle a signal inside, unless another program has put a handler of its own there."""
+    main_thread = threading.current_thread() is threading.main_thread()  # Python allows no other
     if not main_thread or signal.getsignal(number) != replaced:
         yield
         return
@@ -78,21 +79,21 @@ def _handler(number: int, replaced: Any, handler: Any) -> Iterator[None]:
         signal.signal(number, replaced)
 
 
-def tell(kind: str, message: str) -> None:
+def print_message(kind: str, message: str) -> None:
     """Write a message to standard error: one line with no control characters."""
-    with suppress(OSError):  # then there is nowhere left to tell it
+    with suppress(OSError):  # standard error is closed
         typer.echo(f"{kind}: {printable(message)}", err=True)
 
 
 @contextmanager
-def told_notes() -> Iterator[None]:
-    """Tell what the library finds out about a table while it reads it, one line each."""
+def data_notes() -> Iterator[None]:
+    """Print the library's notes on a table while it is read, one line each."""
 
-    class Teller(logging.Handler):
+    class NoteHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            tell("Note", record.getMessage())
+            print_message("Note", record.getMessage())
 
-    logger, handler = logging.getLogger("tribit.data"), Teller()
+    logger, handler = logging.getLogger("tribit.data"), NoteHandler()
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -103,8 +104,8 @@ def told_notes() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def as_typed(shown: BaseException | str, command: Any) -> str:
-    """Return an error, a warning or a message with the parameters that it mentions as options of a command."""
+def in_options(shown: BaseException | str, command: Any) -> str:
+    """Return the text of an error, warning or message, with parameters written as options of a command."""
     message = shown.args[0] if isinstance(shown, BaseException) and shown.args else shown
     if not isinstance(message, Message):
         return str(shown)
@@ -121,35 +122,37 @@ def as_typed(shown: BaseException | str, command: Any) -> str:
     return message.for_command_line(written)
 
 
-def ended_by(error: BaseException, command: Any) -> int:
-    """Tell what ended a command and return its exit code; what nobody foresaw is raised again."""
+def exit_code(error: BaseException, command: Any) -> int:
+    """Print the message of an error that ended a command and return the exit code; raise an unforeseen error again."""
     if isinstance(error, StoppedError):
-        tell("Interrupted", str(error))
+        print_message("Interrupted", str(error))
         return INTERRUPTED
     if isinstance(error, TribitError):
-        message = as_typed(error, command)
+        message = in_options(error, command)
     elif isinstance(error, UsageError):
-        message = _usage(error)
+        message = _usage_message(error)
     elif isinstance(error, MemoryError):
-        message = "There is not enough memory; ask for less at once, or use a machine with more."
+        message = (
+            "There is not enough memory; request less at once, or use a machine with more memory."
+        )
     elif isinstance(error, OSError):
-        message = _refusal(error)
+        message = _system_message(error)
     else:
         raise error
-    tell("Error", message)
+    print_message("Error", message)
     return 2
 
 
-def _usage(error: BaseException) -> str:
+def _usage_message(error: BaseException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     if context is None:
         return f"{message}."
     usage = " ".join(context.get_usage().split())
-    return f"{message} ({usage}; {context.command_path} --help says more)."
+    return f"{message} ({usage}; see {context.command_path} --help)."
 
 
-def _refusal(error: OSError) -> str:
+def _system_message(error: OSError) -> str:
     reason = error.strerror or str(error)
     # An error of a file names it; tribit's own writers have reported theirs.
     if _is_stuck(sys.stdout) or (error.errno == errno.ENOSPC and error.filename is None):
@@ -159,7 +162,7 @@ def _refusal(error: OSError) -> str:
 
 
 def _is_stuck(stream: TextIO) -> bool:
-    """Return whether a stream holds what it cannot write; it is dropped then, or Python would try again at its end."""
+    """Return whether a stream cannot write its buffer; drop the buffer then, which Python would try again at exit."""
     try:
         stream.flush()
     except OSError:

@@ -1,0 +1,401 @@
+"""Commands that fit a model and use a saved one.
+
+There is a command for each entry of ``QUESTIONS``, whose options follow from the fields. A command parses, reads,
+changes, answers and writes (:mod:`tribit.cli.actions`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import typer
+
+from tribit.cli.common import (
+    EscapeFormulas,
+    Json,
+    ModelPath,
+    Quiet,
+    UnknownRefused,
+    app,
+    check_out,
+    print_facts,
+    print_json,
+    size,
+    yes_no_or_auto,
+)
+from tribit.cli.exits import (
+    StoppedError,
+    in_options,
+    keyboard_interrupts,
+    print_message,
+    until_stopped,
+)
+from tribit.cli.options import (
+    LazyCommand,
+    TableCommand,
+    fit_options,
+    given_rules,
+    later_reading,
+    model_options,
+    question_options,
+    reading_options,
+)
+from tribit.errors import InvalidInputError, quoted
+from tribit.questions import QUESTIONS, Entry
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="File to write (.csv, .tsv, .gz, .jsonl, .parquet, - for CSV on standard output; export: .npz, .parquet).",
+    ),
+]
+#: Place of the changes that may come before a question.
+CHANGE = "tribit.questions.changes:Incorporate"
+
+
+#: Packages that the service needs and the library does not.
+NEEDED = ("starlette", "pydantic", "uvicorn", "prometheus_client")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class FitCommand(LazyCommand):
+    """The command with the options of reading, of the model and of the fit."""
+
+    groups = MappingProxyType(
+        {"reading": reading_options, "model": model_options, "fit": fit_options}
+    )
+
+
+@app.command(
+    cls=FitCommand,
+    epilog="Example: tribit fit ratings.csv -o model.tribit --row user --column item --value rating --like-at 4",
+)
+def fit(
+    context: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table: .csv, .tsv, .txt, .dat, .jsonl (plain or .gz), .parquet; matrix: .npz, .mtx; - is standard "
+            "input; with --scheduler a folder of .parquet files."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    wide: Annotated[
+        bool, typer.Option("--wide", help="The same as --layout wide: a row in each line.")
+    ] = False,
+    row_features: Annotated[
+        Path | None, typer.Option(help="Table of features of rows, ids in the first column.")
+    ] = None,
+    column_features: Annotated[
+        Path | None, typer.Option(help="Table of features of columns, ids in the first column.")
+    ] = None,
+    link_scale: Annotated[
+        float, typer.Option(help="Scale of the logistic link, or sigma of the probit link.")
+    ] = 1.0,
+    ranker: Annotated[
+        Any,
+        typer.Option(
+            parser=yes_no_or_auto,
+            metavar="yes|no|auto",
+            help="Whether to fit a ranker for lists.",
+        ),
+    ] = "auto",
+    keep_seen: Annotated[
+        bool,
+        typer.Option(
+            "--seen/--no-seen", help="Keep the entries, which lists leave out, in the model's file."
+        ),
+    ] = True,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a dask scheduler, on whose workers to fit: tcp://10.0.0.1:8786."
+        ),
+    ] = None,
+    keep_partial: Annotated[
+        bool,
+        typer.Option("--keep-partial", help="After Ctrl-C write the best model so far."),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a model on a table with one observed entry in each line, a wide one, or a matrix."""
+    from tribit.cli.actions import fit_file  # noqa: PLC0415
+    from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
+    from tribit.model.links import as_link, check_scale  # noqa: PLC0415
+    from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
+
+    groups = context.obj
+    parameters = groups["reading"] | groups["model"] | groups["fit"]
+    parameters["layout"] = "wide" if wide else parameters["layout"]
+    parameters |= {
+        "row_features": row_features,
+        "column_features": column_features,
+        "ranker": ranker,
+        "keep_seen": keep_seen,
+        "scheduler": scheduler,
+    }
+    writable(out)  # an unwritable path is refused before the fit
+    for given in (file, row_features, column_features):
+        if given is not None:
+            check_different(given, out)
+    began = time.perf_counter()
+    link: Any = type(as_link(parameters["link"]))
+    parameters["link"] = link(check_scale("link_scale", link_scale))
+    try:
+        with keyboard_interrupts() if keep_partial else nullcontext():
+            bundle = fit_file(file, **parameters, verbose=0 if quiet else 1)
+        model = bundle.model_
+        whole = model.stop_reason_ != INTERRUPTED
+        if not (whole or keep_partial):
+            raise KeyboardInterrupt
+        bundle.save(out)
+    except (KeyboardInterrupt, StoppedError):
+        hint = "there was none" if keep_partial else "--keep-partial would write it"
+        raise StoppedError(
+            f"{quoted(str(out))} is as it was (the best model so far: {hint})."
+        ) from None
+    seen = bundle.summary_
+    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
+    print_facts(
+        {
+            "model": str(out),
+            "rows x columns": f"{shape[0]} x {shape[1]}",
+            "entries": f"{seen['likes']} likes, {seen['dislikes']} dislikes",
+            "rho": _named(model.rho_),
+            **_chosen(model, context.command),
+            **({"sums": SAMPLED} if model.backend_ == "sampled" else {}),
+            "objective": f"{model.objective_:.6g}",
+            "iterations": f"{model.n_iter_} ({model.stop_reason_})",
+            "seconds": f"{time.perf_counter() - began:.2f}",
+        }
+    )
+    if not whole:
+        raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
+
+
+#: Remark on a fit whose sums over all cells are estimates.
+SAMPLED = "over all cells: a quadratic exactly, the rest from a sample of them"
+
+
+def _named(rho: Any) -> str:
+    """Return a number, or what kind of model it is."""
+    return f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho.name}"
+
+
+def _chosen(model: Any, command: Any) -> dict[str, str]:
+    """Return what the fit chose from the data, and why, as rows of a table."""
+    from tribit.model.fitted import LIKE  # noqa: PLC0415
+    from tribit.selection.record import DONE  # noqa: PLC0415
+
+    if model.search_ is None:
+        return {}
+    ended = in_options(model.search_.stop_reason, command)
+    if model.search_.best is None:
+        return {"chosen": f"nothing: {ended}"}
+    meaning = model.search_.meaning
+    about = "" if meaning == LIKE else f", of {in_options(meaning, command)}"
+    scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
+    average = model.search_.average
+    return {
+        **({} if ended == DONE else {"search": ended}),
+        "chosen": str(model.search_.best.settings),
+        **({} if average is None else {"average": str(average)}),
+        f"held-out {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
+        "probabilities": ("the link's" if model.calibration_ is None else model.calibration_.name)
+        + about,
+    }
+
+
+def register(name: str, entry: Entry) -> None:
+    """Add a question under a name, and its command to the command line."""
+    QUESTIONS[name] = entry
+    _add_command(name, entry)
+
+
+def _add_command(name: str, entry: Entry) -> None:
+    groups = {
+        "question": lambda: question_options(entry.load()),
+        "change": lambda: (
+            question_options(Entry(CHANGE, "", "").load()) if entry.load().after_changes else []
+        ),
+        # A question that no change comes before reads no table.
+        "rules": lambda: later_reading() if entry.load().after_changes else [],
+    }
+    command = type("QuestionCommand", (LazyCommand,), {"groups": groups})
+
+    @app.command(name, cls=command, help=entry.help, epilog=f"Example: tribit {entry.example}")
+    def ask(
+        context: typer.Context,
+        model: ModelPath,
+        out: Out = None,
+        escape_formulas: EscapeFormulas = None,
+        as_json: Json = False,
+    ) -> None:
+        from tribit.cli.actions import answer_question  # noqa: PLC0415 - help should not wait
+
+        if as_json and out is not None:
+            raise typer.BadParameter("--json prints, and --out writes; pass one of them.")
+        values = context.obj["question"] | context.obj["change"]
+        rules, max_size = given_rules(context)
+        paths = (each for each in values.values() if isinstance(each, Path))
+        check_out(out, model, *paths)
+        answer = answer_question(name, model, values, rules | {"max_size": max_size})
+        answer.check()
+        if as_json:
+            print_json(answer.to_dict())
+        elif out is None:
+            typer.echo(answer.text())
+        else:
+            answer.write(out, escape_formulas=escape_formulas)
+            print_facts({"file": str(out), **answer.facts()}, out)
+
+
+for _name, _entry in QUESTIONS.items():
+    _add_command(_name, _entry)
+
+
+@app.command(
+    cls=TableCommand,
+    epilog="Example: tribit update model.tribit today.csv -o model.tribit",
+)
+def update(
+    context: typer.Context,
+    model: ModelPath,
+    file: Annotated[
+        Path, typer.Argument(help="Table of entries that came after the fit, or - for stdin.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where to write; it may be the same file.")
+    ],
+    row_features: Annotated[
+        Path | None, typer.Option(help="Table of features of new rows, as that of the fit.")
+    ] = None,
+    column_features: Annotated[
+        Path | None, typer.Option(help="Table of features of new columns, as that of the fit.")
+    ] = None,
+) -> None:
+    """Write a model that knows new entries, rows and columns too, without a new fit."""
+    from tribit.cli.actions import update_file  # noqa: PLC0415 - help should not wait
+
+    check_out(out, file, row_features, column_features)
+    rules, max_size = given_rules(context)
+    tables = row_features, column_features
+    before, after = update_file(model, file, out, tables, rules | {"max_size": max_size})
+    (rows, columns), (old_rows, old_columns) = after.shape_, before.shape_
+    new, old = (0 if each.seen_ is None else each.seen_.n_observed for each in (after, before))
+    print_facts(
+        {
+            "model": str(out),
+            "rows": f"{rows} ({rows - old_rows} new)",
+            "columns": f"{columns} ({columns - old_columns} new)",
+            "entries": f"{new} ({new - old} new)",
+        }
+    )
+
+
+@app.command(
+    cls=TableCommand, epilog="Example: tribit report model.tribit --test test.csv -o report.html"
+)
+def report(
+    context: typer.Context,
+    model: ModelPath,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            "--test", help="Table of observed entries, not used in the fit [some are held out]."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    random_state: Annotated[
+        int, typer.Option(help="Seed of the entries that are held out, without a test.")
+    ] = 0,
+    unknown: UnknownRefused = "error",
+) -> None:
+    """Write one page, for any browser, on what a model does and how good it is."""
+    from tribit.answers import skipped  # noqa: PLC0415 - help should not wait
+    from tribit.cli.actions import report_file  # noqa: PLC0415
+
+    check_out(out, model, test)
+    rules, max_size = given_rules(context)
+    done, n_skipped = report_file(
+        model,
+        out,
+        test,
+        rules | {"max_size": max_size, "unknown": unknown},
+        title=title,
+        random_state=random_state,
+    )
+    found = done.evaluation
+    which = "held out for the report" if done.held_out_here else "of the test"
+    facts = {
+        "report": f"{out} ({done.size / 1000:.0f} kB)",
+        "measured on": f"{found.n_entries} entries {which}{skipped(n_skipped)}",
+    }
+    if found.unseen is None:
+        facts["sign error"] = f"{found.sign_error:.4f}"
+    print_facts(facts)
+
+
+@app.command(epilog="Example: tribit serve model.tribit --port 8000")
+def serve(
+    model: ModelPath,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for any machine that can reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at, 0 for any free one.")] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes, each with the model in its memory.")] = 1,
+    max_body: Annotated[
+        Any,
+        typer.Option(
+            parser=size, metavar="bytes", help="Most bytes of a request: 1M.", show_default="1M"
+        ),
+    ] = 2**20,
+    max_pairs: Annotated[
+        int,
+        typer.Option(help="Most pairs of a request, and most columns in all its lists."),
+    ] = 10_000,
+    max_rows: Annotated[int, typer.Option(help="Most rows of a request.")] = 1000,
+    max_entries: Annotated[
+        int, typer.Option(help="Most entries of new rows in a request.")
+    ] = 10_000,
+    max_n: Annotated[int, typer.Option(help="Most columns of a list.")] = 1000,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log a line for each request.")
+    ] = False,
+) -> None:
+    """Answer /predict, /recommend, /explain and /similar over HTTP; a replaced model file is loaded."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InvalidInputError(
+            f"The service needs {' and '.join(missing)}, which {'is' if len(missing) < 2 else 'are'} not installed; "
+            'run pip install "tribit[serve]".'
+        )
+    from tribit.serve.run import serve as run  # noqa: PLC0415 - help should not wait
+    from tribit.serve.settings import ServiceSettings  # noqa: PLC0415
+
+    def ready(address: str) -> None:
+        typer.echo(f"{model} at {address} (questions: {address}/docs)")
+        if host not in LOOPBACK:
+            print_message(
+                "Warning",
+                "The service asks nobody who they are: let only a proxy that does reach it, or trusted machines.",
+            )
+
+    settings = ServiceSettings(
+        str(model),
+        max_body=max_body,
+        max_pairs=max_pairs,
+        max_rows=max_rows,
+        max_entries=max_entries,
+        max_n=max_n,
+    )
+    with until_stopped():
+        run(settings, host, port, workers=workers, access_log=access_log, ready=ready)
