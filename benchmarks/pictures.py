@@ -22,7 +22,7 @@ from benchmarks.data import FOLDER
 from benchmarks.unobserved import SEED, all_data, coat_train, quintiles, searches
 from tribit import plots
 from tribit.backends.arithmetic import Arithmetic
-from tribit.plots.canvas import STYLE
+from tribit.plots import STYLE
 from tribit.propensity import cross_fitted
 from tribit.selection import Candidate, Options, Search
 from tribit.selection.folds import make_folds

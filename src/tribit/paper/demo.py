@@ -30,8 +30,7 @@ from tribit.data.reading import Reading
 from tribit.evaluation.baselines import effects_model
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
-from tribit.plots import check_picture
-from tribit.plots.canvas import METADATA, STYLE, pyplot_for_files
+from tribit.plots import METADATA, STYLE, check_picture, pyplot_for_files
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender
 from tribit.report import write_report

@@ -18,7 +18,7 @@ from tribit.data.axis import Axis, Positions
 from tribit.data.observations import Observations
 from tribit.evaluation import Evaluation
 from tribit.metrics.entries import interval, losses, reliability, standard_error
-from tribit.plots.simplex import VIEWS, imputed_shares
+from tribit.plots import imputed_shares, simplex_view
 from tribit.report import sentences
 from tribit.report.lists import example_facts, trade_off
 from tribit.report.maps import map_facts
@@ -234,7 +234,7 @@ def search_facts(search: Search) -> Facts | None:
         "families": [described(each) for each in best],
         "candidates": [described(each) for each in candidates],
         # The part of the simplex, from its corner of observed signs, that holds every mixture.
-        "view": next(view for view in VIEWS if view >= min(1.2 * most, 1.0)) if drawn else None,
+        "view": simplex_view(most) if drawn else None,
         "average": None if average is None else str(average),
     }
 

@@ -4,12 +4,11 @@ import warnings
 import numpy as np
 import pytest
 
-from tribit import InvalidInputError
+from tribit import InvalidInputError, plots
 from tribit.paper.experiments import pictures, ternary
 from tribit.paper.experiments.pictures import Series, plot_curves, plot_ratings
 from tribit.paper.experiments.ternary import Triangle, plot_triangles
-from tribit.plots import canvas
-from tribit.plots.canvas import check_pictures
+from tribit.plots import check_pictures
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 #: Where a figure is like others that are written as PDF too.
@@ -81,7 +80,7 @@ def check_written(paths, stem, kinds=MAGIC):
 
 
 def write_only(kinds, monkeypatch):
-    monkeypatch.setattr(canvas, "METADATA", {kind[1:]: canvas.METADATA[kind[1:]] for kind in kinds})
+    monkeypatch.setattr(plots, "METADATA", {kind[1:]: plots.METADATA[kind[1:]] for kind in kinds})
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
-from tribit.plots.canvas import (
+from tribit.plots import (
     COLOURS,
     WIDTH,
     add_legend,

@@ -24,7 +24,7 @@ from tribit.paper.experiments.journal import (
 from tribit.paper.experiments.runner import Pool, Study, progress_bar
 from tribit.paper.experiments.settings import Settings
 from tribit.paper.experiments.synthetic_exhibits import FIG1, FIG2, FIG3
-from tribit.plots.canvas import check_pictures
+from tribit.plots import check_pictures
 
 EXHIBITS = {exhibit.name: exhibit for exhibit in (FIG1, FIG2, FIG3, FIG4, TABLE1)}
 #: Every one of them.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
 from tribit.paper.experiments.settings import Mixture
-from tribit.plots.canvas import (
+from tribit.plots import (
     COLOURS,
     WIDTH,
     add_legend,

@@ -6,7 +6,7 @@ import pytest
 
 from tribit import InvalidInputError, plots
 from tribit.model.spec import ModelSpec
-from tribit.plots.simplex import imputed_shares
+from tribit.plots import imputed_shares
 from tribit.selection import Candidate, Search
 from tribit.selection.mixtures import mixture
 
