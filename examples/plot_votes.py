@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from scipy.special import expit
 
 from tribit import BinaryMatrixCompletion, Observations, evaluate
-from tribit.evaluation.baselines import effects_model
+from tribit.evaluation.held_out import fit_biases
 
 # %%
 # Hundred members of two parties, 250 votes. Most votes divide the parties; one in five divides nobody.
@@ -32,7 +32,7 @@ print(train)
 
 model = BinaryMatrixCompletion(random_state=0).fit(train)
 print(model.search_)
-for name, fitted in {"row and column effects": effects_model(train), "completion": model}.items():
+for name, fitted in {"row and column biases": fit_biases(train), "completion": model}.items():
     found = evaluate(fitted, test)
     print(
         f"{name:24} wrong votes {100 * found.sign_error:4.1f}%   log-loss {found.log_loss:.3f}   AUC {found.auc:.3f}"

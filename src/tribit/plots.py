@@ -283,7 +283,7 @@ def check_picture(path: str | os.PathLike[str]) -> None:
     """Refuse a path to which no picture can be written, before the work starts."""
     if Path(path).suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidInputError(
-            f"{os.fspath(path)!r} has no known format; end it in .png, .pdf or .svg."
+            f"{os.fspath(path)!r} must end in .png, .pdf or .svg, the formats of a picture."
         )
     writable(path)
     pyplot_for_files()

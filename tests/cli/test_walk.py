@@ -81,7 +81,7 @@ def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monke
     assert "by expected likes less expected dislikes" in told["info"]
     assert "like_at 4" in told["info"]
     measured = dict(re.findall(r"^ *(sign error|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
-    beside = re.search(r"row and column effects +sign error ([\d.]+)", told["evaluate"])[1]
+    beside = re.search(r"row and column biases +sign error ([\d.]+)", told["evaluate"])[1]
     assert float(measured["sign error"]) < float(beside)
     scores = records(folder / "scores.csv")
     assert [each["basis"] for each in scores] == ["model", "model", "column alone"]
@@ -105,7 +105,7 @@ def test_the_readme_s_python_runs(folder, capsys, monkeypatch):
     block = re.search(r"```python\n(from tribit import Recommender.*?)```", README, re.DOTALL)[1]
     exec(compile(block, "README.md", "exec"), {})
     shown = capsys.readouterr().out
-    assert "row and column effects" in shown
+    assert "row and column biases" in shown
     assert "user3" in shown
 
 

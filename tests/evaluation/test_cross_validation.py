@@ -108,8 +108,8 @@ def test_it_is_printed_and_written():
     mean, error = found.means["auc"], found.standard_errors["auc"]
     assert f"{mean:.4f} ± {error:.4f}" in str(found)
     assert str(found).startswith(f"{np.count_nonzero(A)} entries in 3 folds")
-    beside = [each.baselines["share of likes"].measures["log_loss"] for each in found.evaluations]
-    assert f"log-loss {np.mean(beside):.4f}" in found.facts()["beside: share of likes"]
+    beside = [each.baselines["base rate"].measures["log_loss"] for each in found.evaluations]
+    assert f"log-loss {np.mean(beside):.4f}" in found.facts()["baseline: base rate"]
     again = json.loads(json.dumps(found.to_dict()))
     assert again["means"]["auc"] == mean
     assert len(again["evaluations"]) == 3

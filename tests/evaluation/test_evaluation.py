@@ -132,7 +132,7 @@ def test_baselines_and_lists_beside(parts):
     model, train, test = parts
     found = evaluate(model, test, train, n=5)
     share = (train.n_likes + 1) / (train.n_observed + 2)
-    simple = found.baselines["share of likes"].measures
+    simple = found.baselines["base rate"].measures
     p = np.where(test.labels > 0, share, 1 - share)
     assert simple["log_loss"] == pytest.approx(-np.mean(np.log(p)))
     assert simple["sign_error"] == pytest.approx(np.mean((test.labels > 0) != (share >= 0.5)))
@@ -150,7 +150,7 @@ def test_baselines_and_lists_beside(parts):
 
     z = minimize(effects, np.zeros(1 + d1 + d2), jac=True, tol=1e-12).x
     x = z[0] + z[1 : 1 + d1][test.rows] + z[1 + d1 :][test.columns]
-    beside = found.baselines["row and column effects"]
+    beside = found.baselines["row and column biases"]
     log_loss = np.logaddexp(0, -test.labels * x)
     assert beside.measures["log_loss"] == pytest.approx(log_loss.mean(), abs=1e-3)
     ours = np.logaddexp(0, -test.labels * model.decision_function(test.rows, test.columns))
@@ -170,7 +170,7 @@ def test_baselines_and_lists_beside(parts):
 
 def test_very_many_lists_are_a_sample(parts, monkeypatch):
     model, train, test = parts
-    monkeypatch.setattr("tribit.evaluation.held_out.MOST_LISTS", 7)
+    monkeypatch.setattr("tribit.evaluation.held_out.MAX_LISTS", 7)
     assert evaluate(model, test, train).lists.n_users == 7
 
 
@@ -200,7 +200,7 @@ def test_one_label_alone_is_ranked_among_unseen_cells(sign):
     assert (found.lists is None) == (sign < 0)
     assert found.auc is None
     assert found.calibration_error is None
-    effects = found.baselines["row and column effects"].measures
+    effects = found.baselines["row and column biases"].measures
     assert 0.5 < effects["unseen_auc"] < 1.0
     facts = found.facts()
     assert facts["AUC among unseen cells"] == f"{found.unseen.auc:.4f}"
@@ -227,11 +227,11 @@ def test_it_is_printed_and_written(parts):
     low, high = found.intervals["auc"]
     assert f"AUC                                 {found.auc:.4f} ({low:.4f} to {high:.4f})" in text
     assert text.startswith(f"{test.n_observed} entries of {found.n_rows} rows (95% intervals")
-    assert "beside: row and column effects" in text
+    assert "baseline: row and column biases" in text
     assert "NDCG@10 of lists, by P(like) alone" in text
     again = json.loads(json.dumps(found.to_dict()))
     assert again["auc"] == found.auc
-    assert again["baselines"]["share of likes"]["measures"]["auc"] == 0.5
+    assert again["baselines"]["base rate"]["measures"]["auc"] == 0.5
     hash(found)
 
 

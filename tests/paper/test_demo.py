@@ -6,7 +6,7 @@ import pytest
 
 from tribit import InvalidInputError
 from tribit.paper import demo
-from tribit.paper.demo import DEFAULT, EFFECTS, SIGNS, DemoResult, plot_demo, run_demo
+from tribit.paper.demo import BIASES, DEFAULT, SIGNS, DemoResult, plot_demo, run_demo
 
 SHAPE = (80, 60)
 
@@ -29,7 +29,7 @@ def test_the_result_is_what_its_docstring_says(result):
     assert isinstance(result, DemoResult)
     assert result.probability.shape == result.seen.shape == result.completed.shape == SHAPE
     assert result.probability.max() == pytest.approx(1 / (1 + np.exp(-demo.TASTE)), abs=0.01)
-    assert [fit.name for fit in result.fits] == [EFFECTS, SIGNS, DEFAULT]
+    assert [fit.name for fit in result.fits] == [BIASES, SIGNS, DEFAULT]
     assert all(fit.seconds > 0 for fit in result.fits)
     weights = [each.avoid_dislikes for each in result.lists]
     assert weights == [None, None, *demo.WEIGHTS]
@@ -112,11 +112,11 @@ def test_nothing_is_drawn_off_a_terminal(capsys, monkeypatch):
 
 def test_a_fit_that_was_interrupted_ends_the_demo(monkeypatch):
     def interrupted(seen):
-        model = demo.effects_model(seen)
+        model = demo.fit_biases(seen)
         model.record_ = dataclasses.replace(model.record_, stop_reason=demo.INTERRUPTED)
         return model
 
-    monkeypatch.setattr(demo, "FITS", {EFFECTS: interrupted})
+    monkeypatch.setattr(demo, "FITS", {BIASES: interrupted})
     with pytest.raises(KeyboardInterrupt):
         run_demo(shown=False)
 

@@ -16,8 +16,7 @@ from sklearn.base import clone
 from tribit.checks import check_count
 from tribit.data.observations import as_observations
 from tribit.errors import InvalidTypeError
-from tribit.evaluation.held_out import evaluate
-from tribit.evaluation.results import Evaluation
+from tribit.evaluation.held_out import Evaluation, evaluate
 from tribit.factor_model import FactorModel
 from tribit.progress import steps_bar
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
@@ -68,14 +67,14 @@ class CrossValidation:
         facts = {
             titles[name]: f"{mean:.4f}" + (f" ± {errors[name]:.4f}" if name in errors else "")
             for name, mean in self.means.items()
-            if self.evaluations[0].tells(name)
+            if self.evaluations[0].is_informative(name)
         }
         for name in self.evaluations[0].baselines:
             found = self._values(lambda each, name=name: each.baselines[name].measures)
             shown = (
                 f"{titles[measure]} {np.mean(values):.4f}" for measure, values in found.items()
             )
-            facts[f"beside: {name}"] = ", ".join(shown)
+            facts[f"baseline: {name}"] = ", ".join(shown)
         return facts
 
     def _values(self, of: Callable[..., Any] = Evaluation.measures) -> dict[str, list[float]]:

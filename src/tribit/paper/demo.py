@@ -27,7 +27,7 @@ from tribit.completion import BinaryMatrixCompletion
 from tribit.data.files import atomic_path
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
-from tribit.evaluation.baselines import effects_model
+from tribit.evaluation.held_out import fit_biases
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.model.links import Logistic
 from tribit.plots import METADATA, STYLE, check_picture, pyplot_for_files
@@ -53,7 +53,7 @@ LIST_LENGTH = 10  #: of a list
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
 #: Nouns for a row and a column on the page of the demonstration.
 NOUNS = ("person", "thing")
-EFFECTS, SIGNS, DEFAULT = "row and column effects", "observed signs alone", "tribit's default"
+BIASES, SIGNS, DEFAULT = "row and column biases", "observed signs alone", "tribit's default"
 #: Red for dislikes, blue for likes, white in the middle: told apart by the colour-blind, and light and dark in grey.
 COLOURS = "RdBu"
 BLUE, GREY = "tab:blue", "0.35"
@@ -203,7 +203,7 @@ def _default(seen: Observations) -> Recommender:
 
 #: The default comes last: its completion is drawn and its lists are measured.
 FITS: dict[str, Callable[[Observations], Any]] = {
-    EFFECTS: effects_model,
+    BIASES: fit_biases,
     SIGNS: _signs_alone,
     DEFAULT: _default,
 }

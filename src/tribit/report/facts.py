@@ -92,7 +92,10 @@ def measures_facts(found: Evaluation, words: Wording) -> Facts:
             "baselines": [each.measures.get(name) for each in found.baselines.values()],
         }
         for name, value in found.measures().items()
-        if name != "accuracy" and value is not None and math.isfinite(value) and found.tells(name)
+        if name != "accuracy"
+        and value is not None
+        and math.isfinite(value)
+        and found.is_informative(name)
     ]
     names = [sentences.baseline_name(name, words) for name in found.baselines]
     has_intervals = any(each["interval"] for each in rows)

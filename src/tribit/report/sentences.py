@@ -21,7 +21,7 @@ MAX_HEAD = 0.3
 #: the error is chance.
 MIN_FOR_BINS = 200
 #: Baselines as :func:`tribit.evaluate` names them.
-BIASES, MAJORITY = "row and column effects", "share of likes"
+BIASES, MAJORITY = "row and column biases", "base rate"
 
 Facts = Mapping[str, Any]
 
