@@ -16,8 +16,8 @@ from .errors import UnknownRhoWarning as UnknownRhoWarning
 from .evaluation.cross_validation import CrossValidation as CrossValidation
 from .evaluation.cross_validation import cross_validate as cross_validate
 from .evaluation.entry_classifier import EntryClassifier as EntryClassifier
+from .evaluation.held_out import Evaluation as Evaluation
 from .evaluation.held_out import evaluate as evaluate
-from .evaluation.results import Evaluation as Evaluation
 from .explain.explanation import Explanation as Explanation
 from .explain.neighbours import similar as similar
 from .model.constraints import EntryBound as EntryBound
