@@ -126,7 +126,10 @@ def featured(seen: Observations, k: int, n_jobs: int) -> tuple[Any, Factors]:
     """Return an objective with implicit features, and some unknowns."""
     spec = ModelSpec(rank=k, l2=10.0, l2_intercept=3.0, l2_implicit=20.0, implicit_features=True)
     objective = Objective.of(
-        spec.completed(), seen, pn(), arithmetic=Arithmetic(dtype="float32", n_jobs=n_jobs)
+        spec.with_default_radius(),
+        seen,
+        pn(),
+        arithmetic=Arithmetic(dtype="float32", n_jobs=n_jobs),
     )
     return objective, drawn(objective.unknown_sizes, k)
 

@@ -106,7 +106,7 @@ def intervals(setting: Setting, seed: int) -> list[float]:
     plain = laplace(model, train)
     i, j = np.divmod(draws.choice(M.size, 20_000, replace=False), M.shape[1])
     found = []
-    for posterior in (plain, plain.adjusted(held_out, random_state=seed)):
+    for posterior in (plain, plain.with_adjustment(held_out, random_state=seed)):
         each = posterior.interval(i, j, level=LEVEL, what="decision")
         found += [float(each.covers(M[i, j]).mean()), float(each.width.mean())]
     error = np.sqrt(np.mean((model.decision_function(i, j) - M[i, j]) ** 2))

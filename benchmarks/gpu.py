@@ -106,7 +106,7 @@ def passes(seen: Observations) -> None:
                     f"{milliseconds(partial(turned.half_gradient, Q, P, value=False)):.2f}",
                     f"{milliseconds(partial(backend.gradient, P, Q)):.2f}",
                     f"{milliseconds(partial(dense_pass, backend.tensors, P, Q, None, value=False)):.2f}"
-                    if risk.unobserved
+                    if risk.unobserved_weight
                     else "",
                     f"{off:.1e}",
                     f"{abs(value / true - 1):.1e}",

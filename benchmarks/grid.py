@@ -101,7 +101,7 @@ def measured(data: Data, folds: list[Fold], settings: ModelSpec) -> tuple[float,
 def final(data: Data, factors: Any) -> float:
     """Return the relative error where the truth is known, else the log-loss of the test part."""
     if data.hidden is not None:
-        P, Q = factors.augmented()
+        P, Q = factors.product_factors()
         return float(np.linalg.norm(P @ Q.T - data.hidden) / np.linalg.norm(data.hidden))
     x = factors.at(data.test.rows, data.test.columns)
     return log_loss(data.link, x, data.test.labels, np.ones(x.size))

@@ -27,7 +27,7 @@ from scipy.special import expit
 from benchmarks.data import FOLDER, exposed
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Observations
-from tribit.model.calibrator_fits import platt
+from tribit.model.calibration import platt
 
 THREADS = 2
 #: Name of the system that others are compared with: tribit with its settings given, as they have theirs.

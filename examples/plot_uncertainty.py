@@ -47,7 +47,7 @@ for name, curve in curves.items():
 # the width adjusted on held-out entries.
 
 posterior = laplace(model, train)
-adjusted = posterior.adjusted(held_out, random_state=0)
+adjusted = posterior.with_adjustment(held_out, random_state=0)
 rows, columns = (part.ravel() for part in np.indices(tastes.shape))
 for name, each in {"Laplace": posterior, "adjusted": adjusted}.items():
     found = each.interval(rows, columns, level=0.9, what="decision")

@@ -18,7 +18,7 @@ from tribit.checks import (
     check_positive,
     check_switch,
 )
-from tribit.model.calibrators import Platt
+from tribit.model.calibration import Platt
 from tribit.model.constraints import EntryBound, MaxNorm, Ridge, TraceNorm
 from tribit.paper.systems import SYSTEMS
 from tribit.propensity import low_rank, row_column

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["added", "dot", "dots", "filled", "is_numpy", "like", "namespace", "to_numpy"]
+__all__ = [
+    "add_in_place",
+    "dot",
+    "dots",
+    "full_beside",
+    "is_numpy",
+    "match_device",
+    "namespace",
+    "to_numpy",
+]
 
 
 #: Number of products of single precision that are summed in it; their sums are added in float64.
@@ -61,7 +70,7 @@ def _dot(left: Any, right: Any) -> float:
     return sum((float(np.vdot(left[i : i + RUN], right[i : i + RUN])) for i in starts), 0.0)
 
 
-def added(total: Any, more: Any) -> Any:
+def add_in_place(total: Any, more: Any) -> Any:
     """Return the sum of two arrays, in the place of the first one where that has its type."""
     if namespace(total).result_type(total, more) != total.dtype:
         return total + more
@@ -69,14 +78,14 @@ def added(total: Any, more: Any) -> Any:
     return total
 
 
-def filled(shape: tuple[int, ...], value: float, beside: Any) -> Any:
+def full_beside(shape: tuple[int, ...], value: float, beside: Any) -> Any:
     """Return an array of one number: in float64 beside NumPy's arrays, in the type and on the device of others."""
     if is_numpy(beside):
         return np.full(shape, value)
     return namespace(beside).full(shape, value, dtype=beside.dtype, device=beside.device)
 
 
-def like(array: Any, beside: Any) -> Any:
+def match_device(array: Any, beside: Any) -> Any:
     """Return an array of NumPy on the device and in the type of another one; as it is beside NumPy's."""
     if is_numpy(beside) or not is_numpy(array):
         return array

@@ -93,8 +93,8 @@ class FactorModel(MatrixEstimator):
                 f"The completed matrix has {shape[0]} x {shape[1]} entries, {shape[0] * shape[1] * 8 / 1e9:.1f} GB: "
                 "ask for the pairs you need with predict_proba(rows, columns), or pass force=True."
             )
-        P, Q = self.scores_.factors.augmented()
-        X = self.scores_.clipped(P @ Q.T)
+        P, Q = self.scores_.factors.product_factors()
+        X = self.scores_.clip(P @ Q.T)
         if what == "decision":
             return np.asarray(X)
         likely = self.scores_.probability(X)
@@ -149,7 +149,7 @@ class FactorModel(MatrixEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the share of the observed entries of ``X`` whose sign is predicted right."""
-        rows, columns, labels = as_scores(self).observed(read_entries(self, X))
+        rows, columns, labels = as_scores(self).place_entries(read_entries(self, X))
         return accuracy(self.scores_.curve, self.scores_.x(rows, columns), labels)
 
     @property

@@ -129,8 +129,8 @@ def _draw_scores(axis: Any, found: Search) -> None:
 
 def _draw_mixtures(figure: Any, found: Search) -> None:
     """Draw the mixtures on the smallest part of the simplex that holds them."""
-    unmixed = [c for c in found.candidates if not c.settings.mixed]
-    shown = [c for c in found.candidates if c.settings.mixed]
+    unmixed = [c for c in found.candidates if not c.settings.uses_unobserved]
+    shown = [c for c in found.candidates if c.settings.uses_unobserved]
     if unmixed:
         shown = [min(unmixed, key=lambda candidate: candidate.score), *shown]
     # Candidates of equal mixture and different radius coincide: the best one is drawn last.

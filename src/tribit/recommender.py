@@ -30,8 +30,12 @@ from tribit.errors import (
     parameter,
     warn,
 )
-from tribit.folding.new_rows import scores_of_new_rows
-from tribit.folding.positions import all_entries, placed, without_entries
+from tribit.folding.new_rows import (
+    combine_entries,
+    empty_observations,
+    place_entries,
+    scores_of_new_rows,
+)
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores
 from tribit.model.spec import AUTO, is_auto
@@ -215,8 +219,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             entries.axes.columns, "the entries have", "pass entries of the same columns"
         )
         here = np.flatnonzero(columns[entries.columns] >= 0)
-        given = placed(
-            entries.take(here) if here.size else without_entries(*entries.axes),
+        given = place_entries(
+            entries.take(here) if here.size else empty_observations(*entries.axes),
             entries.rows[here],
             columns[entries.columns[here]],
             entries.axes.rows,
@@ -247,7 +251,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         model = self.model_.with_fitted(fitted)
         if self.seen_ is None:
             return again._set(model, None, None, self.summary_)
-        seen = all_entries(self.seen_, entries, fitted.axes, new)
+        seen = combine_entries(self.seen_, entries, fitted.axes, new)
         ranker = self.ranker_
         if ranker is not None and new == 0:
             ranker = ranker_from(ranker.arrays(), seen)
@@ -260,7 +264,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def with_rho(self) -> Self:
         """Return the recommender with its model of the mask, which a file does not keep, fitted again."""
         model, seen = self.model_, self.seen_
-        if model.rho_ is not None or seen is None or not model.spec_.mixed:
+        if model.rho_ is not None or seen is None or not model.spec_.uses_unobserved:
             return self
         name = "low-rank" if is_auto(model.rho) else model.rho
         rho = propensity.fitted(

@@ -215,7 +215,7 @@ def test_the_logistic_bound_is_met_at_zero(kind, risk, link):
 
 
 def test_the_logistic_link_has_bounds():
-    assert len(bounded([Logistic()])) == sum(risk.unobserved > 0 for risk in RISKS.values())
+    assert len(bounded([Logistic()])) == sum(risk.unobserved_weight > 0 for risk in RISKS.values())
 
 
 @pytest.mark.parametrize("scale", [0.4, 3.0])
@@ -360,7 +360,9 @@ PROBLEMS = {
 def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, problem):
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
-    if risk.unobserved and np.isinf(problem.norm):  # such a risk has its minimum in a ball only
+    if risk.unobserved_weight and np.isinf(
+        problem.norm
+    ):  # such a risk has its minimum in a ball only
         problem = replace(problem, norm=3.0, bound=3.0)
     free, k = problem.free, problem.k
     P[:, :k] *= min(1.0, problem.norm) / (1 + np.linalg.norm(P[:, :k], axis=1, keepdims=True))
@@ -448,7 +450,7 @@ def test_the_kernel_that_is_picked_reads_no_more_than_it_must(risk, monkeypatch)
     backend = make_backend(
         observations_of(MATRICES["gaps"]), Logistic(), risk, dtype="float32", n_jobs=1
     )
-    assert isinstance(backend, BACKENDS["tiles" if risk.unobserved else "sparse"])
+    assert isinstance(backend, BACKENDS["tiles" if risk.unobserved_weight else "sparse"])
     assert backend.dtype == np.float32
 
 

@@ -172,7 +172,7 @@ def test_without_intercepts_nothing_is_settled():
 
 def test_augmented_factors_make_x_with_its_intercepts():
     factors = random_point((5, 4), k=2)
-    P, Q = factors.augmented()
+    P, Q = factors.product_factors()
     assert (P.shape, Q.shape) == ((5, 4), (4, 4))
     np.testing.assert_allclose(P @ Q.T, dense(factors), atol=1e-14)
     np.testing.assert_allclose(dense(factors.transposed), dense(factors).T, atol=1e-14)

@@ -73,7 +73,7 @@ def test_leading_directions_are_those_of_the_dense_matrix():
     objective, _ = featured()
     design = objective.features.rows
     counts = np.bincount(observations_of(A).rows, minlength=30)
-    S = design.shared(np.eye(design.n_coefficients - design.size))
+    S = design.shared_terms(np.eye(design.n_coefficients - design.size))
     expected = np.linalg.eigvalsh(S.T @ (counts[:, None] * S))[::-1]
     vectors, values = leading_directions(design, counts)
     assert values.size == min(VECTORS, 21)
@@ -86,10 +86,10 @@ def test_it_lowers_the_condition_number_of_the_curvature():
     objective, unknowns = featured(rank=1, l2_implicit=0.2)
     # At the start the parts of features are 0 and hardly any direction is known to be bent: a point nearer the end.
     rng = np.random.default_rng(3)
-    unknowns = unknowns.shaped(unknowns.flat() + 0.1 * rng.standard_normal(unknowns.flat().size))
+    unknowns = unknowns.unflatten(unknowns.flat() + 0.1 * rng.standard_normal(unknowns.flat().size))
 
     def gradient(x):
-        return objective.gradient(unknowns.shaped(x))[1].flat()
+        return objective.gradient(unknowns.unflatten(x))[1].flat()
 
     H = approx_fprime(unknowns.flat(), gradient, 1e-6)
     H = (H + H.T) / 2

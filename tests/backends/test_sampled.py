@@ -13,9 +13,8 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import MaxNorm, Unconstrained
 from tribit.model.factors import Factors
-from tribit.model.imputation import Imputation
 from tribit.model.links import Logistic, Probit
-from tribit.model.risks import Risk, pn, pu, tri
+from tribit.model.risks import Imputation, Risk, pn, pu, tri
 from tribit.solvers import LBFGS, Newton, Stopping
 from tribit.solvers.resampled import minimise_resampled
 

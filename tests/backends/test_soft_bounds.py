@@ -154,7 +154,7 @@ def test_no_constraint_is_left_to_the_solver():
 )
 def test_bounds_that_balls_of_rows_do_not_imply_are_refused(settings, match):
     with pytest.raises(InvalidInputError, match=match):
-        spec_of(**settings).completed()
+        spec_of(**settings).with_default_radius()
 
 
 def test_warm_starts_of_mixtures_with_and_without_features_are_kept_apart():

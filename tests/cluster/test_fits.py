@@ -50,7 +50,7 @@ def test_side_features_answer_as_on_one_machine(client, seen, shared):
     theirs = BinaryMatrixCompletion(**given).fit(seen, **side, client=client)
     assert theirs.objective_ == pytest.approx(ours.objective_, rel=1e-5)
     # Row 7 and column 3 have no entries: maps from features to factors answer for them.
-    assert theirs.fitted_.members[0].maps[0].cold is not None
+    assert theirs.fitted_.members[0].maps[0].cold_start is not None
     for row, column in ((7, 5), (9, 3), (7, 3), (4, 8)):
         found, expected = (each.predict_proba([row], [column]) for each in (theirs, ours))
         assert found == pytest.approx(expected, abs=1e-3)
@@ -66,7 +66,7 @@ def test_maps_of_many_entries_are_left_out_and_said_to_be(monkeypatch, client, s
         model = BinaryMatrixCompletion(**given).fit(
             seen, row_features=np.ones((160, 1)) * np.arange(160)[:, None], client=client
         )
-    assert model.fitted_.members[0].maps[0].cold is None
+    assert model.fitted_.members[0].maps[0].cold_start is None
 
 
 @pytest.mark.slow

@@ -168,7 +168,7 @@ def test_features_equal_those_of_one_machine(seen, there, side):
         ("columns", parts.column_factors[60:], given.column_factors),
     ):
         expected, found = (getattr(each, side) for each in (ours, theirs))
-        np.testing.assert_allclose(found.shared(z), expected.shared(z), atol=1e-10)
+        np.testing.assert_allclose(found.shared_terms(z), expected.shared_terms(z), atol=1e-10)
         np.testing.assert_allclose(found.pull_back(g), expected.pull_back(g), atol=1e-10)
 
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender, load
 from tribit.folding.new_rows import scores_of_new_rows
-from tribit.model.calibrators import Platt
+from tribit.model.calibration import Platt
 
 RNG = np.random.default_rng(5)
 SHAPE = 30, 20

@@ -195,7 +195,7 @@ def test_one_label_alone_is_ranked_among_unseen_cells(sign):
     model = BinaryMatrixCompletion(**{**OPTIONS, "gammas": gammas, "rho": 0.0, "radius": None})
     model.fit(train)
     found = evaluate(model, test, train)
-    placed = (model.scores_.observed(each) for each in (train, test))
+    placed = (model.scores_.place_entries(each) for each in (train, test))
     assert found.unseen == unseen_report(model.scores_, *placed)
     assert (found.lists is None) == (sign < 0)
     assert found.auc is None

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from other_parts import with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.data.axis import Axis
-from tribit.explain import leave_one_out, reasons
+from tribit.explain import contributions
 from tribit.model.features import side_design
 
 RNG = np.random.default_rng(4)
@@ -117,12 +117,13 @@ def refits(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name, at_once, monkeypatch):
     # The row is short: it is solved for without each entry alone, or of all of them at once as long rows are.
-    monkeypatch.setattr(leave_one_out, "LONG", 2 if at_once else 10**9)
+    monkeypatch.setattr(contributions, "MIN_ENTRIES_AT_ONCE", 2 if at_once else 10**9)
+    real = contributions.scores_without_each
     solved = []
     monkeypatch.setattr(
-        reasons,
-        "without_each",
-        lambda *arguments: solved.append(leave_one_out.without_each(*arguments)) or solved[-1],
+        contributions,
+        "scores_without_each",
+        lambda *arguments: solved.append(real(*arguments)) or solved[-1],
     )
     model = fitted(name)
     found = model.explain(2, 5, A)
@@ -148,11 +149,11 @@ def test_a_long_row_in_parts_has_the_same_reasons(monkeypatch):
     rng = np.random.default_rng(0)
     wide = np.where(rng.random((25, 150)) < 0.6, rng.choice([-1, 1], (25, 150)), 0)
     model = fitted("implicit features", wide)
-    assert np.count_nonzero(wide[3]) > leave_one_out.LONG
+    assert np.count_nonzero(wide[3]) > contributions.MIN_ENTRIES_AT_ONCE
     whole = model.explain(3, 5, wide)
-    monkeypatch.setattr(leave_one_out, "BLOCK", 1000)  # some ten rows at once
+    monkeypatch.setattr(contributions, "BLOCK_ENTRIES", 1000)  # some ten rows at once
     parts = model.explain(3, 5, wide)
-    monkeypatch.setattr(leave_one_out, "STEPS", 1)  # the steps do not end: as a short row
+    monkeypatch.setattr(contributions, "MAX_STEPS", 1)  # the steps do not end: as a short row
     plain = model.explain(3, 5, wide)
     for other in (parts, plain):
         theirs = {entry.column: entry.contribution for entry in other.entries}
@@ -230,7 +231,7 @@ def added(feature_map, table, n, unknowns, place):
     """What side features add to one row: the encoded features times the parts of the fit."""
     design = side_design(feature_map.groups(Axis("row", n), table), n)
     parts = unknowns.row_factors[n:], unknowns.row_intercepts[n:]
-    return [design.shared(part)[place] for part in parts]
+    return [design.shared_terms(part)[place] for part in parts]
 
 
 def test_features_have_their_parts():
@@ -300,7 +301,7 @@ def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():
 def test_a_row_of_which_blocks_are_solved_has_the_same_effects(monkeypatch):
     model = fitted("implicit features")
     whole = model.explain(2, 5, A)
-    monkeypatch.setattr("tribit.explain.reasons.BLOCK", 1)
+    monkeypatch.setattr("tribit.explain.contributions.BLOCK_ENTRIES", 1)
     blocks = model.explain(2, 5, A)
     np.testing.assert_allclose(
         [entry.contribution for entry in whole.entries],

@@ -13,7 +13,7 @@ from tribit.backends.designs import features_of
 from tribit.backends.objective import Objective
 from tribit.data.features import Group, learned
 from tribit.data.observations import as_observations
-from tribit.folding import cold_start, feature_regression
+from tribit.folding import cold_start
 from tribit.model.factors import Factors
 from tribit.model.features import side_design
 from tribit.model.links import Logistic
@@ -108,7 +108,7 @@ def test_the_search_leaves_out_features_that_say_nothing():
 
 
 def test_the_map_is_the_minimum_of_its_objective(monkeypatch):
-    monkeypatch.setattr(cold_start, "ITERATIONS", 2000)
+    monkeypatch.setattr(cold_start, "MAX_ITERATIONS", 2000)
     rng = np.random.default_rng(5)
     entries = as_observations(SEEN[:20, :15])
     n, k, m = entries.n_observed, 3, 4
@@ -118,8 +118,8 @@ def test_the_map_is_the_minimum_of_its_objective(monkeypatch):
     group = group._replace(matrix=sp.csr_array(numbers * group.known[:, None]))
     offsets = rng.normal(size=n)
     blocks = side_design((group,), 20)
-    Z = cold_start._fitted(Logistic(), entries, blocks, against, offsets, 2.0, None)
-    np.testing.assert_allclose(blocks.mapped(Z), design @ Z)
+    Z = cold_start._fit_map(Logistic(), entries, blocks, against, offsets, 2.0, None)
+    np.testing.assert_allclose(blocks.predict(Z), design @ Z)
     ridge = np.full((m, 1), 2.0)
     ridge[0] = 1e-3
     labels, features = entries.labels, design[entries.rows]
@@ -181,13 +181,13 @@ def test_too_few_rows_with_features_have_no_map():
     tall = BinaryMatrixCompletion(**{**FIXED, "rank": 1}).fit(
         SEEN[:, :3], column_features=FEATURES.iloc[:3]
     )
-    assert tall.fitted_.members[0].maps[1].cold is None
+    assert tall.fitted_.members[0].maps[1].cold_start is None
     assert np.isfinite(tall.complete()).all()
 
 
 def test_slopes_are_the_minimum_of_their_objective(monkeypatch):
     """Each column's own regression on the features, shrunk towards what the map makes of its factors."""
-    monkeypatch.setattr(feature_regression, "WEIGHTS", (5.0,))
+    monkeypatch.setattr(cold_start, "RIDGE_WEIGHTS", (5.0,))
     rng = np.random.default_rng(8)
     G = np.hstack([np.ones((N_ROWS, 1)), rng.normal(size=(N_ROWS, 2))])
     centre = rng.normal(scale=0.3, size=(4, 3))
@@ -195,9 +195,9 @@ def test_slopes_are_the_minimum_of_their_objective(monkeypatch):
     A = np.where(rng.random(x.shape) < 1 / (1 + np.exp(-x)), 1, -1)
     A[:40, 3] = 0
     entries = as_observations(A)
-    number = entries.rows % feature_regression.FOLDS
-    trials = [centre] * len(feature_regression.HELD_OUT)
-    own = feature_regression.own_slopes(entries, G, number, trials, centre, Logistic(), 1)
+    number = entries.rows % cold_start.FOLDS
+    trials = [centre] * len(cold_start.HELD_OUT)
+    own = cold_start.fit_feature_regression(entries, G, number, trials, centre, Logistic(), 1)
     for j in range(4):
         seen = A[:, j] != 0
 
@@ -208,22 +208,24 @@ def test_slopes_are_the_minimum_of_their_objective(monkeypatch):
         best = minimize(value, np.zeros(3), options={"gtol": 1e-8}).x
         np.testing.assert_allclose(own[j], best, atol=1e-4)
     # Labels that the centre explains as well as can be leave nothing to learn.
-    monkeypatch.setattr(feature_regression, "WEIGHTS", (1e-6,))
+    monkeypatch.setattr(cold_start, "RIDGE_WEIGHTS", (1e-6,))
     B = np.where(G @ (50 * centre).T > 0, 1, -1)
     entries, centre = as_observations(B), 50 * centre
     number, trials = (
-        entries.rows % feature_regression.FOLDS,
-        [centre] * len(feature_regression.HELD_OUT),
+        entries.rows % cold_start.FOLDS,
+        [centre] * len(cold_start.HELD_OUT),
     )
-    assert feature_regression.own_slopes(entries, G, number, trials, centre, Logistic(), 1) is None
+    assert (
+        cold_start.fit_feature_regression(entries, G, number, trials, centre, Logistic(), 1) is None
+    )
 
 
 def test_slopes_change_predictions_of_columns_without_entries_alone(model):
-    of_columns = model.fitted_.slopes[1]
-    assert model.fitted_.slopes[0] is None
+    of_columns = model.fitted_.feature_regressions[1]
+    assert model.fitted_.feature_regressions[0] is None
     assert of_columns.own.any()
     assert not of_columns.features[:70].any()
-    plain = with_parts(model, slopes=(None, None))
+    plain = with_parts(model, feature_regressions=(None, None))
     X, Y = model.complete("decision"), plain.complete("decision")
     np.testing.assert_array_equal(X[:, :70], Y[:, :70])
     added = of_columns.own @ of_columns.features.T
@@ -233,12 +235,14 @@ def test_slopes_change_predictions_of_columns_without_entries_alone(model):
     entries = np.zeros((N_ROWS, N_COLUMNS))
     entries[:20, 70] = 1
     updated = model.update(entries, seen=TRAIN)
-    assert not updated.fitted_.slopes[1].features[70].any()
-    np.testing.assert_array_equal(updated.fitted_.slopes[1].features[71:], of_columns.features[71:])
+    assert not updated.fitted_.feature_regressions[1].features[70].any()
+    np.testing.assert_array_equal(
+        updated.fitted_.feature_regressions[1].features[71:], of_columns.features[71:]
+    )
     # New rows have no slopes of their own, new columns meet those of the rows of the fit.
     more = model.fold_in(SEEN[:3])
-    assert more.fitted_.slopes[1].own.shape[0] == N_ROWS + 3
-    assert not more.fitted_.slopes[1].own[N_ROWS:].any()
+    assert more.fitted_.feature_regressions[1].own.shape[0] == N_ROWS + 3
+    assert not more.fitted_.feature_regressions[1].own[N_ROWS:].any()
 
 
 def test_intervals_are_around_the_answers_with_slopes(model):
@@ -248,10 +252,10 @@ def test_intervals_are_around_the_answers_with_slopes(model):
 
 
 def test_features_beyond_the_most_have_no_slopes(monkeypatch):
-    monkeypatch.setattr("tribit.folding.cold_start.MOST", 2)
+    monkeypatch.setattr("tribit.folding.cold_start.MAX_REGRESSION_FEATURES", 2)
     wide = BinaryMatrixCompletion(**FIXED).fit(TRAIN, column_features=FEATURES)
-    assert wide.fitted_.slopes == (None, None)
-    assert wide.fitted_.members[0].maps[1].cold is not None
+    assert wide.fitted_.feature_regressions == (None, None)
+    assert wide.fitted_.members[0].maps[1].cold_start is not None
 
 
 def test_no_time_for_the_map_keeps_the_fit(monkeypatch):
@@ -264,7 +268,7 @@ def test_no_time_for_the_map_keeps_the_fit(monkeypatch):
     monkeypatch.setattr(cold_start, "with_cold_maps", late)
     model = BinaryMatrixCompletion(**FIXED, max_time=1000.0).fit(TRAIN, column_features=FEATURES)
     assert (model.converged_, model.stop_reason_) == (False, OUT_OF_TIME)
-    assert model.fitted_.members[0].maps[1].cold is None
+    assert model.fitted_.members[0].maps[1].cold_start is None
     assert np.isfinite(model.complete()).all()
 
 
@@ -272,7 +276,7 @@ def test_ctrl_c_during_the_map_keeps_the_fit(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tribit.folding.cold_start.cold_map", interrupted)
+    monkeypatch.setattr("tribit.folding.cold_start.fit_cold_map", interrupted)
     model = BinaryMatrixCompletion(**FIXED).fit(TRAIN, column_features=FEATURES)
     assert (model.converged_, model.stop_reason_) == (False, "interrupted from the keyboard")
     assert np.isfinite(model.complete()).all()

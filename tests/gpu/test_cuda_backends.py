@@ -41,7 +41,7 @@ def tolerance(dtype, risk):
     """Return the error relative to the largest: half-precision products where all entries count, else float32."""
     if dtype == "float64":
         return 1e-10
-    return 2e-3 if risk.unobserved else 1e-5
+    return 2e-3 if risk.unobserved_weight else 1e-5
 
 
 def assert_near(got, expected, atol):
@@ -66,7 +66,7 @@ def test_value_and_gradients_are_those_of_the_dense_formula(risk, link, A, dtype
     value, in_P, in_Q = backend.gradient(P, Q)
     size = exact.size(P @ Q.T)
     # A single entry has the error of tanh in half precision; over many they cancel.
-    rounding = 1e-12 if dtype == "float64" else (1e-4 if risk.unobserved else 3e-6)
+    rounding = 1e-12 if dtype == "float64" else (1e-4 if risk.unobserved_weight else 3e-6)
     assert value == pytest.approx(exact.value(P, Q), abs=rounding * size, rel=1e-10)
     assert backend.value(P, Q) == pytest.approx(value, rel=1e-9, abs=1e-12 * size)
     for got, expected in zip((in_P, in_Q), exact.gradients(P, Q), strict=True):
@@ -174,7 +174,9 @@ PROBLEMS = {
 def test_half_sweeps_end_where_those_of_the_cpu_do(risk, link, name, dtype):
     A, problem = MATRICES["gaps"], PROBLEMS[name]
     P, Q = random_factors(A.shape, K)
-    if risk.unobserved and np.isinf(problem.norm):  # such a risk has its minimum in a ball only
+    if risk.unobserved_weight and np.isinf(
+        problem.norm
+    ):  # such a risk has its minimum in a ball only
         problem = replace(problem, norm=3.0, bound=3.0)
     if name == "centre":
         problem = replace(problem, prior_mean=0.1 * random_factors((A.shape[0], 1), K, seed=3)[0])

@@ -69,7 +69,7 @@ def test_value_gradient_and_scales_with_features_are_those_of_the_cpu(dtype):
     seen = Observations.from_matrix(A)
     spec = ModelSpec(
         gammas=(0.5, 0.3, 0.2), rho=0.6, rank=3, l2=1.0, radius=0.5, implicit_features=True
-    ).completed()
+    ).with_default_radius()
     here, there = (
         Objective.of(
             spec, seen, spec.risk(0.6, None), arithmetic=Arithmetic(dtype=dtype, device=device)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from tribit import BinaryMatrixCompletion
-from tribit.model import column_regression
+from tribit.model import ease
 from tribit.ranking import CandidateRanker
 
 pytest.importorskip("torch", reason="no GPU: torch cannot be imported")
@@ -60,7 +60,7 @@ def test_a_ranker_is_that_of_the_cpu(l2):
 def test_beyond_its_number_of_columns_a_gpu_solves_as_the_cpu_does(monkeypatch):
     _, A = model_of((80, 30))
     monkeypatch.setattr(DeviceAlgebra, "most_columns", 20)
-    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 20)
+    monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 20)
     here, there = (
         CandidateRanker(l2=3.0, device=device, random_state=0).fit(A) for device in ("cpu", "cuda")
     )

@@ -193,7 +193,7 @@ def test_begin_keeps_the_factors_and_lets_the_features_count_for_nothing():
     rng = np.random.default_rng(0)
     U, V = random_factors(SHAPE, RANK)
     factors = Factors(U, V, 0.4, rng.normal(size=9), rng.normal(size=7))
-    parts = features.begin(factors)
+    parts = features.initial_coefficients(factors)
     assert parts.row_factors.shape == parts.column_factors.shape == (16, RANK)
     assert not parts.row_factors[9:].any()
     assert not parts.column_factors[7:].any()
@@ -206,7 +206,7 @@ def test_begin_keeps_the_factors_and_lets_the_features_count_for_nothing():
 
 def test_begin_with_no_columns():
     features = implicit(A)
-    parts = features.begin(Factors.of(np.zeros((9, 0)), np.zeros((7, 0)), 0.5))
+    parts = features.initial_coefficients(Factors.of(np.zeros((9, 0)), np.zeros((7, 0)), 0.5))
     assert parts.row_factors.shape == (16, 0)
     assert features.combine(parts).intercept == 0.5
 

@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, pn
 from tribit.data.axis import Axes
+from tribit.model.features import FeatureRegression
 from tribit.model.fitted import MeanRho, as_fitted
-from tribit.model.slopes import Slopes
 from tribit.propensity import row_column as row_column_model
 
 RNG = np.random.default_rng(2)
@@ -53,7 +53,9 @@ def fit(name):
     fitted = model.fitted_
     if name == "features":
         own, features = np.ones((24, 3), np.float32), np.eye(18, 3, dtype=np.float32)
-        fitted = dataclasses.replace(fitted, slopes=(None, Slopes(features, own)))
+        fitted = dataclasses.replace(
+            fitted, feature_regressions=(None, FeatureRegression(features, own))
+        )
     return fitted
 
 
@@ -101,7 +103,7 @@ def test_the_transpose_has_rows_and_columns_exchanged(fitted):
         turned.scores.x(columns, rows), fitted.scores.x(rows, columns), rtol=1e-12, atol=1e-12
     )
     assert (turned.meaning, turned.calibrator) == (fitted.meaning, fitted.calibrator)
-    assert turned.slopes == fitted.slopes[::-1]
+    assert turned.feature_regressions == fitted.feature_regressions[::-1]
     assert len(turned.members) == len(fitted.members)
     for ours, theirs in zip(fitted.members, turned.members, strict=True):
         assert theirs.shape == ours.shape[::-1]

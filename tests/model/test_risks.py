@@ -20,10 +20,20 @@ from reference import (
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model import risks
 from tribit.model.factors import Factors
-from tribit.model.imputation import Imputation
 from tribit.model.label_noise import LabelNoise
 from tribit.model.links import LINKS, Logistic, Probit
-from tribit.model.risks import Missingness, Risk, doubly_robust, nu, pn, pnu, pu, punu, tri
+from tribit.model.risks import (
+    Imputation,
+    Missingness,
+    Risk,
+    doubly_robust,
+    nu,
+    pn,
+    pnu,
+    pu,
+    punu,
+    tri,
+)
 
 NAN = float("nan")
 DRAWS = 400_000
@@ -64,12 +74,12 @@ def test_the_table_is_the_closed_formula(make, gammas, rho):
 
 def test_pn_counts_observed_entries_alone():
     np.testing.assert_array_equal(pn().table(), [[1, 0], [0, 0], [0, 1]])
-    assert pn().unobserved == 0
+    assert pn().unobserved_weight == 0
 
 
 @each_risk
 def test_unobserved_is_the_weight_of_what_every_entry_adds(risk):
-    assert risk.unobserved == pytest.approx(risk.table()[1].sum())
+    assert risk.unobserved_weight == pytest.approx(risk.table()[1].sum())
 
 
 @each_risk
@@ -236,7 +246,7 @@ def risk_of(risk, A, losses):
         total = np.sum(risk.nu * like + risk.pu * dislike)
     else:
         f0 = risk.imputed.link.probability(GUESS.row_factors @ GUESS.column_factors.T)
-        total = risk.unobserved * np.sum(f0 * like + (1 - f0) * dislike)
+        total = risk.unobserved_weight * np.sum(f0 * like + (1 - f0) * dislike)
     i, j = np.nonzero(A)
     if not i.size:
         return float(total)

@@ -115,11 +115,11 @@ def test_the_constraints_and_bounds_of_a_model(settings, constraints, row_radius
 
 def test_a_mixture_without_a_bound_is_completed_by_one():
     spec = ModelSpec(gammas=MIXTURE, link=Logistic(2.0))
-    assert spec.completed() == replace(spec, radius=spec.link.level(0.75))
-    for whole in (ModelSpec(), ModelSpec(gammas=MIXTURE, alpha=1.0), spec.completed()):
-        assert whole.completed() is whole
+    assert spec.with_default_radius() == replace(spec, radius=spec.link.level(0.75))
+    for whole in (ModelSpec(), ModelSpec(gammas=MIXTURE, alpha=1.0), spec.with_default_radius()):
+        assert whole.with_default_radius() is whole
 
 
 def test_a_norm_without_balls_of_rows_has_no_default_radius():
     with pytest.raises(InvalidInputError, match=r"norm='trace' .* needs a radius"):
-        ModelSpec(gammas=MIXTURE, norm="trace").completed()
+        ModelSpec(gammas=MIXTURE, norm="trace").with_default_radius()

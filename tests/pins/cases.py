@@ -322,7 +322,7 @@ def mean_of_fits(pins: Pins) -> None:
     interval = posterior.interval(rows, columns, level=0.8)
     pins.add("interval.lower", interval.lower)
     pins.add("interval.upper", interval.upper)
-    adjusted = posterior.adjusted(held_out, n_refits=2, random_state=0)
+    adjusted = posterior.with_adjustment(held_out, n_refits=2, random_state=0)
     pins.add("adjusted", adjusted.predict_proba(rows, columns))
     calibrator = calibrate(model, held_out, method="isotonic")
     pins.add("calibrated", calibrator(model.decision_function(rows, columns)))

@@ -218,7 +218,7 @@ def test_risks_with_the_q_of_each_entry_are_unbiased(make):
     loss = likely * Logistic().loss(x, 1) + (1 - likely) * Logistic().loss(x, -1)
     risk = make(Given(q))
     # PN sums over what was observed, so its own mean is weighed by q.
-    expected = np.sum((risk.unobserved + risk.pn * q) * loss)
+    expected = np.sum((risk.unobserved_weight + risk.pn * q) * loss)
     values = []
     for _ in range(500):
         Y = np.where(rng.random(shape) < likely, 1, -1)
@@ -594,7 +594,7 @@ def test_bad_input_is_one_sentence(call, error, match):
 def test_pn_takes_no_rho_of_the_mask():
     same = completion("row-column", gammas=(1, 0, 0)), completion(None, gammas=(1, 0, 0))
     np.testing.assert_array_equal(same[0].row_factors_, same[1].row_factors_)
-    assert pn().unobserved == 0
+    assert pn().unobserved_weight == 0
 
 
 @pytest.mark.parametrize("fit", [low_rank, cross_fitted])

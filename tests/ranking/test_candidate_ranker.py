@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from other_parts import with_factors, with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, Probit
 from tribit.evaluation.ranking import ranking_report
-from tribit.model import column_regression
-from tribit.model.column_regression import choose_l2, regress_columns
+from tribit.model import ease
+from tribit.model.ease import choose_l2, fit_ease
 from tribit.ranking import CandidateRanker, Ranker, candidate_ranker
 from tribit.ranking.rates import log_linear
 from tribit.uncertainty import Platt
@@ -90,20 +90,20 @@ class Given:
 def test_each_entry_is_predicted_as_if_it_had_not_been_observed(l2):
     F = mask()
     F[3], F[:, 2] = 0, 0  # a row and a column of which nothing is known
-    scores = regress_columns(sp.csr_array(F), l2).scores(sp.csr_array(F))
+    scores = fit_ease(sp.csr_array(F), l2).scores(sp.csr_array(F))
     np.testing.assert_allclose(scores, held_out_by_hand(F, l2), rtol=1e-9, atol=1e-12)
 
 
 def test_some_rows_have_the_same_bits_as_all():
     F = sp.csr_array(mask((30, 9)))
-    regression = regress_columns(F, 2.0)
+    regression = fit_ease(F, 2.0)
     some = np.array([7, 0, 29])
     assert np.array_equal(regression.scores(F[some]), regression.scores(F)[some])
 
 
 def error(F, l2):
     F = sp.csr_array(F)
-    return np.sum((F.toarray() - regress_columns(F, l2).scores(F)) ** 2)
+    return np.sum((F.toarray() - fit_ease(F, l2).scores(F)) ** 2)
 
 
 @pytest.mark.parametrize("sharp", [0.15, 0.45, 0.7, 1.0])
@@ -120,9 +120,9 @@ def test_the_ridge_has_the_least_error_of_held_out_entries(sharp):
 @pytest.mark.parametrize(("lowest", "first", "highest"), [(-6, -3, 0), (3, 5, 9)])
 def test_the_ridge_stays_in_its_range(monkeypatch, lowest, first, highest):
     F = mask((40, 6), 0.15)  # the best power is about 0.9
-    monkeypatch.setattr(column_regression, "LOWEST", lowest)
-    monkeypatch.setattr(column_regression, "FIRST", first)
-    monkeypatch.setattr(column_regression, "HIGHEST", highest)
+    monkeypatch.setattr(ease, "MIN_POWER", lowest)
+    monkeypatch.setattr(ease, "FIRST_POWER", first)
+    monkeypatch.setattr(ease, "MAX_POWER", highest)
     bound = highest if highest < 1 else lowest
     assert choose_l2(sp.csr_array(F), np.arange(40)) == F.sum() / 6 * 2.0**bound
 
@@ -132,7 +132,7 @@ def test_the_ridge_is_chosen_on_the_rows_given_by_blocks(monkeypatch):
     F = F.astype(float)
     rows = np.arange(0, 40, 2)
     whole = choose_l2(sp.csr_array(F), rows)
-    monkeypatch.setattr(column_regression, "BLOCK", 4 * F.shape[1])
+    monkeypatch.setattr(ease, "BLOCK_SCORES", 4 * F.shape[1])
     assert choose_l2(sp.csr_array(F), rows) == pytest.approx(whole, rel=1e-9)
     assert choose_l2(sp.csr_array(F), np.arange(40)) != pytest.approx(whole, rel=1e-3)
 

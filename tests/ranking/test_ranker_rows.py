@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from tribit import InvalidInputError, Observations
-from tribit.model import column_regression, zero_one
+from tribit.model import binary_matrices, ease
 from tribit.ranking import CandidateRanker
 
 
@@ -54,7 +54,7 @@ def new_rates_by_hand(ranker, A, new):
 @pytest.fixture(params=[True, False], ids=["table", "iterations"])
 def tabled(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(column_regression, "ROW_COST", 0)
+        monkeypatch.setattr(ease, "ROW_COST", 0)
     return request.param
 
 
@@ -133,7 +133,7 @@ def test_how_many_rows_are_asked_for_changes_no_score(monkeypatch):
     ranker = CandidateRanker(random_state=0).fit(A)
     many = ranker.log_rates(np.arange(200))
     ranker = pickle.loads(pickle.dumps(ranker))
-    monkeypatch.setattr(column_regression, "ROW_COST", 0)
+    monkeypatch.setattr(ease, "ROW_COST", 0)
     for rows in ([5], [5, 199], np.arange(0, 200, 7)):
         for few, every in zip(ranker.log_rates(np.array(rows)), many, strict=True):
             np.testing.assert_allclose(few, every[rows], rtol=0, atol=1e-8)
@@ -143,7 +143,7 @@ def test_how_many_rows_are_asked_for_changes_no_score(monkeypatch):
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
     A = table((300, 60))
     for limit in (6000, 50):
-        monkeypatch.setattr(column_regression, "TABLE_COLUMNS", limit)
+        monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", limit)
         one, two = (CandidateRanker(n_jobs=jobs, random_state=0).fit(A) for jobs in (1, 2))
         assert np.array_equal(one.coefficients_, two.coefficients_)
         assert one.l2_ == two.l2_
@@ -154,9 +154,9 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
 def test_many_columns_need_no_table(monkeypatch):
     A = table((300, 60))
     exact = CandidateRanker(random_state=0).fit(A)
-    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 59)
+    monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 59)
     monkeypatch.setattr(
-        "tribit.model.ridge_solves.PROBES", 2048
+        "tribit.model.binary_matrices.PROBES", 2048
     )  # so that little is left to chance
     wide, again = (CandidateRanker(random_state=0).fit(A) for _ in range(2))
     assert np.array_equal(wide.coefficients_, again.coefficients_)
@@ -249,7 +249,7 @@ def test_new_rows_may_be_sparse_or_ratings():
 @pytest.mark.parametrize("added_up", [0, 128])
 def test_a_row_asked_for_alone_has_the_bits_that_it_has_among_others(monkeypatch, added_up):
     # Few ones are added up one by one, many by a sparse product: both in the same order.
-    monkeypatch.setattr(zero_one, "ADDED_UP", added_up)
+    monkeypatch.setattr(binary_matrices, "MAX_ROWS_ADDED_IN_PYTHON", added_up)
     A = table()
     A[5] = 0  # a row of which nothing is known
     ranker = CandidateRanker(random_state=0).fit(A).extended(table(seed=1)[:4])

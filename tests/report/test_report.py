@@ -88,7 +88,7 @@ def test_bars_are_single_of_equal_width_or_doubling(counts, labels):
 
 def test_calibration_is_the_reliability_curve(tested, fitted, data):
     scores = fitted.model_.scores_
-    rows, columns, labels = scores.observed(data[1])
+    rows, columns, labels = scores.place_entries(data[1])
     likely = scores.probability(scores.x(rows, columns))
     facts = tested.facts["calibration"]
     curve = reliability(likely, labels, bins=min(10, labels.size // 20))
@@ -141,7 +141,7 @@ def test_distances_on_a_map_are_those_of_scores(tested, fitted):
 
 def test_unusual_rows_are_worst_by_hand(tested, fitted, data):
     scores = fitted.model_.scores_
-    rows, columns, labels = scores.observed(data[1])
+    rows, columns, labels = scores.place_entries(data[1])
     likely = scores.probability(scores.x(rows, columns))
     loss = -np.log(np.where(labels > 0, likely, 1 - likely))
     found = tested.facts["unusual"]["worst"]["rows"]
@@ -179,7 +179,7 @@ def test_the_search_is_told(searched, data):
     assert f"It chose {search.best.settings.family}" in Parsed(report.html).words
     mixed = [each for each in facts["candidates"] if each["shares"]]
     assert all(sum(each["shares"]) == pytest.approx(1.0) for each in mixed)
-    assert (facts["view"] is not None) == any(c.settings.mixed for c in search.candidates)
+    assert (facts["view"] is not None) == any(c.settings.uses_unobserved for c in search.candidates)
 
 
 def test_the_same_input_gives_the_same_bytes(fitted, tmp_path):

@@ -60,7 +60,7 @@ def random_factors(rng, rank, shape=(7, 5)):
 
 
 def entries(factors):
-    P, Q = factors.augmented()
+    P, Q = factors.product_factors()
     return P @ Q.T
 
 

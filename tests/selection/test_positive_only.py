@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
 from tribit.cli.actions import fit_file
 from tribit.metrics.full_ranking import unseen_report
-from tribit.model.column_regression import choose_l2, regress_columns
+from tribit.model.ease import choose_l2, fit_ease
 from tribit.selection import positive_only as regression
 from tribit.selection.positive_only import order_losses, regression_factors, with_regression
 
@@ -39,7 +39,7 @@ def split(A, seed=2):
 
 def report_of(model, train, held_out):
     scores = model.scores_
-    placed = (scores.observed(Observations.from_matrix(each)) for each in (train, held_out))
+    placed = (scores.place_entries(Observations.from_matrix(each)) for each in (train, held_out))
     return unseen_report(scores, *placed)
 
 
@@ -189,7 +189,7 @@ def test_the_factors_of_the_regression_are_its_scores(shape, sign):
     A = likes_of(tastes(shape, seed=10, level=-1.0))
     seen = Observations.from_matrix(sign * A)
     F = Observations.from_matrix(A if shape[0] > shape[1] else A.T).to_sparse().astype(float)
-    fitted = regress_columns(F, choose_l2(F, np.arange(F.shape[0])))
+    fitted = fit_ease(F, choose_l2(F, np.arange(F.shape[0])))
     B = np.eye(12) - fitted.inverse / fitted.inverse.diagonal()
     S = F @ B if shape[0] > shape[1] else (F @ B).T
     found = regression_factors(seen)

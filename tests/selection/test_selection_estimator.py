@@ -24,8 +24,7 @@ from tribit import (
 )
 from tribit.backends import sparse, tiles
 from tribit.backends.arithmetic import Arithmetic
-from tribit.model.calibrator_fits import cross_fitted, platt
-from tribit.model.calibrators import Isotonic, Platt
+from tribit.model.calibration import Isotonic, Platt, cross_fitted, platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
@@ -631,7 +630,7 @@ def test_an_imputed_model_makes_the_risk_doubly_robust():
     # Refits for its intervals impute the same fitted model.
     train, held_out = observed(A).split(0.2, random_state=0)
     again = laplace(make(**fixed, rho=0.5, imputed=first).fit(train), train)
-    ends = again.adjusted(held_out, n_refits=1, random_state=0).interval([0], [0])
+    ends = again.with_adjustment(held_out, n_refits=1, random_state=0).interval([0], [0])
     assert 0.0 < ends.lower[0] < ends.upper[0] < 1.0
 
 

@@ -166,7 +166,7 @@ def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
         ahead = 1.0 - mixtures.OUT_OF_REACH
         assert found["implicit features"].score < ahead * found["factors"].score
         # But for PU alone, which is another way to learn from what was not seen.
-        tried = {c.settings.gammas for c in search.candidates if c.settings.mixed}
+        tried = {c.settings.gammas for c in search.candidates if c.settings.uses_unobserved}
         assert tried <= {(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)}
         assert "so far ahead are implicit features" in search.stop_reason
 
@@ -259,7 +259,7 @@ def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
     search = chosen()
     ((probabilities, labels, weights),) = asked
     assert probabilities.size == labels.size == weights.size == search.n_held_out
-    before = [c.score for c in search.candidates if not c.settings.mixed]
+    before = [c.score for c in search.candidates if not c.settings.uses_unobserved]
     losses = -np.log(np.where(labels > 0, probabilities, 1 - probabilities))
     found = np.average(losses, weights=weights)
     # Of the best without one, but for wider ones that are not clearly better.

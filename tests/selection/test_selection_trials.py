@@ -15,7 +15,7 @@ from tribit.backends.arithmetic import Arithmetic
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, misorder, sign_error
-from tribit.model.calibrator_fits import CALIBRATORS
+from tribit.model.calibration import CALIBRATORS
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit

@@ -7,7 +7,7 @@ import pytest
 
 from service_parts import fitted
 from tribit import Observations, Recommender, similar
-from tribit.model import column_regression
+from tribit.model import ease
 from tribit.serve import rates_table
 from tribit.serve.schemas import ENDPOINTS
 from tribit.serve.served import ServedModel
@@ -314,7 +314,7 @@ def test_kept_lists_are_answered_at_once(served):
 def test_a_model_with_too_many_columns_for_tables_has_the_same_lists(
     library, recommenders, monkeypatch
 ):
-    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 5)
+    monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 5)
     monkeypatch.setattr(rates_table, "MAX_CELLS", 0)
     served = ServedModel(Recommender.load(recommenders[0]))
     assert not served.has_tables

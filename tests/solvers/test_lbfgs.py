@@ -56,7 +56,7 @@ def values_of(result):
 
 
 def entries(factors):
-    P, Q = factors.augmented()
+    P, Q = factors.product_factors()
     return P @ Q.T
 
 
@@ -408,7 +408,10 @@ def test_the_same_bits_for_any_number_of_threads(dtype, mask, monkeypatch):
             features = features_of(
                 ModelSpec(implicit_features=True, l2_implicit=1.0), observations_of(labels), None
             )
-            objective, start = objective.with_features(features), features.begin(start)
+            objective, start = (
+                objective.with_features(features),
+                features.initial_coefficients(start),
+            )
         results.append(minimise(objective, start=start, max_iter=8, tol=0.0))
     for result in results[1:]:
         assert result.objective == results[0].objective

@@ -93,7 +93,7 @@ PAIRS = list(pairs())
 
 def has_minimum(constraint, risk):
     """PN is bounded below by itself; a mixture only where the constraint bounds the entries of X."""
-    return not risk.unobserved or not isinstance(constraint, Unconstrained | Rank)
+    return not risk.unobserved_weight or not isinstance(constraint, Unconstrained | Rank)
 
 
 def with_risks(names):
@@ -111,7 +111,7 @@ def residual(factors, objective, labels, constraint, step=1e-3):
     The gradient is the dense reference's; intercepts move within their bound.
     """
     exact = Reference(labels, objective.link, objective.risk)
-    X = factors.augmented()[0] @ factors.augmented()[1].T
+    X = factors.product_factors()[0] @ factors.product_factors()[1].T
     G, l2 = exact.first(X), objective.ridge.l2
     U, V = factors.row_factors, factors.column_factors
     moved = constraint.project(U - step * (G @ V + l2 * U), V - step * (G.T @ U + l2 * V))
@@ -146,7 +146,7 @@ def test_every_solver_accepts_some_constraint_and_every_constraint_some_solver()
 def test_the_objective_never_rises_and_the_constraint_is_kept(
     solver, constraint, risk, link, intercept
 ):
-    bound = 0.5 if risk.unobserved else np.inf
+    bound = 0.5 if risk.unobserved_weight else np.inf
     objective = objective_of(link, risk, l2=1.0, intercept=intercept, intercept_bound=bound)
     # Where entries are bounded and curvature is not, a fit of 12 iterations takes long: one risk shows it.
     slow = isinstance(constraint, EntryBound) and link == CloglogLink() and risk != RISKS["tri"]
@@ -680,7 +680,7 @@ def test_a_user_s_own_link_is_fitted(solver):
     result = minimise(solver, objective, [MaxNorm(1.0)])
     assert result.converged
     assert np.all(np.diff(values_of(result)) <= 1e-10)
-    X = result.factors.augmented()[0] @ result.factors.augmented()[1].T
+    X = result.factors.product_factors()[0] @ result.factors.product_factors()[1].T
     assert np.mean((CloglogLink().level(0.5) < X)[A == 1]) > 0.9
     assert np.mean((CloglogLink().level(0.5) > X)[A == -1]) > 0.9
 

@@ -234,7 +234,7 @@ def recorded(record, **changes):
 
 def filled(member, value):
     """The member with all of its factors at one value."""
-    factors = member.unknowns.mapped(lambda part: np.full(part.shape, value))
+    factors = member.unknowns.map_arrays(lambda part: np.full(part.shape, value))
     return dataclasses.replace(member, unknowns=factors, factors=factors)
 
 

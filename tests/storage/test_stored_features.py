@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from test_storage import rewrite, unwrapped
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
-from tribit.model.slopes import Slopes
+from tribit.model.features import FeatureRegression
 
 RNG = np.random.default_rng(11)
 N_ROWS, N_COLUMNS, RANK = 60, 40, 3
@@ -35,17 +35,17 @@ def model(request):
     fixed |= {"calibration": None, "n_fits": 1, "n_jobs": 1, "random_state": 0, "max_iter": 30}
     found = BinaryMatrixCompletion(**fixed, implicit_features=request.param)
     found.fit(A, row_features=OF_ROWS, column_features=OF_COLUMNS)
-    assert all(each.cold is not None for each in found.fitted_.members[0].maps)
+    assert all(each.cold_start is not None for each in found.fitted_.members[0].maps)
     # A search adds them where they gain; here they are what they may be.
     draws = np.random.default_rng(3)
     slopes = tuple(
-        Slopes(
+        FeatureRegression(
             np.float32(draws.normal(size=(n, width)) * (np.arange(n) >= n - 5)[:, None]),
             np.float32(0.1 * draws.normal(size=(other, width))),
         )
         for n, other, width in ((N_ROWS, N_COLUMNS, 3), (N_COLUMNS, N_ROWS, 13))
     )
-    found.fitted_ = dataclasses.replace(found.fitted_, slopes=slopes)
+    found.fitted_ = dataclasses.replace(found.fitted_, feature_regressions=slopes)
     return found
 
 
@@ -62,14 +62,16 @@ def test_features_come_back(model, path):
     ):
         assert theirs.encoder == ours.encoder
         assert theirs.shared is ours.shared is True
-        np.testing.assert_array_equal(theirs.cold, ours.cold, strict=True)
+        np.testing.assert_array_equal(theirs.cold_start, ours.cold_start, strict=True)
         assert (theirs.activity is None) == (ours.activity is None)
         if ours.activity is not None:
             popularity = theirs.activity.popularity, ours.activity.popularity
             np.testing.assert_array_equal(*popularity, strict=True)
             assert theirs.activity.typical == ours.activity.typical
             assert theirs.activity.floor == ours.activity.floor
-    for ours, theirs in zip(model.fitted_.slopes, copy.fitted_.slopes, strict=True):
+    for ours, theirs in zip(
+        model.fitted_.feature_regressions, copy.fitted_.feature_regressions, strict=True
+    ):
         np.testing.assert_array_equal(theirs.features, ours.features, strict=True)
         np.testing.assert_array_equal(theirs.own, ours.own, strict=True)
     copy.save(path.with_name("again"))

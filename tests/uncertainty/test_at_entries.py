@@ -6,7 +6,7 @@ import pytest
 from tribit import BinaryMatrixCompletion, InvalidInputError, Logistic, Observations
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import laplace
-from tribit.uncertainty.at_entries import deviations
+from tribit.uncertainty.list_intervals import standard_deviations
 
 FIXED = {"rho": None, "l2_intercept": None, "l2_implicit": None, "random_state": 0, "n_jobs": 1}
 
@@ -35,7 +35,9 @@ def test_some_entries_have_the_deviations_of_all(options):
     model = BinaryMatrixCompletion(rank=2, l2=1.0, dtype="float64", **FIXED, **options).fit(seen)
     i, j = np.array([3, 3, 4, 29, 0, 4]), np.array([0, 24, 11, 7, 7, 7])
     np.testing.assert_allclose(
-        deviations(model.fitted_, seen, i, j), laplace(model, seen).deviation(i, j), rtol=1e-8
+        standard_deviations(model.fitted_, seen, i, j),
+        laplace(model, seen).deviation(i, j),
+        rtol=1e-8,
     )
 
 
@@ -46,4 +48,4 @@ def test_a_probability_of_its_own_for_each_entry_is_refused():
         (0.5, 0.3, 0.2), rank=2, l2=1.0, radius=3.0, implicit_features=False, **options
     ).fit(seen)
     with pytest.raises(InvalidInputError, match="one rho for all"):
-        deviations(model.fitted_, seen, np.array([0]), np.array([0]))
+        standard_deviations(model.fitted_, seen, np.array([0]), np.array([0]))

@@ -23,8 +23,8 @@ from tribit.model.risks import Risk, pn
 from tribit.paper.systems import SYSTEMS
 from tribit.propensity import row_column
 from tribit.simulate import low_rank_target, observe, quantise
-from tribit.uncertainty import Posterior, laplace, moderated
-from tribit.uncertainty import side as side_module
+from tribit.uncertainty import Posterior, laplace, mean_probability
+from tribit.uncertainty import row_covariances as side_module
 
 
 def seen_entries(shape=(30, 25), seed=0, rho=0.5, alpha=4.0, link=None):
@@ -93,7 +93,7 @@ def test_row_curvature_is_the_second_difference_of_the_objective(monkeypatch):
         plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
         places = seen.rows, seen.columns, plus, minus
         monkeypatch.setattr(side_module, "_spread", lambda *_: None)  # the curvature alone
-        side = side_module.normal_side(objective, objective.backend, factors, places, None)
+        side = side_module.row_covariances(objective, objective.backend, factors, places, None)
         H = np.linalg.inv(side.covariances(np.array([3]))[0])
         step = 1e-3
 
@@ -264,7 +264,7 @@ def test_moderated_probability_is_the_integral(link, deviation):
             quad(density, *ends, limit=300, epsabs=1e-11)[0]
             for ends in ((-12, middle), (middle, 12))
         )
-        found = moderated(link, np.array([x]), np.array([deviation]))[0]
+        found = mean_probability(link, np.array([x]), np.array([deviation]))[0]
         assert found == pytest.approx(exact, abs=1e-6)
 
 
@@ -274,8 +274,8 @@ def test_other_links_are_moderated_by_nodes():
         loss = first = second = None
 
     x, deviation = np.array([-1.0, 0.5]), np.array([0.4, 1.5])
-    near = moderated(Logistic(), x, deviation)
-    np.testing.assert_allclose(moderated(Borrowed(), x, deviation), near, atol=1e-6)
+    near = mean_probability(Logistic(), x, deviation)
+    np.testing.assert_allclose(mean_probability(Borrowed(), x, deviation), near, atol=1e-6)
 
 
 def test_predict_proba_is_drawn_towards_one_half():
@@ -303,7 +303,7 @@ def test_adjusting_makes_up_for_too_strong_a_ridge():
     M, seen = seen_entries(shape=(100, 80), alpha=8.0)
     train, held_out = seen.split(0.2, random_state=0)
     plain = laplace(fitted(train, l2=5), train)
-    adjusted = plain.adjusted(held_out, n_refits=1, random_state=0)
+    adjusted = plain.with_adjustment(held_out, n_refits=1, random_state=0)
     i, j = (part.reshape(-1) for part in np.indices(M.shape))
     shares = [
         each.interval(i, j, level=0.9, what="decision").covers(M.reshape(-1)).mean()
@@ -313,7 +313,7 @@ def test_adjusting_makes_up_for_too_strong_a_ridge():
     assert 0.85 < shares[1] < 0.98
     assert adjusted.adjustment.slope > 1.3
     # Twice adjusted is adjusted: the centre is not moved again.
-    twice = adjusted.adjusted(held_out, n_refits=1, random_state=0)
+    twice = adjusted.with_adjustment(held_out, n_refits=1, random_state=0)
     assert twice.adjustment.slope == adjusted.adjustment.slope
     np.testing.assert_array_equal(twice.adjustment.pivots, adjusted.adjustment.pivots)
     x = adjusted.adjustment.slope * plain.fitted.scores.x([0], [0])
@@ -329,7 +329,7 @@ def test_labels_are_simulated_from_the_posterior_and_refits_keep_what_was_chosen
     n_iterations = len(iterations)
     model.l2 = "auto"
     given = []
-    real = Posterior.refitted
+    real = Posterior.refit_to
 
     def spy(self, labels, random_state):
         given.append(labels)
@@ -338,8 +338,8 @@ def test_labels_are_simulated_from_the_posterior_and_refits_keep_what_was_chosen
         np.testing.assert_array_equal(again.observations.labels, labels)
         return again
 
-    monkeypatch.setattr(Posterior, "refitted", spy)
-    found = laplace(model, train).adjusted(held_out, n_refits=2, random_state=0)
+    monkeypatch.setattr(Posterior, "refit_to", spy)
+    found = laplace(model, train).with_adjustment(held_out, n_refits=2, random_state=0)
     assert len(iterations) == n_iterations > 0  # a refit calls nobody
     assert found.adjustment.pivots.size == 2 * held_out.n_observed
     signs = model.predict(train.rows, train.columns)
@@ -353,7 +353,9 @@ def test_adjusting_for_every_cell_and_a_mixture():
     train, held_out = seen.split(0.2, random_state=0)
     mask = row_column(train)
     model = fitted(train, gammas=(0.6, 0.2, 0.2), rho=mask, radius=2.0, l2=3)
-    found = laplace(model, train).adjusted(held_out, propensity=mask, n_refits=1, random_state=0)
+    found = laplace(model, train).with_adjustment(
+        held_out, propensity=mask, n_refits=1, random_state=0
+    )
     assert np.all(np.isfinite(found.adjustment.pivots))
     assert found.adjustment.pivots.size == 20_000
     ends = found.interval([0, 1], [0, 1])
@@ -369,7 +371,7 @@ def test_bad_input_is_named():
     with pytest.raises(InvalidInputError, match="level"):
         posterior.interval([0], [0], level=1.0)
     with pytest.raises(InvalidInputError, match="n_refits"):
-        posterior.adjusted(seen, n_refits=0)
+        posterior.with_adjustment(seen, n_refits=0)
     with pytest.raises(InvalidInputError, match="no prior"):
         laplace(fitted(seen, l2=0.0, radius=1.0), seen)
     with pytest.raises(InvalidTypeError, match="BinaryMatrixCompletion"):

@@ -58,7 +58,7 @@ def estimated(backend: str, risk: Risk, observations: Observations, device: str 
     Where unobserved entries have no weight all sums are exact, whatever was asked for; on a cluster and on a GPU too.
     """
     check_choice("backend", backend, SUMS)
-    if not risk.unobserved or backend == "exact":
+    if not risk.unobserved_weight or backend == "exact":
         return False
     if backend == "sampled":
         observations.require_local(
@@ -117,7 +117,7 @@ def make_backend(
         for name in BACKENDS
         if BACKENDS.known(name, "device") == device
         and BACKENDS.known(name, "estimates") == sampled
-        and BACKENDS.may_be(name, "takes_all", bool(risk.unobserved))
+        and BACKENDS.may_be(name, "takes_all", bool(risk.unobserved_weight))
     )
     kind = next((kind for kind in here if kind.takes(risk)), None)
     if kind is None:

@@ -21,8 +21,7 @@ from tribit.data.observations import Observations
 from tribit.model.design import Block, Design
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, Features, implicit_blocks
-from tribit.model.imputation import Imputation
-from tribit.model.risks import Risk
+from tribit.model.risks import Imputation, Risk
 
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
@@ -100,7 +99,7 @@ class Backend(ABC):
     @classmethod
     def takes(cls, risk: Risk) -> bool:
         """Return whether the backend can sum this risk: one in which unobserved entries count, or do not."""
-        return bool(risk.unobserved) == cls.takes_all
+        return bool(risk.unobserved_weight) == cls.takes_all
 
     @classmethod
     def build(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tribit.arrays import like, namespace
+from tribit.arrays import match_device, namespace
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -23,13 +23,13 @@ def diagonal_hessian_of_risk(
     """
     d1, d2 = observations.shape
     bend = float(link.second(np.zeros(1), 1)[0])
-    dense = risk.unobserved * _dense_curvature(link, risk, observations)
+    dense = risk.unobserved_weight * _dense_curvature(link, risk, observations)
     in_rows, in_columns = observations.counts
     of_rows = dense * d2 + bend * risk.pn * in_rows
     of_columns = dense * d1 + bend * risk.pn * in_columns
     U, V = factors.row_factors, factors.column_factors
     xp, empty = namespace(U), not factors.rank
-    rows, columns = like(of_rows, U), like(of_columns, U)
+    rows, columns = match_device(of_rows, U), match_device(of_columns, U)
     squares = (max(0.0 if empty else float(xp.mean(F**2)), LEAST_SQUARE) for F in (V, U))
     in_U, in_V = (
         xp.broadcast_to(square * curvature[:, None], F.shape)
@@ -41,11 +41,11 @@ def diagonal_hessian_of_risk(
 def _dense_curvature(link: Link, risk: Risk, observations: Observations) -> float:
     """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""
     seen, level = observations, 0.0
-    if risk.unobserved and not isinstance(risk.rho, Missingness) and risk.rho == 0.0:
+    if risk.unobserved_weight and not isinstance(risk.rho, Missingness) and risk.rho == 0.0:
         cells = seen.shape[0] * seen.shape[1]
         likes = risk.pu * seen.n_likes + risk.nu * (cells - seen.n_dislikes)
-        level = link.level(float(np.clip(likes / (risk.unobserved * cells), 1e-6, 1 - 1e-6)))
+        level = link.level(float(np.clip(likes / (risk.unobserved_weight * cells), 1e-6, 1 - 1e-6)))
     x = np.array([level])
     of_like, of_dislike = float(link.second(x, 1)[0]), float(link.second(x, -1)[0])
-    share = risk.nu / risk.unobserved if risk.unobserved else 0.5
+    share = risk.nu / risk.unobserved_weight if risk.unobserved_weight else 0.5
     return max(share * of_like + (1.0 - share) * of_dislike, 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.observations import Observations
-from tribit.model.masks import ScaledMask, scaled_masks
+from tribit.model.design import ScaledMask, scaled_masks
 
 Places = NDArray[np.integer[Any]]
 

@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import added, filled, is_numpy, like, namespace
+from tribit.arrays import add_in_place, full_beside, is_numpy, match_device, namespace
 from tribit.backends import Backend, make_backend
 from tribit.backends.arithmetic import Arithmetic
 from tribit.backends.designs import features_of
@@ -132,7 +132,7 @@ class Objective(Smooth):
         Parameters
         ----------
         spec : ModelSpec
-            The model; complete (:meth:`~tribit.model.spec.ModelSpec.completed`).
+            The model; complete (:meth:`~tribit.model.spec.ModelSpec.with_default_radius`).
         observations : Observations
             What was seen.
         risk : Risk
@@ -226,7 +226,7 @@ class Objective(Smooth):
 
     def unknowns(self, factors: Factors) -> Factors:
         """Return unknowns that combine to these factors of the matrix, with those of features at 0."""
-        return self.features.begin(factors)
+        return self.features.initial_coefficients(factors)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -251,7 +251,7 @@ class Objective(Smooth):
 
     def entry_counts(self) -> tuple[Array, Array]:
         """Return the number of entries that count in each row and in each column: all, or those observed."""
-        if self.risk.unobserved > 0:
+        if self.risk.unobserved_weight > 0:
             d1, d2 = self.shape
             return np.full(d1, float(d2)), np.full(d2, float(d1))
         return super().entry_counts()
@@ -264,13 +264,13 @@ class Objective(Smooth):
         if self.shares_unknowns or not self.intercept:
             return unknowns
         if np.isfinite(self.intercept_bound):
-            return unknowns.clipped_intercepts(self.intercept_bound)
-        return unknowns.centred()
+            return unknowns.clip_intercepts(self.intercept_bound)
+        return unknowns.centre_intercepts()
 
     def product(self, factors: Factors) -> tuple[Array, Array]:
         """Return P and Q with ``x = P Q'``; columns for intercepts only where there are any."""
         if self.intercept or factors.has_intercepts:
-            return factors.augmented()
+            return factors.product_factors()
         return factors.row_factors, factors.column_factors
 
     def penalty(self, unknowns: Factors) -> float:
@@ -312,7 +312,7 @@ class Objective(Smooth):
         weighted = self._weighted(unknowns)
         penalty = 0.5 * unknowns.dot(weighted) if self.shares_unknowns else self.penalty(unknowns)
         pulled = self.features.pull_back(self._rounded(gradient))
-        U, V, a, c = map(added, weighted.arrays, pulled.arrays)
+        U, V, a, c = map(add_in_place, weighted.arrays, pulled.arrays)
         return float(risk + penalty), Factors(U, V, pulled.intercept, a, c)
 
     def scales(self, unknowns: Factors) -> Factors:
@@ -350,7 +350,7 @@ class Objective(Smooth):
             # P = [U, a, 1] and Q = [V, 1, b + c]: column k of in_P is dF/da, column k + 1 of in_Q is dF/dc.
             rows, columns = in_P[:, k], in_Q[:, k + 1]
         else:  # they are no unknowns, and stay
-            rows, columns = (filled(F.shape[:1], 0.0, F) for F in (in_P, in_Q))
+            rows, columns = (full_beside(F.shape[:1], 0.0, F) for F in (in_P, in_Q))
         whole = namespace(rows).sum(rows)
         one = float(whole) if is_numpy(rows) else whole
         return total, Factors(in_P[:, :k], in_Q[:, :k], one, rows, columns)
@@ -382,5 +382,7 @@ class Objective(Smooth):
         beside = unknowns.row_factors
         kind = None if is_numpy(beside) else beside.dtype
         if kind not in self._ridges:
-            self._ridges[kind] = self._ridges[None].mapped(lambda each: like(each, beside))
+            self._ridges[kind] = self._ridges[None].map_arrays(
+                lambda each: match_device(each, beside)
+            )
         return self._ridges[kind]

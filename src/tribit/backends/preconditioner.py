@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import is_numpy, like, namespace, to_numpy
+from tribit.arrays import is_numpy, match_device, namespace, to_numpy
 from tribit.model.design import Design
 from tribit.model.factors import Factors
 from tribit.model.features import Features
@@ -170,7 +170,7 @@ class Deflated:
         return self._mapped(x, _Part.transposed_times)
 
     def _mapped(self, x: Vector, of: Callable[[_Part, Array], Array]) -> Vector:
-        given = self.like.shaped(x)
+        given = self.like.unflatten(x)
         (rows, row_intercepts), (columns, column_intercepts) = self.sides
         return Factors(
             of(rows, given.row_factors),
@@ -194,8 +194,8 @@ class _Part:
             ridge = known.ridge
             squares, rotation = np.linalg.eigh(known.moments)
             squares = np.maximum(squares, LEAST_SQUARE)
-            self.rotation = _narrow(like(rotation, beside), dtype)
-        curvatures = known.weights[:, None] * like(squares, beside) + ridge[:, None]
+            self.rotation = _narrow(match_device(rotation, beside), dtype)
+        curvatures = known.weights[:, None] * match_device(squares, beside) + ridge[:, None]
         xp = namespace(curvatures)
         self.roots = 1.0 / xp.sqrt(xp.clip(curvatures, LEAST, None))
         self.vectors, values = leading_directions(known.design, known.counts, beside)
@@ -204,7 +204,7 @@ class _Part:
             _beyond(self.vectors, shared[:, c], known.entry * square * spectrum)
             for c, square in enumerate(squares.tolist())
         ]
-        self.beyond = _narrow(like(np.stack(beyond), beside), dtype) if beyond else None
+        self.beyond = _narrow(match_device(np.stack(beyond), beside), dtype) if beyond else None
         self.roots, self.vectors = _narrow(self.roots, dtype), _narrow(self.vectors, dtype)
 
     def times(self, x: Array) -> Array:
@@ -290,12 +290,12 @@ def leading_directions(
         drawn = min(VECTORS + SPARE, width)
         normal = np.random.Generator(np.random.PCG64(0)).standard_normal((width, drawn))
         beside = normal if beside is None else beside
-        xp, subspace = namespace(beside), like(normal, beside)
-        weights = like(np.asarray(counts, dtype=np.float64)[:, None], beside)
+        xp, subspace = namespace(beside), match_device(normal, beside)
+        weights = match_device(np.asarray(counts, dtype=np.float64)[:, None], beside)
         for _ in range(POWER):
-            pulled = design.pull_back(weights * design.shared(subspace))[design.size :]
+            pulled = design.pull_back(weights * design.shared_terms(subspace))[design.size :]
             subspace = _orthonormal(pulled)[0]
-        image = xp.sqrt(weights) * design.shared(subspace)
+        image = xp.sqrt(weights) * design.shared_terms(subspace)
         values, rotation = xp.linalg.eigh(image.T @ image)
         leading = slice(max(values.shape[0] - vectors, 0), None)  # ascending
         design.kept["directions"] = subspace @ rotation[:, leading], values[leading]

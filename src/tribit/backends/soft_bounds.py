@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dot, like, namespace
+from tribit.arrays import dot, match_device, namespace
 from tribit.data.observations import Observations
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -101,7 +101,7 @@ class SoftBounds:
         xp = namespace(factors.row_factors)
         return [
             (
-                like(weights, F),
+                match_device(weights, F),
                 xp.clip(xp.einsum("ik,ik->i", F, F) / self.row_radius - 1.0, 0.0, None),
                 xp.clip(xp.abs(a) / self.intercept_bound - 1.0, 0.0, None),
             )
@@ -137,5 +137,5 @@ def _masses(observations: Observations, risk: Risk) -> tuple[Array, Array]:
 
     d1, d2 = observations.shape
     rows, columns = observations.sums(weights)
-    rows, columns = rows + risk.unobserved * d2, columns + risk.unobserved * d1
+    rows, columns = rows + risk.unobserved_weight * d2, columns + risk.unobserved_weight * d1
     return np.maximum(rows, np.mean(rows)), np.maximum(columns, np.mean(columns))

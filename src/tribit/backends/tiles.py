@@ -20,7 +20,7 @@ from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import place_type, stable_order
 from tribit.backends.losses import WeightedLoss
 from tribit.errors import InvalidInputError
-from tribit.model.imputation import ExpectedLabels, Imputation
+from tribit.model.risks import ExpectedLabels, Imputation
 
 Array = NDArray[np.floating[Any]]
 

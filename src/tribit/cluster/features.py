@@ -46,7 +46,7 @@ class MaskFeatures(Features):
     def combine(self, coefficients: Factors) -> Factors:
         """Return the factors of the matrix: ``U = p + S z + S_2 z_2 + ...`` and so on, and intercepts alike."""
         (p, z), (q, w) = (
-            (own + _behind(design).shared(behind), shared)
+            (own + _behind(design).shared_terms(behind), shared)
             for design, (own, shared, behind) in zip(
                 (self.rows, self.columns), self._cut(coefficients), strict=True
             )

@@ -108,7 +108,7 @@ class PartitionedObservations(RemoteObservations):
 
     def matrix(self, values: ValuesOf, factors: Any = None) -> PartMatrix:
         """Return a matrix with a value at each entry; ``values`` is given ``x`` where there are factors."""
-        P, Q = (None, None) if factors is None else factors.augmented()
+        P, Q = (None, None) if factors is None else factors.product_factors()
         cut = [None if P is None else P[rows] for rows in self.part_rows]
         held = self.cluster.map(parts.matrix, self.parts, cut, Q=Q, values=values)
         return PartMatrix(self.cluster, held, self.part_rows, self.shape)
@@ -129,7 +129,7 @@ class PartitionedObservations(RemoteObservations):
             np.dtype(dtype),
             n_jobs,
             # Without a dense term partitions have exact curvatures, which cost as little.
-            bounded=bool(risk.unobserved) and make_loss(link, risk).bounded,
+            bounded=bool(risk.unobserved_weight) and make_loss(link, risk).bounded,
         )
 
     def knowing(self, risk: Risk) -> Risk:

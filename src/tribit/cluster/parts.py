@@ -115,7 +115,7 @@ class PartBackend:
             )
         self._blocks: dict[tuple[int, int], Backend] = {}
         #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
-        self.idle = (part.entries.counts[1] == 0) & (not risk.unobserved)
+        self.idle = (part.entries.counts[1] == 0) & (not risk.unobserved_weight)
 
     def panels(self, start: int, stop: int, P: Array) -> Iterator[Panel]:
         """Yield the panels of some columns against rows, those left out whose columns are all idle."""

@@ -12,8 +12,7 @@ from tribit.backends.layout import latest
 from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
-from tribit.model.imputation import Imputation
-from tribit.model.risks import Missingness, Risk
+from tribit.model.risks import Imputation, Missingness, Risk
 
 Array = NDArray[np.floating[Any]]
 

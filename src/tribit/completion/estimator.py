@@ -18,8 +18,7 @@ from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
-from tribit.model.calibrator_fits import CALIBRATORS
-from tribit.model.calibrators import Calibrator
+from tribit.model.calibration import CALIBRATORS, Calibrator
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness

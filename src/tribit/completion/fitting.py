@@ -70,7 +70,7 @@ def fit(
         fitted = Fitted(observations.axes, members, (None, None), calibrator, meaning)
         interrupted |= fits.ended == INTERRUPTED
         record = _record(fits, search, model.dtype, interrupted=interrupted)
-    if side is not None and not spec.mixed:
+    if side is not None and not spec.uses_unobserved:
         fitted, ended = _with_cold_start(
             fitted, observations, side, draws, model, interrupted=interrupted
         )

@@ -246,7 +246,7 @@ def evaluate(
         Prints as a table.
     """
     scores = as_scores(model)
-    rows, columns, labels = scores.observed(read_entries(model, X))
+    rows, columns, labels = scores.place_entries(read_entries(model, X))
     level = check_between("level", level, 0.0, 1.0, ends="()")
     n = check_count("n", n)
     x, curve = scores.x(rows, columns), scores.curve
@@ -269,7 +269,7 @@ def evaluate(
         beside = _compare_with_baselines(
             scores,
             _Test(rows, columns, labels, measured, influences),
-            scores.observed(read_entries(model, seen)),
+            scores.place_entries(read_entries(model, seen)),
             n,
             ranker,
             avoid_dislikes,

@@ -134,7 +134,7 @@ def like_dislike_auc(model: HasScores | Scores, held_out: Any) -> float | None:
     was held out.
     """
     scores = as_scores(model)
-    rows, columns, labels = scores.observed(read_entries(model, held_out))
+    rows, columns, labels = scores.place_entries(read_entries(model, held_out))
     return auc(scores.curve, scores.x(rows, columns), labels)
 
 

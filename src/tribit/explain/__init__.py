@@ -12,7 +12,7 @@ not sum to x, as two entries may say the same.
 :func:`tribit.similar`, in :mod:`tribit.explain.neighbours`, has the rows and columns that are alike.
 """
 
+from tribit.explain.contributions import explain
 from tribit.explain.explanation import EntryEffect, Explanation
-from tribit.explain.reasons import explain
 
 __all__ = ["EntryEffect", "Explanation", "explain"]

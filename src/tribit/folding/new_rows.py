@@ -1,4 +1,7 @@
-"""New rows and columns for a fitted model, without a new fit; see :mod:`tribit.folding`."""
+"""Positions of new rows and entries: what is new, what is known already, and all of it in one matrix.
+
+New rows and columns for a fitted model, without a new fit; see :mod:`tribit.folding`.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,99 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
 from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longer, named
 from tribit.data.features import Group, table_axis
+from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
-from tribit.folding.positions import (
-    merged,
-    new_of,
-    placed,
-    rows_of,
-    without_entries,
-)
 from tribit.folding.row_solver import RowSolver, bare_rows
 from tribit.model.factors import Factors
-from tribit.model.features import mask_of, side_design
-from tribit.model.fitted import Fitted, Member, Pair, updated_slopes
+from tribit.model.features import mask_of, side_design, with_feature_regressions
+from tribit.model.fitted import Fitted, Member, Pair, update_feature_regressions
 from tribit.model.risks import Risk
 from tribit.model.scores import Scores
-from tribit.model.slopes import with_slopes
+
+
+def new_axis(ours: Axis, theirs: Axis) -> Axis:
+    """Return the rows there that are not here; without ids those beyond the last one here."""
+    if ours.ids is None or theirs.ids is None:
+        if ours.ids is not theirs.ids:
+            check_new(ours, theirs)
+        return Axis(ours.name, max(theirs.size - ours.size, 0))
+    new = ours.match(theirs, "the new entries have", "give the same ids") < 0
+    return Axis(ours.name, int(np.count_nonzero(new)), theirs.ids[new])
+
+
+def place_entries(
+    entries: Observations, rows: Positions, columns: Positions, of_rows: Axis, of_columns: Axis
+) -> Observations:
+    """Return entries at other positions, in another matrix."""
+    order = np.lexsort((columns, rows))
+    axes = Axes(of_rows, of_columns)
+    return Observations.from_checked(
+        Checked(rows[order], columns[order], entries.labels[order], axes)
+    )
+
+
+def merge_entries(
+    old: tuple[Positions, Positions],
+    old_labels: NDArray[np.int8],
+    new: tuple[Positions, ...],
+    new_labels: NDArray[np.int8],
+    axes: Axes,
+) -> Observations:
+    """Return all entries; of one that is in both the new label counts."""
+    rows, columns = (np.concatenate(pair) for pair in zip(new, old, strict=True))
+    labels = np.concatenate([new_labels, old_labels])
+    # The first of equal ones is kept, and new ones come first.
+    _, first = np.unique(rows * axes.columns.size + columns, return_index=True)
+    return Observations.from_checked(Checked(rows[first], columns[first], labels[first], axes))
+
+
+def select_rows(entries: Observations, places: Positions) -> Observations:
+    """Return the entries of some rows, as a matrix of these rows."""
+    number = np.full(entries.shape[0], -1)
+    number[places] = np.arange(places.size)
+    here = number[entries.rows] >= 0
+    axes = Axes(Axis(entries.axes.rows.name, places.size), entries.axes.columns)
+    return Observations.from_checked(
+        Checked(number[entries.rows[here]], entries.columns[here], entries.labels[here], axes)
+    )
+
+
+def empty_observations(rows: Axis, columns: Axis) -> Observations:
+    """Return a matrix of which nothing was observed."""
+    none = np.zeros(0, dtype=np.int64)
+    return Observations.from_checked(
+        Checked(none, none, np.zeros(0, dtype=np.int8), Axes(rows, columns))
+    )
+
+
+def combine_entries(
+    old: Observations, given: Observations | None, axes: Axes, new: int | None = None
+) -> Observations:
+    """Return old and given entries in the axes of a model that knows both; the given label of an entry counts.
+
+    Without ids, given ones have the model's positions, but those of the axis ``new`` (0 for rows, 1 for columns) count
+    from the first one that the old entries do not have.
+    """
+    places = old.rows, old.columns
+    if given is None:
+        return place_entries(old, *places, *axes)
+    theirs = []
+    for number, (axis, before, side, at) in enumerate(
+        zip(axes, old.axes, given.axes, (given.rows, given.columns), strict=True)
+    ):
+        if axis.ids is None:
+            theirs.append(at + before.size if number == new else at)
+        else:
+            theirs.append(axis.match(side, "the new entries have", "give the same ids")[at])
+    return merge_entries(places, old.labels, tuple(theirs), given.labels, axes)
+
 
 AXES = ("rows", "columns")
 #: Factors of the ridge on factors and on biases. The columns have adapted to the entries of the rows of a fit, and
@@ -73,7 +148,7 @@ def _with_rows(
     _check_features(fitted, features)
     risks = fitted.row_risks()
     if given is None:
-        given = without_entries(table_axis(features, ours.rows), ours.columns)
+        given = empty_observations(table_axis(features, ours.rows), ours.columns)
     new = replace(given.axes.rows, name=ours.rows.name)
     check_new(ours.rows, new)
     columns = ours.columns.match(
@@ -85,7 +160,7 @@ def _with_rows(
             f"The {ours.columns.name} {name} is unknown to the model: add it with "
             f"fold_in(..., axis='{ours.columns.name}s'), or use update."
         )
-    entries = placed(given, given.rows, columns[given.columns], new, ours.columns)
+    entries = place_entries(given, given.rows, columns[given.columns], new, ours.columns)
     _warn_of_unknown_rows(entries, features, ours.columns.name)
     groups = fitted.members[0].maps[0].groups(new, features)
     jobs = count_jobs(n_jobs)
@@ -93,14 +168,16 @@ def _with_rows(
         _with_new_rows(RowSolver(each, risk, jobs), new, entries, features, groups, PRIORS[prior])
         for each, risk in zip(fitted.members, risks, strict=True)
     )
-    of_rows, of_columns = fitted.slopes
+    of_rows, of_columns = fitted.feature_regressions
     if of_rows is not None:
         bare = bare_rows(entries, groups)[:, None]
         of_rows = of_rows.with_rows(bare * side_design(groups, new.size).dense())
     if of_columns is not None:
         of_columns = of_columns.with_columns(new.size)
     axes = ours._replace(rows=longer(ours.rows, new))
-    return replace(fitted.with_axes(axes), members=members, slopes=(of_rows, of_columns))
+    return replace(
+        fitted.with_axes(axes), members=members, feature_regressions=(of_rows, of_columns)
+    )
 
 
 def _with_new_rows(
@@ -113,9 +190,7 @@ def _with_new_rows(
 ) -> Member:
     member = solver.member
     shared = member.feature_parts(member.maps[0].design(mask_of(entries), new, features))
-    found = predicted_by_features(
-        member, solver.minimisers(entries, shared, scales), entries, groups
-    )
+    found = predicted_by_features(member, solver.solve(entries, shared, scales), entries, groups)
     return member.with_new_rows(found, shared)
 
 
@@ -123,12 +198,12 @@ def predicted_by_features(
     member: Member, found: Pair, entries: Observations, groups: tuple[Group, ...]
 ) -> Pair:
     """Return factors and biases, those of rows with features and no entries by the map of a cold start."""
-    cold = member.maps[0].cold
+    cold = member.maps[0].cold_start
     if cold is None:
         return found
     bare = bare_rows(entries, groups)
     U, a = (each.copy() for each in found)
-    mapped_rows = side_design(groups, bare.size).mapped(cold)[bare]
+    mapped_rows = side_design(groups, bare.size).predict(cold)[bare]
     U[bare], a[bare] = mapped_rows[:, :-1], mapped_rows[:, -1]
     return U, a
 
@@ -150,7 +225,7 @@ def update(
         raise InvalidInputError(
             "The seen entries have rows or columns that the model does not know; pass what it was fitted on."
         )
-    new = [new_of(axis, theirs) for axis, theirs in zip(ours, given.axes, strict=True)]
+    new = [new_axis(axis, theirs) for axis, theirs in zip(ours, given.axes, strict=True)]
     axes = Axes(*(longer(axis, more) for axis, more in zip(ours, new, strict=True)))
     places = tuple(
         axis.match(theirs, "the new entries have", "give the same ids")[at]
@@ -158,9 +233,9 @@ def update(
         else at
         for axis, theirs, at in zip(axes, given.axes, (given.rows, given.columns), strict=True)
     )
-    entries = merged(old, before.labels, places, given.labels, axes)
+    entries = merge_entries(old, before.labels, places, given.labels, axes)
     touched = [np.unique(side) for side in places]
-    earlier = placed(before, *old, *ours)
+    earlier = place_entries(before, *old, *ours)
     tables = row_features, column_features
     for turned, table in zip((fitted, fitted.transposed), tables, strict=True):
         _check_features(turned, table)
@@ -169,8 +244,8 @@ def update(
         _Update(pair, jobs, entries, new, touched).applied(each, earlier, tables)
         for each, pair in zip(fitted.members, risks, strict=True)
     )
-    slopes = updated_slopes(fitted.slopes, new, touched)
-    return replace(fitted.with_axes(axes), members=members, slopes=slopes)
+    slopes = update_feature_regressions(fitted.feature_regressions, new, touched)
+    return replace(fitted.with_axes(axes), members=members, feature_regressions=slopes)
 
 
 @dataclass(frozen=True)
@@ -205,14 +280,14 @@ class _Update:
             turned = member.transposed if side else member
             seen = self.entries.transpose() if side else self.entries
             here = self.touched[side]
-            some = rows_of(seen, here)
+            some = select_rows(seen, here)
             implicit = turned.implicit_parts(mask_of(some))
             shared = (
                 implicit[0] + added[side][0][here],
                 implicit[1] + added[side][1][here],
             )
             solver = RowSolver(turned, self.risks[side], self.n_jobs)
-            turned = turned.with_rows_at(here, solver.minimisers(some, shared), shared)
+            turned = turned.with_rows_at(here, solver.solve(some, shared), shared)
             member = turned.transposed if side else turned
         return member
 
@@ -254,16 +329,18 @@ def scores_of_new_rows(
     found = []
     for member, risk in zip(fitted.members, fitted.row_risks(), strict=True):
         shared = member.implicit_parts(mask_of(entries))
-        U, a = RowSolver(member, risk, jobs).minimisers(entries, shared, PRIORS[prior])
+        U, a = RowSolver(member, risk, jobs).solve(entries, shared, PRIORS[prior])
         dtype = member.factors.row_factors.dtype
         found.append(
             replace(member.factors, row_factors=U.astype(dtype), row_intercepts=a.astype(dtype))
         )
     mean = Factors.mean_of(found, [each.weight for each in fitted.members])
-    rows, columns = fitted.slopes
+    rows, columns = fitted.feature_regressions
     n = entries.shape[0]
     slopes = (
         None if rows is None else replace(rows, features=np.zeros((n, rows.own.shape[1]))),
         None if columns is None else replace(columns, own=np.zeros((n, columns.own.shape[1]))),
     )
-    return Scores(entries.axes, with_slopes(mean, slopes), fitted.spec.link, fitted.calibrator)
+    return Scores(
+        entries.axes, with_feature_regressions(mean, slopes), fitted.spec.link, fitted.calibrator
+    )

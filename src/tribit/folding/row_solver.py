@@ -43,7 +43,7 @@ class RowSolver:
     risk: Risk
     n_jobs: int
 
-    def minimisers(
+    def solve(
         self, entries: Observations, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)
     ) -> Pair:
         """Return factors and intercepts of rows at the minimiser of their own objective, given all entries of these.
@@ -85,7 +85,9 @@ class RowSolver:
     def is_unbounded(self, problem: RowProblem) -> bool:
         """Return whether rows are free, and have a sum over observed entries alone and a ridge."""
         bounds = np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound))
-        return bool(not bounds and not self.member.spec.mixed and np.all(problem.ridge > 0.0))
+        return bool(
+            not bounds and not self.member.spec.uses_unobserved and np.all(problem.ridge > 0.0)
+        )
 
     def _newton(self, problem: RowProblem, entries: Observations, t: Array) -> Pair:
         """Return the rows that have no bounds, in the arithmetic of the fit."""
@@ -113,7 +115,7 @@ class RowSolver:
         backend = make_backend(
             entries, self.member.spec.link, self.risk, dtype="float64", n_jobs=self.n_jobs
         )
-        Q = self.member.factors.augmented()[1].astype(np.float64)
+        Q = self.member.factors.product_factors()[1].astype(np.float64)
         state = RowState(P.shape[0])
         with single_threaded_blas():
             for _ in range(HALF_SWEEPS):

@@ -66,7 +66,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     scores : Scores
         Those of a fitted model.
     train : PlacedEntries
-        The entries that it was fitted on, at its positions (:meth:`tribit.model.scores.Scores.observed`).
+        The entries that it was fitted on, at its positions (:meth:`tribit.model.scores.Scores.place_entries`).
     held_out : PlacedEntries
         Entries of one label, none of them in ``train``.
 
@@ -81,7 +81,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     >>> A = np.kron(np.eye(2, dtype=int), np.ones((6, 5), dtype=int))
     >>> train, held_out = Observations.from_matrix(A).hold_out(np.arange(60) == 0)
     >>> scores = BinaryMatrixCompletion(rank=2, l2=1.0, random_state=0).fit(train).scores_
-    >>> unseen_report(scores, scores.observed(train), scores.observed(held_out)).auc
+    >>> unseen_report(scores, scores.place_entries(train), scores.place_entries(held_out)).auc
     1.0
     """
     rows, columns, labels = held_out
@@ -99,7 +99,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
         hidden,
         int(labels[0]),
         unit=scores.link.level(0.75),
-        transform=lambda block, _: scores.clipped(block),
+        transform=lambda block, _: scores.clip(block),
     )
     like, n = found == labels[0], labels.size
     ranked = x * labels[0]
@@ -145,7 +145,7 @@ def against_unseen(
     # Each part of the rows counts its own cells; what is held out goes there with its numbers.
     hidden.data = np.arange(1.0, hidden.nnz + 1)
     scale = _scale(unit)
-    P, Q = (part.astype(np.float32) for part in factors.augmented())
+    P, Q = (part.astype(np.float32) for part in factors.product_factors())
     options = {"Q": Q, "scale": scale, "transform": transform}
     found, counts = seen.by_rows(_counted_part, (P, hidden), 8 * BINS, **options)
     listed = np.empty(hidden.nnz, dtype=np.intp)
@@ -164,7 +164,7 @@ def _compared(
     transform: Transform | None,
 ) -> tuple[Array, NDArray[np.int8], Array]:
     """Count the scores of the cells that are not ``known``, and list those of the hidden ones."""
-    P, Q = (part.astype(np.float32) for part in factors.augmented())
+    P, Q = (part.astype(np.float32) for part in factors.product_factors())
     scale = _scale(unit)
     rows = np.arange(P.shape[0])
     counts, listed = _counted(P, Q, known, hidden, rows, scale, transform)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dots, filled, is_numpy, namespace, to_numpy
+from tribit.arrays import dots, full_beside, is_numpy, namespace, to_numpy
 
 Array = NDArray[np.floating[Any]]
 
@@ -32,7 +32,7 @@ class Factors:
     @classmethod
     def of(cls, row_factors: Array, column_factors: Array, intercept: float = 0.0) -> Factors:
         """Return factors with no row or column intercepts."""
-        rows, columns = (filled(F.shape[:1], 0.0, F) for F in (row_factors, column_factors))
+        rows, columns = (full_beside(F.shape[:1], 0.0, F) for F in (row_factors, column_factors))
         return cls(row_factors, column_factors, intercept, rows, columns)
 
     @property
@@ -45,12 +45,12 @@ class Factors:
         """All unknowns but the one number: U, V, and the intercepts of rows and of columns."""
         return self.row_factors, self.column_factors, self.row_intercepts, self.column_intercepts
 
-    def mapped(self, function: Callable[[Array], Array]) -> Factors:
+    def map_arrays(self, function: Callable[[Array], Array]) -> Factors:
         """Return the factors with a function applied to each array; the one number stays."""
         U, V, a, c = map(function, self.arrays)
         return Factors(U, V, self.intercept, a, c)
 
-    def narrowed(self, rank: int) -> Factors:
+    def truncate(self, rank: int) -> Factors:
         """Return the same intercepts with the first columns of both factors alone."""
         U, V = self.row_factors[:, :rank], self.column_factors[:, :rank]
         return replace(self, row_factors=U, column_factors=V)
@@ -71,10 +71,10 @@ class Factors:
         """Whether any intercept differs from 0."""
         return bool(self.intercept or self.row_intercepts.any() or self.column_intercepts.any())
 
-    def augmented(self) -> tuple[Array, Array]:
+    def product_factors(self) -> tuple[Array, Array]:
         """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, so that ``x = P Q'`` intercepts and all."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
-        ones = [filled((F.shape[0], 1), 1.0, F) for F in (U, V)]
+        ones = [full_beside((F.shape[0], 1), 1.0, F) for F in (U, V)]
         P = xp.concat([U, self.row_intercepts[:, None], ones[0]], axis=1)
         level = ones[1] * self.intercept + self.column_intercepts[:, None]
         return P, xp.concat([V, ones[1], level], axis=1)
@@ -85,12 +85,12 @@ class Factors:
         one: Any = (
             self.intercept
         )  # of a device one of its arrays, where it came out of a vector there
-        one = filled((1,), one, U) if isinstance(one, float | int) else xp.reshape(one, (1,))
+        one = full_beside((1,), one, U) if isinstance(one, float | int) else xp.reshape(one, (1,))
         parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), one]
         parts += [self.row_intercepts, self.column_intercepts]
         return np.concatenate(parts, dtype=dtype) if xp is np else xp.concat(parts)
 
-    def shaped(self, x: NDArray[np.floating[Any]]) -> Factors:
+    def unflatten(self, x: NDArray[np.floating[Any]]) -> Factors:
         """Return a vector as factors of the same shapes; their arrays are views of it."""
         (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
         ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()
@@ -156,7 +156,7 @@ class Factors:
             of_rows + of_columns + of_intercepts + of_row_intercepts + of_column_intercepts
         )
 
-    def centred(self) -> Factors:
+    def centre_intercepts(self) -> Factors:
         """Move the means of the row and column intercepts into the one number: X stays, the ridge shrinks."""
         mean = namespace(self.row_intercepts).mean
         rows, columns = float(mean(self.row_intercepts)), float(mean(self.column_intercepts))
@@ -167,7 +167,7 @@ class Factors:
             column_intercepts=self.column_intercepts - columns,
         )
 
-    def clipped_intercepts(self, bound: float) -> Factors:
+    def clip_intercepts(self, bound: float) -> Factors:
         """Bring every row and column intercept into ``[-bound, bound]``."""
         clip = namespace(self.row_intercepts).clip
         return replace(
@@ -192,12 +192,12 @@ class Factors:
         """Return the factors as arrays of NumPy in float64; those that are such arrays stay as they are."""
         if is_numpy(self.row_factors):
             return self
-        found = self.mapped(lambda part: to_numpy(part).astype(np.float64))
+        found = self.map_arrays(lambda part: to_numpy(part).astype(np.float64))
         return replace(found, intercept=float(self.intercept))
 
     def astype(self, dtype: Any) -> Factors:
         """Return the factors in another floating-point type; those of a device are in that of its backend, and stay."""
         if not is_numpy(self.row_factors):
             return self
-        found = self.mapped(lambda part: part.astype(dtype))
+        found = self.map_arrays(lambda part: part.astype(dtype))
         return replace(found, intercept=float(np.dtype(dtype).type(self.intercept)))

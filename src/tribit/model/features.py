@@ -10,6 +10,17 @@ U and V alone.
 
 Koren 2008, "Factorization meets the neighborhood" (SVD++, for the rows); Paterek 2007, "Improving regularized
 singular value decomposition for collaborative filtering".
+
+
+FeatureRegression of each column on the features of rows, for rows that have features and no entries.
+
+A map from features to factors answers such a row by ``x_ij = g_i' C_j`` with ``g_i = (1, features)`` and C_j what the
+factors of column j make of the map. The column's own entries may say more of how it meets the features:
+
+    x_ij = g_i' (C_j + d_j)
+
+with ``d_j`` learned in :mod:`tribit.folding.cold_start`. To the factors these are further columns, ``g_i``
+beside ``d_j``; ``g_i`` is 0 for rows with entries, so that their predictions stay.
 """
 
 from __future__ import annotations
@@ -23,12 +34,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.arrays import namespace
-from tribit.data.axis import Axis
+from tribit.data.axis import Axis, Positions
 from tribit.data.features import FeatureEncoder, Group
 from tribit.data.observations import Observations
-from tribit.model.design import Block, Design
+from tribit.model.design import Block, Design, ScaledMask
 from tribit.model.factors import Factors
-from tribit.model.masks import ScaledMask
 from tribit.model.spec import ModelSpec
 
 __all__ = ["Activity", "Features"]
@@ -68,9 +78,9 @@ class Features:
         """Return the curvature in each coefficient, given that in each factor."""
         return self._mapped(curvatures, Design.pull_back_squares)
 
-    def begin(self, factors: Factors) -> Factors:
+    def initial_coefficients(self, factors: Factors) -> Factors:
         """Return coefficients that combine to the given factors, with the coefficients of the features at 0."""
-        return self._mapped(factors, Design.begin)
+        return self._mapped(factors, Design.initial_coefficients)
 
     def ridge(self, l2: float, l2_intercept: float) -> Factors:
         """Return the weight of the ridge on each unknown, a column for all factors; 0 for the one intercept."""
@@ -168,7 +178,7 @@ class FeatureMap:
     activity: Activity | None = None
     encoder: FeatureEncoder | None = None
     shared: bool = False
-    cold: Array | None = None
+    cold_start: Array | None = None
 
     def design(self, mask: sp.csr_array, axis: Axis, table: Any = None) -> Design:
         """Return the design of the rows of a mask, with a table of side features where there is one; without ridges."""
@@ -242,3 +252,48 @@ def feature_maps(
         FeatureMap(*pair, spec.side_features) for pair in zip(shared, encoders, strict=True)
     )
     return rows, columns
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRegression:
+    """Regressions of the columns on the features of rows without entries; columns' features by symmetry.
+
+    Attributes
+    ----------
+    features : array of shape (n_rows, 1 + n_features)
+        ``g_i``, 0 for rows with entries.
+    own : array of shape (n_columns, 1 + n_features)
+        ``d_j``, 0 for columns that came after the fit.
+    """
+
+    features: Array
+    own: Array
+
+    def with_rows(self, features: Array) -> FeatureRegression:
+        """Return the slopes with further rows."""
+        return replace(self, features=np.vstack([self.features, features]).astype(self.own.dtype))
+
+    def with_columns(self, n_new: int) -> FeatureRegression:
+        """Return the slopes with further columns, of which nothing is known beyond their factors."""
+        new = np.zeros((n_new, self.own.shape[1]), dtype=self.own.dtype)
+        return replace(self, own=np.vstack([self.own, new]))
+
+    def without(self, rows: Positions) -> FeatureRegression:
+        """Return the slopes where some rows have entries now."""
+        features = self.features.copy()
+        features[rows] = 0.0
+        return replace(self, features=features)
+
+
+#: Of the features of rows and of those of columns.
+FeatureRegressions = tuple[FeatureRegression | None, FeatureRegression | None]
+
+
+def with_feature_regressions(factors: Factors, slopes: FeatureRegressions) -> Factors:
+    """Return the factors with the columns of the slopes beside them."""
+    rows, columns = [factors.row_factors], [factors.column_factors]
+    for side, each in enumerate(slopes):
+        if each is not None:
+            (columns if side else rows).append(each.features)
+            (rows if side else columns).append(each.own)
+    return replace(factors, row_factors=np.hstack(rows), column_factors=np.hstack(columns))

@@ -22,13 +22,17 @@ from sklearn.utils.validation import check_is_fitted
 from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
-from tribit.model.calibrators import Calibrator
+from tribit.model.calibration import Calibrator
 from tribit.model.factors import Factors
-from tribit.model.features import FeatureMap, mask_of
-from tribit.model.imputation import Imputation
-from tribit.model.risks import Missingness, Risk
+from tribit.model.features import (
+    FeatureMap,
+    FeatureRegression,
+    FeatureRegressions,
+    mask_of,
+    with_feature_regressions,
+)
+from tribit.model.risks import Imputation, Missingness, Risk
 from tribit.model.scores import HasScores, Scores, as_scores
-from tribit.model.slopes import BothSlopes, Slopes, with_slopes
 from tribit.model.spec import ModelSpec
 
 __all__ = ["LIKE", "Fitted", "HasFitted", "Member", "as_fitted", "imputation_of"]
@@ -89,14 +93,14 @@ class Member:
     def without_regression(self) -> Member:
         """Return the model without the latent factors of a regression."""
         k = self.own_rank
-        return replace(self, factors=self.factors.narrowed(k), unknowns=self.unknowns.narrowed(k))
+        return replace(self, factors=self.factors.truncate(k), unknowns=self.unknowns.truncate(k))
 
     def feature_parts(self, design: Any) -> Pair:
         """Return the contribution of features to rows of such a design."""
         n = self.shape[0]
         return (
-            design.shared(self.unknowns.row_factors[n:]),
-            design.shared(self.unknowns.row_intercepts[n:]),
+            design.shared_terms(self.unknowns.row_factors[n:]),
+            design.shared_terms(self.unknowns.row_intercepts[n:]),
         )
 
     def implicit_parts(self, mask: sp.csr_array) -> Pair:
@@ -117,8 +121,8 @@ class Member:
             sp.csr_array((axis.size, n_columns)), axis, table
         )
         return (
-            side.shared(self.unknowns.row_factors[n_rows + width :]),
-            side.shared(self.unknowns.row_intercepts[n_rows + width :]),
+            side.shared_terms(self.unknowns.row_factors[n_rows + width :]),
+            side.shared_terms(self.unknowns.row_intercepts[n_rows + width :]),
         )
 
     def fitted_side_parts(self, entries: Observations) -> Pair:
@@ -202,8 +206,8 @@ class Fitted:
         Rows and columns with the user's ids.
     members : tuple of Member
         The fitted models whose weighted mean makes predictions, the chosen one first; most often one.
-    slopes : (Slopes or None, Slopes or None)
-        Regressions on the features of rows, and of columns, without entries (:mod:`tribit.model.slopes`).
+    slopes : (FeatureRegression or None, FeatureRegression or None)
+        Regressions on the features of rows, and of columns, without entries (:mod:`tribit.model.features`).
     calibrator : Calibrator or None
         The map from ``x`` to a probability; None for the link.
     meaning : str
@@ -214,7 +218,7 @@ class Fitted:
 
     axes: Axes
     members: tuple[Member, ...]
-    slopes: BothSlopes = (None, None)
+    feature_regressions: FeatureRegressions = (None, None)
     calibrator: Calibrator | None = None
     meaning: str = LIKE
     fitted_shape: tuple[int, int] | None = None
@@ -259,14 +263,16 @@ class Fitted:
     @cached_property
     def scores(self) -> Scores:
         """Scores of every cell, with the regressions on features."""
-        factors = (
-            self.factors if self.slopes == (None, None) else with_slopes(self.factors, self.slopes)
-        )
+        factors = self.factors
+        if self.feature_regressions != (None, None):
+            factors = with_feature_regressions(factors, self.feature_regressions)
         return Scores(self.axes, factors, self.spec.link, self.calibrator)
 
     def member(self, number: int) -> Fitted:
         """Return one member as a fit of its own, without the calibrator, which is that of the mean."""
-        return replace(self, members=(self.members[number],), slopes=(None, None), calibrator=None)
+        return replace(
+            self, members=(self.members[number],), feature_regressions=(None, None), calibrator=None
+        )
 
     @property
     def transposed(self) -> Fitted:
@@ -275,7 +281,7 @@ class Fitted:
             self,
             axes=Axes(self.axes.columns, self.axes.rows),  # each with its own name, for errors
             members=tuple(each.transposed for each in self.members),
-            slopes=(self.slopes[1], self.slopes[0]),
+            feature_regressions=(self.feature_regressions[1], self.feature_regressions[0]),
             fitted_shape=None if self.fitted_shape is None else self.fitted_shape[::-1],
         )
 
@@ -296,14 +302,14 @@ class Fitted:
             None
             if each is None
             else each.with_rows(np.zeros((1, each.features.shape[1]))).with_columns(1)
-            for each in self.slopes
+            for each in self.feature_regressions
         )
-        return with_slopes(mean, (rows, columns))
+        return with_feature_regressions(mean, (rows, columns))
 
     def risk(self) -> Risk:
         """Return the risk of the first member, with the probabilities that it imputes."""
         spec = self.spec
-        if spec.rho is None and (spec.mixed or spec.inverse_power):
+        if spec.rho is None and (spec.uses_unobserved or spec.inverse_power):
             raise unknown_rho()
         return spec.risk(0.0 if spec.rho is None else spec.rho, imputation_of(spec.imputed))
 
@@ -322,7 +328,7 @@ class Fitted:
         return tuple(found)
 
     def _row_risk(self, spec: ModelSpec) -> Risk:
-        if not spec.mixed:
+        if not spec.uses_unobserved:
             return Risk(1.0, 0.0, 0.0)
         if spec.imputed is not None:
             raise InvalidInputError(
@@ -404,12 +410,12 @@ def unknown_rho() -> InvalidInputError:
     )
 
 
-def updated_slopes(
-    slopes: BothSlopes, new: Sequence[Axis], touched: Sequence[Positions]
-) -> BothSlopes:
+def update_feature_regressions(
+    feature_regressions: FeatureRegressions, new: Sequence[Axis], touched: Sequence[Positions]
+) -> FeatureRegressions:
     """Return the slopes with new rows and columns, and without the features of rows that have entries now."""
-    found: list[Slopes | None] = []
-    for side, each in enumerate(slopes):
+    found: list[FeatureRegression | None] = []
+    for side, each in enumerate(feature_regressions):
         if each is not None:
             nothing = np.zeros((new[side].size, each.own.shape[1]))
             each = each.with_rows(nothing).with_columns(new[1 - side].size).without(touched[side])

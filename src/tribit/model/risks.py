@@ -1,4 +1,6 @@
-"""Risks: how much each kind of entry (liked, disliked, unobserved) counts.
+"""Probabilities of a fitted model at every entry, for risks that impute them (:func:`tribit.doubly_robust`).
+
+Risks: how much each kind of entry (liked, disliked, unobserved) counts.
 
 Every risk of the paper is a point of one simplex,
 
@@ -29,7 +31,6 @@ from numpy.typing import NDArray
 from tribit.checks import check_between, check_field, is_number
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.model.factors import Factors
-from tribit.model.imputation import Imputation
 from tribit.model.label_noise import LabelNoise
 from tribit.model.links import Link, as_link
 
@@ -37,6 +38,74 @@ __all__ = ["Missingness", "Risk", "doubly_robust", "nu", "pn", "pnu", "pu", "pun
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation:
+    """``f0_ij = f(x0_ij)``: the probability of a like that a model gives to every entry, never stored as a matrix.
+
+    Parameters
+    ----------
+    factors : Factors
+        The model's factors and intercepts, ``x0 = u_i . v_j + b + a_i + c_j``.
+    link : Link
+        The model's link ``f``.
+    """
+
+    factors: Factors = field(repr=False)
+    link: Link
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factors, Factors):
+            raise InvalidTypeError(
+                f"An imputation needs the Factors of a fitted model; got {type(self.factors).__name__}."
+            )
+        if not isinstance(self.link, Link):
+            raise InvalidTypeError(
+                f"An imputation needs the Link of a fitted model; got {type(self.link).__name__}."
+            )
+        if not all(np.all(np.isfinite(part)) for part in vars(self.factors).values()):
+            raise InvalidInputError(
+                "The factors of an imputation have entries that are not finite: fit the model again."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.factors.row_factors.shape[0], self.factors.column_factors.shape[0]
+
+    def check_shape(self, shape: tuple[int, int]) -> None:
+        """Refuse a matrix of another shape."""
+        if self.shape != shape:
+            raise InvalidInputError(
+                f"The imputed model is {self.shape[0]} x {self.shape[1]} and the observations {shape[0]} x {shape[1]}: "
+                "impute by a model of a matrix of the same shape."
+            )
+
+    def probability_at(self, rows: Integers, columns: Integers) -> Floats:
+        """Return ``f0`` at the given positions."""
+        return np.asarray(self.link.probability(self.factors.at(rows, columns)))
+
+    def expected_labels(self, dtype: np.dtype[Any]) -> tuple[ExpectedLabels, ExpectedLabels]:
+        """Return the expected labels ``2 f0 - 1`` by tiles, for the matrix and for its transpose."""
+        P, Q = (np.ascontiguousarray(part, dtype=dtype) for part in self.factors.product_factors())
+        return ExpectedLabels(P, Q, self.link), ExpectedLabels(Q, P, self.link)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedLabels:
+    """Expected labels ``2 f0 - 1`` in tiles of one orientation: 1 for a sure like, -1 for a sure dislike."""
+
+    P: Floats
+    Q: Floats
+    link: Link
+
+    def tile(self, rows: slice, columns: slice) -> Floats:
+        """Return a tile in the type of the factors."""
+        expected = np.asarray(self.link.probability(self.P[rows] @ self.Q[columns].T))
+        expected *= 2
+        expected -= 1
+        return expected
 
 
 @runtime_checkable
@@ -96,13 +165,13 @@ class Risk:
             raise InvalidTypeError(
                 f"imputed must be an Imputation or None; got {type(self.imputed).__name__}."
             )
-        if self.imputed is not None and not self.unobserved:
+        if self.imputed is not None and not self.unobserved_weight:
             raise InvalidInputError(
                 "PN imputes nothing: give PU or NU weight, or leave out imputed."
             )
 
     @property
-    def unobserved(self) -> float:
+    def unobserved_weight(self) -> float:
         """The weight ``g_PU + g_NU`` of the terms that every entry, seen or not, contributes."""
         return self.pu + self.nu
 
@@ -168,7 +237,7 @@ class Risk:
         if self.imputed is None:
             return self.pu, self.nu
         f0 = self.imputed.probability_at(rows, columns)
-        return self.unobserved * (1.0 - f0), self.unobserved * f0
+        return self.unobserved_weight * (1.0 - f0), self.unobserved_weight * f0
 
 
 def pn(noise: LabelNoise | None = None) -> Risk:

@@ -20,7 +20,7 @@ from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
-from tribit.model.calibrators import Calibrator
+from tribit.model.calibration import Calibrator
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 
@@ -73,9 +73,9 @@ class Scores:
 
     def x(self, rows: Positions, columns: Positions) -> Array:
         """Return the scores at pairs of positions, in float64."""
-        return self.clipped(self.factors.at(rows, columns))
+        return self.clip(self.factors.at(rows, columns))
 
-    def clipped(self, x: Array) -> Array:
+    def clip(self, x: Array) -> Array:
         """Return scores within the bounds."""
         return x if self.bounds is None else np.asarray(np.clip(x, *self.bounds))
 
@@ -97,7 +97,7 @@ class Scores:
             return np.asarray(self.link.log_odds(x))
         return np.asarray(logit(self.probability(x)))
 
-    def observed(self, entries: Observations) -> PlacedEntries:
+    def place_entries(self, entries: Observations) -> PlacedEntries:
         """Return observed entries at the positions here; a row or column that is unknown is refused."""
         advice = "hold out entries (Observations.split or folds), not rows"
         i, j = self.axes.places(entries, "the test entries have", advice)

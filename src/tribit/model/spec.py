@@ -1,4 +1,8 @@
-"""The model: all that decides what a fit minimises, in one frozen object.
+"""Checks of fields of a model that are more than one number.
+
+A model as the text of a JSON object.
+
+The model: all that decides what a fit minimises, in one frozen object.
 
     min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2)
                                      +  l2_intercept / 2 (|a|^2 + |c|^2)
@@ -10,7 +14,8 @@ arithmetic needs; the estimator, the search and model files read the list of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -25,15 +30,68 @@ from tribit.checks import (
     check_switch,
     check_whole,
 )
-from tribit.errors import InvalidInputError, parameter, quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 from tribit.model.constraints import NORMS, Constraint, EntryBound, Unconstrained
-from tribit.model.field_checks import missingness, optional, two_shares
-from tribit.model.imputation import Imputation
-from tribit.model.links import Link, Logistic, as_link
-from tribit.model.risks import Missingness, Risk, check_gammas
-from tribit.model.spec_json import read, written
+from tribit.model.links import LINKS, Link, Logistic, as_link
+from tribit.model.risks import Imputation, Missingness, Risk, check_gammas, check_rho
 
 __all__ = ["ModelSpec"]
+
+
+def optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:
+    """Return the check that also takes None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def two_shares(name: str, value: Any) -> tuple[float, float]:
+    """Return two numbers, for the rows and for the columns."""
+    try:
+        rows, columns = value
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"{parameter(name)} must be two numbers, for rows and for columns; got {quoted(value)}."
+        ) from None
+    return check_not_negative(name, rows), check_not_negative(name, columns)
+
+
+def missingness(_: str, value: Any) -> Any:
+    """Return a number as a float; a name or a model, which somebody else knows, as it is."""
+    return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
+
+
+def written(values: dict[str, Any]) -> str:
+    """Return the fields of a model as text; one that JSON cannot hold is refused."""
+    for name, kind in LINKS.items():
+        if type(values["link"]) is kind:
+            values = {**values, "link": {"name": name, **vars(values["link"])}}
+            break
+    for name, value in values.items():
+        try:
+            json.dumps(value)
+        except TypeError:
+            raise InvalidInputError(
+                f"{name} is {quoted(value)}, which JSON cannot hold: replace it by a name, a number or None."
+            ) from None
+    return json.dumps(values)
+
+
+def read(text: str, wanted: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a model by name, all of them; not yet checked but for the link."""
+    try:
+        values: dict[str, Any] = json.loads(text)
+        names = set(values) if isinstance(values, dict) else set()
+        if odd := sorted(names ^ set(wanted)):
+            raise ValueError(f"{quoted(odd[0])} is {'unknown' if odd[0] in names else 'missing'}")
+        if values["imputed"] is not None:
+            raise ValueError("imputed must be null")
+        options = dict(values["link"])
+        values["link"] = LINKS[options.pop("name")](**options)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"The text is not a model in JSON ({error}); write one with to_json."
+        ) from None
+    return values
+
 
 #: Value of a parameter that is to be chosen from the data.
 AUTO = "auto"
@@ -164,7 +222,7 @@ class ModelSpec:
         )
 
     @property
-    def mixed(self) -> bool:
+    def uses_unobserved(self) -> bool:
         """Whether unobserved entries count."""
         return sum(self.gammas[1:]) > 0.0
 
@@ -179,14 +237,14 @@ class ModelSpec:
         return replace(self, implicit_features=False, side_features=False)
 
     @property
-    def unbounded(self) -> bool:
+    def has_unbounded_risk(self) -> bool:
         """Whether risk and ridge have no minimum: unobserved entries count, and observed ones correct for them.
 
         With ``rho = 0`` nothing is corrected: every unobserved entry is a dislike to PU and a like to NU, no loss has a
         negative weight, and a ridge is enough.
         """
         corrected = isinstance(self.rho, str | Missingness) or self.rho != 0.0
-        return self.mixed and (corrected or (self.rank > 0 and not self.l2))
+        return self.uses_unobserved and (corrected or (self.rank > 0 and not self.l2))
 
     @property
     def family(self) -> str:
@@ -196,13 +254,13 @@ class ModelSpec:
         """
         kinds = ["implicit"] * self.implicit_features + ["side"] * self.side_features
         features = " and ".join(kinds) + " features"
-        if self.unbounded:
+        if self.has_unbounded_risk:
             return f"mixture with {features}" if kinds else "mixture"
         if kinds:
             return features
         return "factors" if self.rank else "intercepts"
 
-    def completed(self) -> Self:
+    def with_default_radius(self) -> Self:
         """Return the model that is fitted: a mixture that needs a bound and has none is given the default radius.
 
         Refused are such a mixture whose norm has no default radius, and features with a bound that balls of single
@@ -219,7 +277,7 @@ class ModelSpec:
                 f"pass a max-norm {parameter('radius')}{'' if self.norm != 'max' else f' of at most {what}'}, or leave "
                 "out the features."
             )
-        if bounded or not self.unbounded:
+        if bounded or not self.has_unbounded_risk:
             return self
         level = self.link.level(DEFAULT_BOUND_PROBABILITY)
         if NORMS[self.norm](level).row_radius > level:
@@ -246,7 +304,7 @@ class ModelSpec:
     @property
     def intercept_bound(self) -> float:
         """Largest absolute intercept: the tighter of the radius of the rows and alpha; infinite for a bounded risk."""
-        if not self.unbounded:
+        if not self.has_unbounded_risk:
             return np.inf
         bound = min(self.row_radius, np.inf if self.alpha is None else self.alpha)
         return bound if np.isfinite(bound) else self.link.level(DEFAULT_BOUND_PROBABILITY)
@@ -285,7 +343,7 @@ class ModelSpec:
 
     def __str__(self) -> str:
         words = []
-        if self.mixed:
+        if self.uses_unobserved:
             words.append("gammas " + " ".join(f"{weight:.3g}" for weight in self.gammas))
         words.append(f"rank {self.rank}")
         named = [name for name in CHOOSABLE if name.startswith("l2")]

@@ -101,7 +101,7 @@ class Propensity(MaskModel):
 
     @cached_property
     def _product(self) -> tuple[Floats, Floats]:
-        return self.factors.augmented()
+        return self.factors.product_factors()
 
     @property
     def shape(self) -> tuple[int, int]:

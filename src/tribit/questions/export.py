@@ -114,7 +114,7 @@ class Export(Question[Vectors]):
             )
         scores = recommender.model_.scores_
         wanted = zip(
-            scores.axes, scores.factors.augmented(), (self.rows, self.columns), strict=True
+            scores.axes, scores.factors.product_factors(), (self.rows, self.columns), strict=True
         )
         return Vectors(
             {

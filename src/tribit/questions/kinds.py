@@ -21,7 +21,7 @@ from tribit.data.records import NAMES
 from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
 from tribit.errors import InvalidInputError, UnknownIdError, parameter, quoted
-from tribit.folding.positions import placed
+from tribit.folding.new_rows import place_entries
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -147,7 +147,7 @@ def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[O
         entries = as_observations(given, like_at=recommender.model_.like_at)
         rows, columns = axes.places(entries, "the entries have")
         here = np.flatnonzero((rows >= 0) & (columns >= 0))
-        kept = placed(entries.take(here), rows[here], columns[here], *axes)
+        kept = place_entries(entries.take(here), rows[here], columns[here], *axes)
         return kept, len(entries) - here.size
     found = place(recommender, given, unknown)
     labels = np.ones(given.rows.size, np.int8) if given.labels is None else given.labels

@@ -20,7 +20,7 @@ from tribit.errors import (
     parameter,
     quoted,
 )
-from tribit.folding.positions import without_entries
+from tribit.folding.new_rows import empty_observations
 from tribit.questions.base import OMIT, Question, option
 from tribit.questions.kinds import (
     Entries,
@@ -33,7 +33,7 @@ from tribit.questions.kinds import (
 )
 from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
-from tribit.uncertainty.of_lists import with_intervals
+from tribit.uncertainty.list_intervals import with_intervals
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -140,7 +140,7 @@ class Recommend(Question[Recommendations]):
         if self.unknown == "skip" or not unknown.any():
             return places, None
         ids = _distinct(self.rows, unknown)
-        return places, without_entries(Axis(axes.rows.name, ids.size, ids), axes.columns)
+        return places, empty_observations(Axis(axes.rows.name, ids.size, ids), axes.columns)
 
     def _with_rows(
         self, recommender: Recommender, new: Observations, unknown: NDArray[np.bool_]
@@ -185,7 +185,7 @@ def _typed(recommender: Recommender, new: Observations) -> Observations:
             f"The row {quoted(rows.ids[0])} is none of the model's, which count from 0 to {known.size - 1}; check "
             f"{parameter('rows')}."
         )
-    return without_entries(replace(rows, ids=typed(known, rows.ids)), columns)
+    return empty_observations(replace(rows, ids=typed(known, rows.ids)), columns)
 
 
 def _not_none(given: Any) -> Any:

@@ -17,7 +17,7 @@ from tribit.data.axis import Axes, Axis, Positions, check_new, longer
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
-from tribit.model.column_regression import CHOICE_COLUMNS, ColumnRegression, regress_columns
+from tribit.model.ease import CHOICE_COLUMNS, Ease, fit_ease
 from tribit.model.spec import is_auto
 from tribit.randomness import RandomState, generator
 from tribit.ranking.rates import CellFeatures, fit_rates, indicators
@@ -39,7 +39,7 @@ class CandidateRanker(MatrixEstimator):
     """Rates at which unobserved entries become likes and dislikes: exposure and preference together.
 
     Two regressions of every column on all others, of the likes and of the mask (Steck 2019, "Embarrassingly shallow
-    autoencoders for sparse data"; see :mod:`tribit.model.column_regression`), give each entry two scores as if it
+    autoencoders for sparse data"; see :mod:`tribit.model.ease`), give each entry two scores as if it
     had not been observed. With them, the number of entries n_j in its column and n_i in its row, itself not counted,
 
         log rate_ij = t_0 + t_1 log s_ij(likes) + t_2 log s_ij(mask) + t_3 log(1 + n_j) + t_4 log(1 + n_i)
@@ -134,8 +134,8 @@ class CandidateRanker(MatrixEstimator):
         judged = _some_rows(n_rows, min(n_columns, CHOICE_COLUMNS), draws)
         signs = draws.spawn(2)
 
-        def regress(part: tuple[int, sp.csr_array]) -> ColumnRegression:
-            return regress_columns(part[1], l2, judged, signs[part[0]], algebra)
+        def regress(part: tuple[int, sp.csr_array]) -> Ease:
+            return fit_ease(part[1], l2, judged, signs[part[0]], algebra)
 
         with memory_named():
             # One at a time on a device: PyTorch loads its solvers at their first call, which no two threads may make.
@@ -272,7 +272,7 @@ class CandidateRanker(MatrixEstimator):
         n_fitted = int(known["fitted_rows"])
         liked, seen = indicators(observations.to_sparse())
         likes, mask = (
-            ColumnRegression(
+            Ease(
                 F if n_fitted == F.shape[0] else F[:n_fitted], float(l2), known[f"{name}_diagonal"]
             )
             for name, F, l2 in zip(("likes", "mask"), (liked, seen), known["l2"], strict=True)

@@ -19,9 +19,9 @@ from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
 from tribit.errors import InvalidInputError, parameter
+from tribit.model.binary_matrices import BinaryRows
 from tribit.model.factors import Factors
 from tribit.model.scores import Scores, read_entries
-from tribit.model.zero_one import Ones
 from tribit.ranking.scores import (
     Ranker,
     Rated,
@@ -265,7 +265,7 @@ def _best_on_device(
     """Return the best columns of the rows by ``x``, and ``x``, from a GPU."""
     from tribit.backends.cuda.lists import best_columns as on_device  # noqa: PLC0415 - PyTorch
 
-    P, Q = factors.augmented()
+    P, Q = factors.product_factors()
     whole = places.size == P.shape[0] and bool(np.all(places == np.arange(places.size)))
     with memory_named():
         if whole:
@@ -314,7 +314,7 @@ def _best_of(
         free = np.tile(allowed, (len(block), 1))
         block[:, ~allowed] = -np.inf
         if seen is not None:
-            out = Ones.of(seen, places)
+            out = BinaryRows.of(seen, places)
             free[out.rows, out.columns] = False
             block[out.rows, out.columns] = -np.inf
         i, place, j = _best(block, free, n)

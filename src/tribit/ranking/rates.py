@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.data.axis import Positions
-from tribit.model.column_regression import ColumnRegression, row_blocks
-from tribit.model.ridge_solves import TOLERANCE
-from tribit.model.zero_one import Ones
+from tribit.model.binary_matrices import TOLERANCE, BinaryRows
+from tribit.model.ease import Ease, row_blocks
 
 __all__ = ["CellFeatures", "fit_rates", "indicators", "log_linear"]
 
@@ -39,7 +38,7 @@ class CellFeatures:
 
     Attributes
     ----------
-    likes, mask : ColumnRegression
+    likes, mask : Ease
         Every column on all others, of the likes and of the mask.
     liked, seen : sparse array
         The 0/1 matrices of the rows that are asked about.
@@ -47,8 +46,8 @@ class CellFeatures:
         How many of these, the first, are the rows of the fit.
     """
 
-    likes: ColumnRegression
-    mask: ColumnRegression
+    likes: Ease
+    mask: Ease
     liked: sp.csr_array
     seen: sp.csr_array
     n_fitted: int
@@ -57,7 +56,7 @@ class CellFeatures:
     def fitted(
         cls,
         labels: sp.csr_array,
-        regress: Callable[[tuple[int, sp.csr_array]], ColumnRegression],
+        regress: Callable[[tuple[int, sp.csr_array]], Ease],
         n_jobs: int,
     ) -> CellFeatures:
         """Return the features of the rows of a fit; ``regress`` is called with 0 and the likes, 1 and the mask."""
@@ -82,10 +81,13 @@ class CellFeatures:
         share of the column's mean, so that a row of which nothing or little is known has the order of popularity.
         """
         fitted = rows < self.n_fitted
-        asked = (self.likes, Ones.of(self.liked, rows)), (self.mask, Ones.of(self.seen, rows))
+        asked = (
+            (self.likes, BinaryRows.of(self.liked, rows)),
+            (self.mask, BinaryRows.of(self.seen, rows)),
+        )
         features = np.empty((4, rows.size, self.seen.shape[1]))
 
-        def scores(part: tuple[ColumnRegression, Ones]) -> Array:
+        def scores(part: tuple[Ease, BinaryRows]) -> Array:
             return part[0].scores(part[1], fitted, tolerance)
 
         # Sums of rows of tables that are there need no BLAS, and its guard takes longer than one row.
@@ -145,7 +147,7 @@ def _counted(counts: Array) -> Array:
     return np.stack([counts, np.maximum(counts - 1.0, 0.0)])
 
 
-def _put_own(feature: Array, ones: Ones, values: Array, fitted: NDArray[np.bool_]) -> None:
+def _put_own(feature: Array, ones: BinaryRows, values: Array, fitted: NDArray[np.bool_]) -> None:
     """Put the values of columns where rows of the fit have entries."""
     kept = fitted[ones.rows]
     columns = ones.columns[kept]

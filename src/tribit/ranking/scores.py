@@ -209,7 +209,7 @@ def _ranker_places(scores: Scores, ranker: Any) -> tuple[Positions, Positions]:
 
 def _entries(scores: Scores) -> Callable[[Positions], Array]:
     """Return the function that gives ``x`` of some rows for every column, in float64."""
-    P, Q = (side.astype(np.float64) for side in scores.factors.augmented())
+    P, Q = (side.astype(np.float64) for side in scores.factors.product_factors())
     by_factor = np.ascontiguousarray(Q.T)
 
     def x(rows: Positions) -> Array:

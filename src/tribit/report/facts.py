@@ -246,8 +246,8 @@ def _on_the_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the mixtures, and the best without any; none where all candidates have the same weights."""
     if len({each.settings.gammas for each in candidates}) < 2:
         return []
-    mixed = [each for each in candidates if each.settings.mixed]
-    unmixed = [each for each in candidates if not each.settings.mixed]
+    mixed = [each for each in candidates if each.settings.uses_unobserved]
+    unmixed = [each for each in candidates if not each.settings.uses_unobserved]
     return [*mixed, *([min(unmixed, key=lambda each: each.score)] if unmixed else [])]
 
 

@@ -18,7 +18,7 @@ from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, either
 from tribit.evaluation import Evaluation, evaluate
-from tribit.folding.positions import placed
+from tribit.folding.new_rows import place_entries
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores, read_entries
 from tribit.randomness import generator
@@ -144,10 +144,10 @@ def _split(seen: Observations, random_state: Any) -> tuple[Observations, Observa
 def _given(recommender: Recommender, test: Any) -> Trial:
     model = recommender.model_
     given = read_entries(model, test)
-    rows, columns, labels = model.scores_.observed(given)
+    rows, columns, labels = model.scores_.place_entries(given)
     if not labels.size:
         raise InvalidInputError(f"{either('test', 'The test')} has no entries; give some.")
-    held_out = placed(given, rows, columns, *model.axes_)
+    held_out = place_entries(given, rows, columns, *model.axes_)
     seen = recommender.seen_
     if seen is not None:
         n = int(np.count_nonzero(seen.to_sparse()[held_out.rows, held_out.columns]))

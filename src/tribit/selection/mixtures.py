@@ -88,8 +88,8 @@ class Mixtures(Stage):
         """Return whether unobserved cells may count, beside observed ones that correct for them."""
         del found
         if space.label:
-            return space.base.unbounded
-        return "gammas" in space.free or space.base.mixed
+            return space.base.has_unbounded_risk
+        return "gammas" in space.free or space.base.uses_unobserved
 
     def run(self, lines: LineSearches, found: Found) -> Found:
         """Try mixtures, from the rule's to others where that comes near the best so far."""

@@ -13,7 +13,7 @@ every column),
 
     X  +  weight S,      S = F B,   B = argmin over diag(B) = 0 of  |F - F B|^2 + l2 |B|^2,     F = 1[observed]
 
-(Steck 2019, "Embarrassingly shallow autoencoders for sparse data"; :mod:`tribit.model.column_regression`). Along the
+(Steck 2019, "Embarrassingly shallow autoencoders for sparse data"; :mod:`tribit.model.ease`). Along the
 smaller side of a matrix, with m rows or columns, S has rank m: m further latent factors hold it exactly. It captures
 pairs of similar rows that low-rank factors miss, such as two members of one chamber in a table of votes.
 """
@@ -30,8 +30,8 @@ import scipy.sparse as sp
 from tribit.data.observations import Observations
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
 from tribit.metrics.full_ranking import Positions, against_unseen
-from tribit.model.calibrator_fits import isotonic, platt
-from tribit.model.column_regression import choose_l2, regress_columns
+from tribit.model.calibration import isotonic, platt
+from tribit.model.ease import choose_l2, fit_ease
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
@@ -63,7 +63,7 @@ def regression_factors(observations: Observations) -> Factors:
     )
     if d1 < d2:
         F = sp.csr_array(F.T)
-    P = regress_columns(F, choose_l2(F, np.arange(F.shape[0]))).inverse
+    P = fit_ease(F, choose_l2(F, np.arange(F.shape[0]))).inverse
     B = -P / P.diagonal()
     np.fill_diagonal(B, 0.0)
     if observations.n_dislikes:
@@ -186,7 +186,7 @@ class PositiveOnlyTrials(Trials):
             fold.held_out,
             unit=link.level(0.75),
             transform=_Observed(settings.rho, link, bool(fold.held_out.labels[0] > 0))
-            if settings.unbounded
+            if settings.has_unbounded_risk
             else None,
         )
         if self.scoring == "log_loss":
@@ -297,7 +297,7 @@ class _PositiveOnly(Stage):
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether one label was observed alone."""
         del found
-        return bool(space.label) and not space.base.unbounded
+        return bool(space.label) and not space.base.has_unbounded_risk
 
 
 class PositiveIntercepts(_PositiveOnly):

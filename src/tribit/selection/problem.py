@@ -36,9 +36,8 @@ from tribit.errors import (
 from tribit.model.constraints import Constraint, Rank
 from tribit.model.factors import Array, Factors
 from tribit.model.fitted import imputation_of
-from tribit.model.imputation import Imputation
 from tribit.model.links import Link
-from tribit.model.risks import Missingness, Risk
+from tribit.model.risks import Imputation, Missingness, Risk
 from tribit.model.spec import ModelSpec
 from tribit.propensity.model import MaskModel
 from tribit.solvers.start import spectral_start
@@ -87,13 +86,13 @@ def make_problem(
 ) -> Problem:
     """Return the problem of a model on some observations: its objective, its constraints and its initial factors."""
     spec.check_shape(observations.shape)
-    spec = spec.completed()
+    spec = spec.with_default_radius()
     risk = spec.risk(
         _rho(spec.rho, observations),
         _imputation(spec.imputed, observations),
     )
     risk = observations.knowing(risk)
-    if spec.mixed:
+    if spec.uses_unobserved:
         _check_learnable(observations, risk)
         warn_if_rho_unknown(observations, spec.rho)
     else:
@@ -111,7 +110,9 @@ def make_problem(
 
     def begin() -> Factors:
         start = spectral_start(objective, spec.sets(), spec.rank, level, generator)
-        return objective.unknowns(start if spec.mixed else _quiet_unseen(start, observations))
+        return objective.unknowns(
+            start if spec.uses_unobserved else _quiet_unseen(start, observations)
+        )
 
     return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
 
@@ -165,7 +166,7 @@ def _warn_if_unbounded(
 
 def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factors) -> None:
     """Warn where factors without a ridge or a bound separate labels, so that PN falls for ever as they grow."""
-    if spec.mixed or spec.l2 or spec.radius is not None or spec.alpha is not None:
+    if spec.uses_unobserved or spec.l2 or spec.radius is not None or spec.alpha is not None:
         return
     if observations.is_remote:  # a pass over all entries for a warning alone
         return
@@ -245,7 +246,7 @@ ASLEEP = 0.01
 
 def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
     """Return a warm start: from the last fit of this family, else of a simpler one, else the problem's own factors."""
-    if settings.unbounded:
+    if settings.has_unbounded_risk:
         # A fit without a ball would start far outside of it.
         families: tuple[str, ...] = (settings.family, "mixture")
     else:
@@ -299,7 +300,7 @@ def _awake(problem: Problem, end: Factors, unit: float) -> Factors:
     square = float(np.sum((U.T @ U) * (V.T @ V))) / (U.shape[0] * V.shape[0])
     if square >= (ASLEEP * unit) ** 2:
         return end
-    return end.narrowed(0)
+    return end.truncate(0)
 
 
 def _inside(problem: Problem, factors: Factors) -> Factors:
@@ -320,7 +321,7 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
     factors = replace(factors, intercept=level)
     if objective.shares_unknowns:  # parts of intercepts, whose sums the objective bounds
         return factors
-    return factors.clipped_intercepts(objective.intercept_bound)
+    return factors.clip_intercepts(objective.intercept_bound)
 
 
 def _widened(end: Factors, fresh: Factors) -> Factors:

@@ -20,8 +20,7 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, marked, parameter, warn
 from tribit.metrics.entries import Array
-from tribit.model.calibrator_fits import CALIBRATORS, platt
-from tribit.model.calibrators import Calibrator, Identity, Platt
+from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Platt, platt
 from tribit.model.factors import Factors
 from tribit.model.features import Encoders, feature_maps
 from tribit.model.fitted import LIKE, Member

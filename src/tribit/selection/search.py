@@ -258,7 +258,7 @@ class _Run:
             best, candidates = full.best, (*candidates, *full.candidates)
         held_out = None
         # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
-        if members and not (space.label and space.base.unbounded):
+        if members and not (space.label and space.base.has_unbounded_risk):
             held_out = judged.calibration_entries(members)
         return self._search(candidates, best, average, reason, held_out, trials)
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.metrics.entries import Array, Curve, known_probabilities, log_loss
-from tribit.model.calibrator_fits import CALIBRATORS, cross_fitted
-from tribit.model.calibrators import Identity
+from tribit.model.calibration import CALIBRATORS, Identity, cross_fit_probabilities
 from tribit.model.links import Link
 from tribit.model.spec import AUTO
 
@@ -58,7 +57,9 @@ def preferred_calibrator(
         return own
     names = CALIBRATORS if calibration == AUTO else (calibration,)
     others = [name for name in names if name != Identity.name]
-    found = cross_fitted(x, labels, weights, link=link, names=others, random_state=PARTS_SEED)
+    found = cross_fit_probabilities(
+        x, labels, weights, link=link, names=others, random_state=PARTS_SEED
+    )
     curves: dict[str, Curve] = {name: known_probabilities(p) for name, p in found.items()}
     if calibration == AUTO:
         curves = dict([own]) | curves

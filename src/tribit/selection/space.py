@@ -17,7 +17,7 @@ from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, Message, TribitWarning, either, parameter, warn
 from tribit.metrics.entries import Array
-from tribit.model.calibrators import Identity
+from tribit.model.calibration import Identity
 from tribit.model.fitted import LIKE
 from tribit.model.risks import Missingness, check_gammas
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
@@ -115,7 +115,7 @@ class SearchSpace:
             # The ball of this radius keeps every entry within alpha, and Newton's method can keep the ball.
             base = replace(base, radius=base.alpha)
             free -= {"radius"}
-        whole = base.completed()
+        whole = base.with_default_radius()
         used = default_solver(whole) if solver is None else solver
         used.check_kept(whole, whole.constraints())
         free = frozenset() if _is_off(parameters) else _read_by_fits(base, free - {"rho"})
@@ -137,13 +137,13 @@ class SearchSpace:
 
     def over(self, observations: Observations) -> Self:
         """Return the space on some observations: which label was seen alone, and whether there are enough entries."""
-        label = one_label(observations) if self.base.mixed else 0
+        label = one_label(observations) if self.base.uses_unobserved else 0
         criterion = self.criterion
         if label and criterion.scoring == "error":
             # Next to no cell is likelier than not to be seen and liked.
             criterion = replace(criterion, scoring="log_loss")
         nothing = self.nothing or _too_few(observations, label)
-        if label and self.base.unbounded and self.base.rho is None:
+        if label and self.base.has_unbounded_risk and self.base.rho is None:
             nothing = Message(
                 f"without {parameter('rho')} one label alone says nothing of the other"
             )
@@ -244,7 +244,7 @@ def with_fitted_rho(
     if spec.rho == "constant":
         return replace(spec, rho=None)
     # First: a model of the mask may take seconds to fit.
-    spec.completed().check_shape(observations.shape)
+    spec.with_default_radius().check_shape(observations.shape)
     rho = propensity.fitted(
         spec.rho,
         observations,
@@ -252,7 +252,7 @@ def with_fitted_rho(
         random_state=draws,
         backend=estimator.backend,
     )
-    if spec.mixed:
+    if spec.uses_unobserved:
         warn_if_rho_unknown(observations, spec.rho)  # later the name is not seen any more
     return replace(spec, rho=rho)
 
@@ -274,7 +274,7 @@ def corner(label: int) -> tuple[float, float, float]:
 
 def meaning(label: int, spec: ModelSpec) -> str:
     """Return the event that the probabilities of a model are of, where one label was observed alone."""
-    if spec.unbounded:
+    if spec.has_unbounded_risk:
         what = "a like" if label > 0 else "a dislike"
         return f"a like, if rho is the probability that {what} goes unobserved"
     if label > 0:
@@ -294,7 +294,7 @@ def _is_off(parameters: Any) -> bool:
 def _bounded(parameters: Any) -> bool:
     """Return whether the user asked for a ball, a bound or a mixture, beside which a search tries no features."""
     bounds = (value for value in (parameters.radius, parameters.alpha) if not is_auto(value))
-    mixed = not is_auto(parameters.gammas) and ModelSpec(gammas=parameters.gammas).mixed
+    mixed = not is_auto(parameters.gammas) and ModelSpec(gammas=parameters.gammas).uses_unobserved
     return mixed or any(value is not None for value in bounds)
 
 
@@ -317,7 +317,7 @@ def _read_by_fits(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     if asked and "gammas" in free:
         # Features that were asked for go with PN, unless a mixture was asked for too.
         free -= {"gammas", "radius", "alpha"}
-    if "gammas" not in free and base.unbounded:
+    if "gammas" not in free and base.has_unbounded_risk:
         free -= {"implicit_features", "side_features"}
     elif "gammas" not in free:
         free -= {"radius", "alpha"}

@@ -206,7 +206,7 @@ class InterceptPenalty(Stage):
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether models of the observed signs alone are searched."""
         del found
-        return not space.label and ("gammas" in space.free or not space.base.mixed)
+        return not space.label and ("gammas" in space.free or not space.base.uses_unobserved)
 
     def run(self, lines: LineSearches, found: Found) -> Found:
         """Return the best ridge."""

@@ -17,7 +17,7 @@ from tribit.backends.arithmetic import Arithmetic
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, log_loss
-from tribit.model.calibrators import Identity
+from tribit.model.calibration import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
@@ -295,7 +295,9 @@ def default_solver(settings: ModelSpec) -> Solver:
     kept, as the curvature of a row then costs many gradients; the augmented Lagrangian where a set ties rows together,
     as a bound on entries does that no ball of rows implies.
     """
-    by_rows = settings.rank > 0 and not (settings.mixed and not settings.unbounded)
+    by_rows = settings.rank > 0 and not (
+        settings.uses_unobserved and not settings.has_unbounded_risk
+    )
     fast: tuple[Solver, ...] = (Newton(), LBFGS()) if by_rows else (LBFGS(), Newton())
     solvers = (*fast, AugmentedLagrangian())
     constraints = settings.constraints()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tribit.data.axis import Positions
-from tribit.model.column_regression import row_blocks
+from tribit.model.ease import row_blocks
 from tribit.ranking.lists import TopN
 from tribit.ranking.scores import Rated, RateParts, rate_parts, worth
 

@@ -119,7 +119,7 @@ class Accelerated:
                 base.row_intercepts - self.length / scales.row_intercepts * gradient.row_intercepts,
                 base.column_intercepts
                 - self.length / scales.column_intercepts * gradient.column_intercepts,
-            ).clipped_intercepts(self.intercept_bound)
+            ).clip_intercepts(self.intercept_bound)
             move = moved.minus(base)
             model = self._inner(move, move) / self.length
             linear = gradient.dot(move)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dots, filled, is_numpy, like, namespace, to_numpy
+from tribit.arrays import dots, full_beside, is_numpy, match_device, namespace, to_numpy
 from tribit.backends.threads import ordered_map
 
 Vector = NDArray[np.floating[Any]]
@@ -51,7 +51,7 @@ class LimitedMemory:
         if beside is None or is_numpy(beside):
             self.vectors = np.zeros((2 * room, whole), dtype=dtype)
         else:
-            self.vectors = filled((2 * room, whole), 0.0, beside)
+            self.vectors = full_beside((2 * room, whole), 0.0, beside)
         self.size = size
         self.products = np.zeros((2 * room, 2 * room))
         self.spans = [slice(start, start + SPAN) for start in range(0, whole, SPAN)]
@@ -139,7 +139,7 @@ class LimitedMemory:
     def _device_products(self, held: slice, fresh: NDArray[np.intp], gradient: Any) -> Vector:
         """Return the same on a device: one product of matrices for each block, summed in float64."""
         xp = namespace(gradient)
-        against = filled((fresh.size + 1, self.vectors.shape[1]), 0.0, gradient)
+        against = full_beside((fresh.size + 1, self.vectors.shape[1]), 0.0, gradient)
         for i, place in enumerate(fresh.tolist()):
             against[i] = self.vectors[place]
         against[-1, : self.size] = gradient
@@ -153,7 +153,7 @@ class LimitedMemory:
     def _combined(self, weights: Vector, weight: float, gradient: Vector) -> Vector:
         """Return the combination of what is remembered and the gradient."""
         if not is_numpy(gradient):
-            found = like(weights, gradient) @ self.vectors[: weights.size]
+            found = match_device(weights, gradient) @ self.vectors[: weights.size]
             return found[: self.size] + weight * gradient  # type: ignore[no-any-return]
         found = np.empty_like(gradient)
         rounded = weights.astype(self.vectors.dtype)

@@ -112,7 +112,7 @@ class ProjectedGradient(Solver):
         if not self.grow:
             return self._descend(objective, constraints, start, stopping)
         # One column of a pair inside a bound on entries need not be inside it.
-        first = _project(objective, constraints, start.narrowed(1))
+        first = _project(objective, constraints, start.truncate(1))
         result = self._descend(objective, constraints, first, stopping)
         while result.converged and result.factors.rank < start.rank:
             before = result.factors

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from tribit.data.axis import Axes
 from tribit.data.features import KINDS, FeatureEncoder, GroupEncoder
 from tribit.errors import Message, marked
-from tribit.model.calibrators import calibrator_from
+from tribit.model.calibration import calibrator_from
 from tribit.model.factors import Factors
-from tribit.model.features import Activity, FeatureMap
+from tribit.model.features import Activity, FeatureMap, FeatureRegression, FeatureRegressions
 from tribit.model.fitted import Fitted, Member
 from tribit.model.risks import check_rho
-from tribit.model.slopes import BothSlopes, Slopes
 from tribit.model.spec import ModelSpec
 from tribit.storage.fields import (
     COUNT,
@@ -215,9 +214,9 @@ def fitted_tensors(fitted: Fitted) -> Tensors:
         for side, each in zip(SIDES, member.maps, strict=True):
             if each.activity is not None:
                 found[f"{side} popularity"] = np.ascontiguousarray(each.activity.popularity)
-            if each.cold is not None:
-                found[f"member {number}:cold {side}s"] = np.ascontiguousarray(each.cold)
-    for side, slopes in zip(SIDES, fitted.slopes, strict=True):
+            if each.cold_start is not None:
+                found[f"member {number}:cold {side}s"] = np.ascontiguousarray(each.cold_start)
+    for side, slopes in zip(SIDES, fitted.feature_regressions, strict=True):
         if slopes is not None:
             found[f"{side} slopes:features"] = np.ascontiguousarray(slopes.features)
             found[f"{side} slopes:own"] = np.ascontiguousarray(slopes.own)
@@ -253,7 +252,10 @@ def check_scores(fitted: Fitted) -> None:
         for array in (*factors.arrays, np.array([factors.intercept]))
     ]
     arrays += [
-        array for each in fitted.slopes if each is not None for array in (each.features, each.own)
+        array
+        for each in fitted.feature_regressions
+        if each is not None
+        for array in (each.features, each.own)
     ]
     if len({array.dtype for array in arrays if array.ndim == 2}) > 1:
         raise ValueError("the dtypes of the factors do not agree")
@@ -275,7 +277,7 @@ def check_scores(fitted: Fitted) -> None:
 def _check_maps(fitted: Fitted) -> None:
     """Refuse maps from features to factors that are not finite, and popularities that are no shares."""
     for each in (each for member in fitted.members for each in member.maps):
-        if each.cold is not None and not math.isfinite(_largest(each.cold)):
+        if each.cold_start is not None and not math.isfinite(_largest(each.cold_start)):
             raise ValueError("the maps of features hold NaN or infinity")
         shares = 0.0 if each.activity is None else each.activity.popularity
         if not np.all((shares >= 0.0) & (shares <= 1.0)):  # NaN is neither
@@ -379,14 +381,14 @@ def _map(
     return FeatureMap(activity, encoder, spec.side_features, cold)
 
 
-def _slopes(tensors: Mapping[str, NDArray[Any]]) -> BothSlopes:
-    found: list[Slopes | None] = []
+def _slopes(tensors: Mapping[str, NDArray[Any]]) -> FeatureRegressions:
+    found: list[FeatureRegression | None] = []
     for side in SIDES:
         names = f"{side} slopes:features", f"{side} slopes:own"
         missing = [name for name in names if name not in tensors]
         if len(missing) == 1:
             raise ValueError(f"{missing[0]} is missing")
-        found.append(None if missing else Slopes(*(tensors[name] for name in names)))
+        found.append(None if missing else FeatureRegression(*(tensors[name] for name in names)))
     return found[0], found[1]
 
 

@@ -2,27 +2,29 @@
 
 - :func:`calibrate` fits a map from ``x`` to the probability of a like to held-out entries.
 - :func:`laplace` gives a normal posterior of ``x`` around the row and column solutions, and so an interval for each
-  entry; :meth:`Posterior.adjusted` corrects its centre and width.
+  entry; :meth:`Posterior.with_adjustment` corrects its centre and width.
 - :func:`conformal` gives a set of labels for each entry, right with a chosen probability whatever the model is worth.
 
 Each takes a fitted model, held-out entries it has not seen, and, where every cell should count alike and not only cells
 like the observed ones, a model of the mask (:mod:`tribit.propensity`).
 """
 
-from tribit.model.calibrator_fits import (
+from tribit.model.calibration import (
     CALIBRATORS,
+    Calibrator,
+    Identity,
+    Isotonic,
+    Platt,
     calibration_losses,
-    cross_fitted,
+    calibrator_from,
+    cross_fit_probabilities,
     identity,
     isotonic,
     platt,
 )
-from tribit.model.calibrators import Calibrator, Identity, Isotonic, Platt, calibrator_from
-from tribit.uncertainty.adjustment import Adjustment
-from tribit.uncertainty.calibrate import calibrate
+from tribit.uncertainty.calibration import calibrate
 from tribit.uncertainty.conformal import Conformal, LabelSets, conformal
-from tribit.uncertainty.laplace import Intervals, Posterior, laplace
-from tribit.uncertainty.moderation import moderated
+from tribit.uncertainty.laplace import Adjustment, Intervals, Posterior, laplace, mean_probability
 
 __all__ = [
     "CALIBRATORS",
@@ -39,10 +41,10 @@ __all__ = [
     "calibration_losses",
     "calibrator_from",
     "conformal",
-    "cross_fitted",
+    "cross_fit_probabilities",
     "identity",
     "isotonic",
     "laplace",
-    "moderated",
+    "mean_probability",
     "platt",
 ]

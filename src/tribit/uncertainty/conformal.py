@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
-from tribit.model.calibrators import Calibrator, Identity
+from tribit.model.calibration import Calibrator, Identity
 from tribit.model.scores import HasScores, Scores, as_scores, read_entries
-from tribit.uncertainty.held_out import Target, check_level, target_weights, weigh
+from tribit.uncertainty.calibration import Target, check_level, target_weights, weigh
 
 if TYPE_CHECKING:
     from tribit.model.risks import Missingness
@@ -156,7 +156,7 @@ def conformal(
     [(1,), (-1,)]
     """
     scores = as_scores(model)
-    entries = scores.observed(read_entries(model, held_out))
+    entries = scores.place_entries(read_entries(model, held_out))
     aim, weights = weigh(scores.shape, entries, target, propensity)
     probability = Identity(scores.link) if calibrator is None else calibrator
     P = probability(scores.x(entries.rows, entries.columns))

@@ -1,4 +1,25 @@
-"""Laplace approximation of a fitted model: a normal posterior of each entry, around the row and column solutions.
+"""The probability of a like when ``x`` itself is not known for sure: ``E f(x + sd e)``, ``e`` standard normal.
+
+For the probit link it is ``Phi(x / sqrt(sigma^2 + sd^2))``. The logistic distribution is a mixture of normal ones,
+``N(0, (2 K)^2)`` with ``K`` of Kolmogorov's distribution (Andrews and Mallows 1974, "Scale mixtures of normal
+distributions"), so for the logistic link it is the same formula averaged over ``K``: a smooth integral in one variable,
+for which a few fixed nodes do whatever ``sd`` is. MacKay's (1992, "The evidence framework applied to classification
+networks") shortcut ``f(x / sqrt(1 + pi sd^2 / 8))`` puts one node in the place of all.
+
+
+Bias and width of intervals, corrected by a parametric bootstrap: data are drawn from the model and fitted again.
+
+A ridge pulls every entry towards the mean, so an interval around the fitted ``x`` sits to one side of the truth and is,
+under too strong a ridge, too narrow as well. Two corrections:
+
+- *centre*: ``slope x + offset``, by which the held-out labels are likeliest (:func:`tribit.uncertainty.platt`);
+- *width*: draw factors from the posterior, take the adjusted centre there as the truth, draw labels of the same
+  training and held-out entries from it, fit model and centre again to these labels, and see by how many of its
+  own deviations the new centre misses that truth. An interval takes the quantile of these misses in the place of
+  the normal one (a parametric bootstrap of the pivot: Efron 1979, "Bootstrap methods: another look at the jackknife").
+
+
+Laplace approximation of a fitted model: a normal posterior of each entry, around the row and column solutions.
 
 With the columns fixed, row ``i`` has a normal posterior around its solution (Laplace's approximation; MacKay 1992, "A
 practical Bayesian framework for backpropagation networks"), and so has each column with the rows fixed. Taking the two
@@ -14,31 +35,173 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
-from tribit.checks import check_choice
+from tribit.checks import check_choice, check_count
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
+from tribit.model.calibration import Platt, platt
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted, HasFitted, as_fitted
-from tribit.model.scores import read_entries
+from tribit.model.links import Link, Logistic, Probit, draw_labels
+from tribit.model.scores import PlacedEntries, read_entries
 from tribit.model.spec import ModelSpec
-from tribit.uncertainty.adjustment import Adjustment, adjust
-from tribit.uncertainty.held_out import check_level, weigh
-from tribit.uncertainty.moderation import moderated
-from tribit.uncertainty.side import BLOCK, Side, normal_side
+from tribit.randomness import RandomState, generator
+from tribit.uncertainty.calibration import check_level, weigh
+from tribit.uncertainty.row_covariances import BLOCK, RowPosterior, row_covariances
 
 if TYPE_CHECKING:
+    from tribit.model.links import Link
     from tribit.model.risks import Missingness
     from tribit.randomness import RandomState
-    from tribit.uncertainty.held_out import Target
+    from tribit.uncertainty.calibration import Target
 
 Array = NDArray[np.floating[Any]]
+
+#: Nodes for the logistic link and for links of which nothing is known, and the range outside which K never falls.
+NODES, HERMITE, RANGE = 24, 64, (0.2, 3.2)
+
+
+def mean_probability(link: Link, x: Array, deviation: Array) -> Array:
+    """Return ``E f(x + deviation e)``: ``f(x)`` drawn towards 1/2, the more the less is known of ``x``.
+
+    Parameters
+    ----------
+    link : Link
+        ``f``. The error is below 1e-6 for the logistic link, none for the probit one; for others the integral has
+        64 nodes, which does while ``deviation`` is not much wider than the link.
+    x, deviation : array of equal shapes
+        Means and standard deviations.
+    """
+    x, deviation = np.asarray(x, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
+    if isinstance(link, Probit):
+        return np.asarray(ndtr(x / np.hypot(link.sigma, deviation)))
+    if isinstance(link, Logistic):
+        widths, weights = _kolmogorov()
+        terms = (
+            w * ndtr(x / np.hypot(width / link.scale, deviation))
+            for width, w in zip(widths, weights, strict=True)
+        )
+    else:
+        nodes, weights = _hermite()
+        terms = (
+            w * link.probability(x + node * deviation)
+            for node, w in zip(nodes, weights, strict=True)
+        )
+    return np.asarray(np.clip(sum(terms, np.zeros(x.shape)), 0.0, 1.0))
+
+
+@cache
+def _kolmogorov() -> tuple[list[float], list[float]]:
+    """Return standard deviations and weights of normal distributions that mix to the logistic one."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    low, high = RANGE
+    K = low + (high - low) * (nodes + 1) / 2
+    j = np.arange(1, 41)[:, None]
+    density = 8 * K * np.sum((-1.0) ** (j - 1) * j**2 * np.exp(-2 * j**2 * K**2), axis=0)
+    masses = weights * np.maximum(density, 0.0)
+    return (2 * K).tolist(), (masses / masses.sum()).tolist()
+
+
+@cache
+def _hermite() -> tuple[list[float], list[float]]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE)
+    return nodes.tolist(), (weights / weights.sum()).tolist()
+
+
+#: Most cells at which misses are looked at in a refit.
+CELLS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Adjustment:
+    """``x -> slope x + offset``, ``deviation -> slope deviation``, and how many deviations an interval needs.
+
+    Parameters
+    ----------
+    slope, offset : float
+        Where the centre goes.
+    pivots : array or None
+        ``|centre - truth| / deviation`` of simulated entries; None for the normal distribution.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    pivots: Array | None = field(default=None, repr=False)
+
+    def apply(self, x: Array, deviation: Array) -> tuple[Array, Array]:
+        """Return the changed centre and deviation."""
+        return self.slope * x + self.offset, self.slope * deviation
+
+    def multiplier(self, level: float) -> float:
+        """Return how many deviations to each side hold the share ``level``."""
+        if self.pivots is None:
+            return float(ndtri((1.0 + level) / 2.0))
+        return float(np.quantile(self.pivots, level))
+
+
+def adjust(
+    posterior: Posterior,
+    held_out: PlacedEntries,
+    weights: Array,
+    *,
+    everywhere: bool,
+    n_refits: int,
+    random_state: RandomState,
+) -> Adjustment:
+    """Return the centre and width for a posterior, whatever adjustment it has; see :meth:`Posterior.with_adjustment`.
+
+    ``weights`` say how much each held-out entry counts for the centre; with ``everywhere`` the width is right for all
+    cells alike, else for cells like the held-out ones.
+    """
+    n_refits = check_count("n_refits", n_refits)
+    draws = generator(random_state)
+    link = posterior.fitted.spec.link
+    line = _line(posterior, held_out, held_out.labels, weights, link)
+    seen = posterior.observations
+    pivots = []
+    for _ in range(n_refits):
+        factors = posterior.draw(draws)
+
+        def truth(i: Any, j: Any, factors: Any = factors) -> Array:
+            return np.asarray(line.slope * factors.at(i, j) + line.offset)
+
+        labels = draw_labels(truth(seen.rows, seen.columns), link, draws)
+        again = posterior.refit_to(labels, int(draws.integers(2**31)))
+        labels = draw_labels(truth(held_out.rows, held_out.columns), link, draws)
+        new = _line(again, held_out, labels, weights, link)
+        i, j = _cells(held_out, seen.shape, everywhere, draws)
+        x, deviation = again.centre_and_deviation(i, j)
+        pivots.append(np.abs(new.slope * x + new.offset - truth(i, j)) / (new.slope * deviation))
+    return Adjustment(line.slope, line.offset, np.sort(np.concatenate(pivots)))
+
+
+def _line(
+    posterior: Posterior, entries: PlacedEntries, labels: Any, weights: Array, link: Link
+) -> Platt:
+    x = posterior.fitted.scores.x(entries.rows, entries.columns)
+    return platt(x, labels, weights, link=link)
+
+
+def _cells(
+    held_out: PlacedEntries, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of all cells alike, or of the held-out ones, some of them where there are many."""
+    if everywhere:
+        return draws.integers(shape[0], size=CELLS), draws.integers(shape[1], size=CELLS)
+    if held_out.rows.size <= CELLS:
+        return held_out.rows, held_out.columns
+    chosen = draws.choice(held_out.rows.size, CELLS, replace=False)
+    return held_out.rows[chosen], held_out.columns[chosen]
+
+
 #: Function from observations and a seed to the result of a fit with the same parameters.
 Refit: TypeAlias = Callable[[Observations, int], Fitted]
 
@@ -79,12 +242,12 @@ class Posterior:
         The result of the fit.
     observations : Observations
         What it was fitted on, by the model's positions.
-    rows, columns : Side
+    rows, columns : RowPosterior
         Its rows and columns with their covariances.
     adjustment : Adjustment
-        A change of centre and width (:meth:`adjusted`); by default none.
+        A change of centre and width (:meth:`with_adjustment`); by default none.
     refit : callable or None
-        Function from observations and a seed to the result of a new fit, for :meth:`adjusted`.
+        Function from observations and a seed to the result of a new fit, for :meth:`with_adjustment`.
     like_at : float or None
         The smallest rating that is a like, for held-out entries that are a matrix of ratings.
     n_jobs : int or None
@@ -93,8 +256,8 @@ class Posterior:
 
     fitted: Fitted = field(repr=False)
     observations: Observations
-    rows: Side = field(repr=False)
-    columns: Side = field(repr=False)
+    rows: RowPosterior = field(repr=False)
+    columns: RowPosterior = field(repr=False)
     adjustment: Adjustment = field(default=Adjustment())
     refit: Refit | None = field(default=None, repr=False)
     like_at: float | None = None
@@ -135,14 +298,14 @@ class Posterior:
     def predict_proba(self, rows: Any, columns: Any) -> Array:
         """Return ``E f(x)`` over the posterior of ``x``: less extreme than ``f`` at its mean where little is known.
 
-        After :meth:`adjusted` it is ``f(slope x + offset)``, which held-out labels have moderated already.
+        After :meth:`with_adjustment` it is ``f(slope x + offset)``, which held-out labels have moderated already.
         """
         x, deviation = self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))
         if self.adjustment.pivots is not None:
             return self.fitted.spec.link.probability(x)
-        return moderated(self.fitted.spec.link, x, deviation)
+        return mean_probability(self.fitted.spec.link, x, deviation)
 
-    def adjusted(
+    def with_adjustment(
         self,
         held_out: Any,
         *,
@@ -153,7 +316,7 @@ class Posterior:
     ) -> Posterior:
         """Return the posterior with its centre set by held-out labels and its width by refits to simulated ones.
 
-        See :func:`~tribit.uncertainty.adjustment.adjust`. It costs ``n_refits`` fits of the model.
+        See :func:`~tribit.uncertainty.laplace.adjust`. It costs ``n_refits`` fits of the model.
 
         Parameters
         ----------
@@ -166,7 +329,7 @@ class Posterior:
         random_state : int, Generator, RandomState or None
             Draws the simulated labels.
         """
-        entries = self.fitted.scores.observed(as_observations(held_out, self.like_at))
+        entries = self.fitted.scores.place_entries(as_observations(held_out, self.like_at))
         aim, weights = weigh(self.fitted.shape, entries, target, propensity)
         adjustment = adjust(
             self,
@@ -192,7 +355,7 @@ class Posterior:
         (U, a), (V, c) = sides
         return Factors(U, V, factors.intercept, a, c)
 
-    def refitted(self, labels: NDArray[np.int8], random_state: int) -> Posterior:
+    def refit_to(self, labels: NDArray[np.int8], random_state: int) -> Posterior:
         """Return the posterior of the same model, fitted to other labels of the same observed entries."""
         seen = self.observations
         relabelled = Observations.from_pairs(seen.rows, seen.columns, labels, shape=seen.shape)
@@ -218,7 +381,7 @@ class Posterior:
 
 
 def variances(
-    rows: Side, columns: Side, k: int, i: NDArray[np.int64], j: NDArray[np.int64]
+    rows: RowPosterior, columns: RowPosterior, k: int, i: NDArray[np.int64], j: NDArray[np.int64]
 ) -> Array:
     """Return the variance of ``x`` at positions of two sides with ``k`` factors each, as above."""
     found = np.empty(i.size)
@@ -262,7 +425,7 @@ def laplace(model: HasFitted | Fitted, X: Any) -> Posterior:
     True
     """
     fitted = as_fitted(model, "laplace")
-    entries = fitted.scores.observed(read_entries(model, X))
+    entries = fitted.scores.place_entries(read_entries(model, X))
     observations = Observations.from_pairs(*entries, shape=fitted.shape)
     found = _posterior(fitted, observations, getattr(model, "n_jobs", 1))
     if isinstance(model, Fitted):
@@ -290,8 +453,8 @@ def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -
     )
     seen = observations.rows, observations.columns
     with single_threaded_blas():
-        rows = normal_side(objective, objective.backend, factors, (*seen, plus, minus), radius)
-        columns = normal_side(
+        rows = row_covariances(objective, objective.backend, factors, (*seen, plus, minus), radius)
+        columns = row_covariances(
             objective,
             objective.backend.transposed,
             factors.transposed,

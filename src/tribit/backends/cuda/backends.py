@@ -164,7 +164,7 @@ class DeviceBackend(Backend):
         """Return factors whose arrays are on the device; those that are stay."""
         if not is_numpy(factors.row_factors):
             return factors
-        return factors.mapped(self.placed)
+        return factors.map_arrays(self.placed)
 
     def implicit_blocks(
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float

@@ -1,4 +1,4 @@
-"""The linear algebra of :mod:`tribit.model.column_regression` on a device: counts, inverses, products with them."""
+"""The linear algebra of :mod:`tribit.model.ease` on a device: counts, inverses, products with them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from tribit.backends.cuda.device import place
-from tribit.model.column_regression import Algebra
-from tribit.model.zero_one import Ones
+from tribit.model.binary_matrices import BinaryRows
+from tribit.model.ease import Algebra
 
 Tensor: TypeAlias = torch.Tensor
 #: Numbers of a dense block of rows.
@@ -31,7 +31,7 @@ class DeviceAlgebra(Algebra):
         n = F.shape[1]
         total = torch.zeros((n, n), dtype=torch.float32, device=place())
         with _tf32():  # 0 and 1 have all their digits there, and sums are in float32
-            for block in _blocks(Ones.of(F), torch.float32):
+            for block in _blocks(BinaryRows.of(F), torch.float32):
                 total.addmm_(block.T, block)
         return total
 
@@ -41,7 +41,7 @@ class DeviceAlgebra(Algebra):
         whole.diagonal().add_(l2)
         return torch.cholesky_inverse(torch.linalg.cholesky(whole))
 
-    def product(self, F: Ones, inverse: Tensor) -> NDArray[np.float64]:
+    def product(self, F: BinaryRows, inverse: Tensor) -> NDArray[np.float64]:
         """Return ``F P``, as an array of NumPy."""
         found = np.empty(F.shape)
         start = 0
@@ -51,12 +51,12 @@ class DeviceAlgebra(Algebra):
             start = stop
         return found
 
-    def fetched(self, array: Tensor) -> NDArray[np.float64]:
+    def to_numpy(self, array: Tensor) -> NDArray[np.float64]:
         """Return counts or an inverse as an array of NumPy."""
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
 
-def _blocks(F: Ones, dtype: torch.dtype) -> Iterator[Tensor]:
+def _blocks(F: BinaryRows, dtype: torch.dtype) -> Iterator[Tensor]:
     """Return the rows of a 0/1 matrix as dense tensors, some at a time."""
     step = max(1, BLOCK // max(F.shape[1], 1))
     rows, columns = (

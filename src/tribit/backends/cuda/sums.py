@@ -11,8 +11,8 @@ from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.backends import DeviceBackend, DeviceRows
 from tribit.backends.cuda.forms import expected_labels
 from tribit.errors import InvalidInputError, parameter
-from tribit.model.imputation import Imputation
 from tribit.model.links import Logistic, Probit
+from tribit.model.risks import Imputation
 
 Tensor: TypeAlias = torch.Tensor
 
@@ -70,7 +70,7 @@ class CudaTileBackend(DeviceBackend):
                 f"{parameter('device', 'cuda')} imputes by the logistic and the probit link, and the imputed model has "
                 f"a link of your own: use {parameter('device', 'cpu')}."
             )
-        P, Q = (self.placed(part) for part in imputation.factors.augmented())
+        P, Q = (self.placed(part) for part in imputation.factors.product_factors())
         link = imputation.link
         self.imputed = dense.Imputed(P, Q, link), dense.Imputed(Q, P, link)
         sides = []

@@ -342,7 +342,7 @@ class Matrix:
 def as_matrix(X: Any, name: str = "X") -> Matrix:
     """Read a matrix or its factors, and refuse anything else."""
     if isinstance(X, Factors):
-        X = X.augmented()
+        X = X.product_factors()
     elif hasattr(X, "U") and hasattr(X, "V"):
         X = (X.U, X.V)
     if not isinstance(X, tuple):

@@ -15,7 +15,7 @@ every observed entry is a held-out one at no cost, for the choice of l2 and for 
 that the regression was not fitted on was no target: its scores are ``f B``.
 
 Scores need ``P f`` of a row and the diagonal of P. For many rows P is computed, and kept; for few, or where a table of
-columns x columns is too large, ``P f`` is solved for (:mod:`tribit.model.ridge_solves`).
+columns x columns is too large, ``P f`` is solved for (:mod:`tribit.model.binary_matrices`).
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
 from tribit.errors import InvalidInputError
-from tribit.model.ridge_solves import (
-    TOGETHER,
+from tribit.model.binary_matrices import (
+    RIGHT_HAND_SIDES,
     TOLERANCE,
+    BinaryRows,
     conjugate_gradients,
     gram,
     probed_diagonal,
     ridge_inverse,
 )
-from tribit.model.zero_one import Ones
 
-__all__ = ["ColumnRegression", "choose_l2", "regress_columns", "row_blocks"]
+__all__ = ["Ease", "choose_l2", "fit_ease", "row_blocks"]
 
 Vector = NDArray[np.float64]
 #: Scores in memory at once.
-BLOCK = 2**20
+BLOCK_SCORES = 2**20
 #: Most columns of which the inverse is computed: 0.3 GB at this number, and 9 s of one core.
-TABLE_COLUMNS = 6000
+MAX_INVERSE_COLUMNS = 6000
 #: Cost of the solution for one row, in units of observations, where that of the inverse is columns^3: measured on
 #: MovieLens-100k and on 1M drawn entries, where the inverse pays from about 100 rows on.
 ROW_COST = 600
 #: ``l2`` is tried at these powers of 2 of the mean number of observations of a column, from the one in the middle.
-LOWEST, FIRST, HIGHEST = -6, 3, 16
+MIN_POWER, FIRST_POWER, MAX_POWER = -6, 3, 16
 #: Columns on which ``l2`` is chosen, those with most observations, and the power of their share of all observations
 #: by which it is smaller there: l2 of the 512 to 1536 first columns times ``share ** -1.2`` is within 8% of that of
 #: all, for likes and for the mask, on MovieLens-100k and on 1M drawn entries with 3,706 columns.
@@ -64,7 +64,7 @@ class Algebra:
     @property
     def most_columns(self) -> int:
         """Most columns of which the inverse is computed."""
-        return TABLE_COLUMNS
+        return MAX_INVERSE_COLUMNS
 
     def gram(self, F: sp.csr_array) -> Any:
         """Return ``F'F``."""
@@ -74,16 +74,16 @@ class Algebra:
         """Return ``(counts + l2 I)^-1``; the memory of the counts may be used for it."""
         return ridge_inverse(counts, l2)
 
-    def product(self, F: Ones, inverse: Any) -> Vector:
+    def product(self, F: BinaryRows, inverse: Any) -> Vector:
         """Return ``F P``."""
         return F.times(inverse)
 
-    def fetched(self, array: Any) -> Vector:
+    def to_numpy(self, array: Any) -> Vector:
         """Return counts or an inverse as an array of NumPy."""
         return np.asarray(array)
 
 
-class ColumnRegression:
+class Ease:
     """A fitted regression of every column on all others.
 
     Parameters
@@ -122,7 +122,7 @@ class ColumnRegression:
     @property
     def inverse(self) -> Vector:
         """P, computed when it is asked for and kept."""
-        return self.algebra.fetched(self._table())
+        return self.algebra.to_numpy(self._table())
 
     def _table(self) -> Any:
         """Return P as the algebra has it."""
@@ -133,7 +133,7 @@ class ColumnRegression:
 
     def scores(
         self,
-        F: sp.csr_array | Ones,
+        F: sp.csr_array | BinaryRows,
         fitted: NDArray[np.bool_] | None = None,
         tolerance: float = TOLERANCE,
     ) -> Vector:
@@ -141,14 +141,14 @@ class ColumnRegression:
 
         Parameters
         ----------
-        F : sparse array or Ones
+        F : sparse array or BinaryRows
             The rows.
         fitted : array of bool, optional
             Which of them are rows of the fit, by default all; ``h_ij`` is 0 for the others.
         tolerance : float
             That of the iterations, where P is not computed.
         """
-        ones = F if isinstance(F, Ones) else Ones.of(F)
+        ones = F if isinstance(F, BinaryRows) else BinaryRows.of(F)
         product = self._product(ones, tolerance)
         at = product[ones.rows, ones.columns]
         own = ones.sums(at)[ones.rows] - at**2 / self.diagonal[ones.columns]
@@ -158,23 +158,23 @@ class ColumnRegression:
         scores[ones.rows, ones.columns] += 1.0 - own
         return scores
 
-    def _product(self, F: Ones, tolerance: float) -> Vector:
+    def _product(self, F: BinaryRows, tolerance: float) -> Vector:
         """Return ``F P``."""
-        if self._tabled(F.shape[0]):
+        if self._uses_inverse(F.shape[0]):
             return self.algebra.product(F, self._table())
         found = np.empty(F.shape)
-        for start in range(0, F.shape[0], TOGETHER):
-            part = np.ascontiguousarray(F.part(start, start + TOGETHER).dense().T)
+        for start in range(0, F.shape[0], RIGHT_HAND_SIDES):
+            part = np.ascontiguousarray(F.part(start, start + RIGHT_HAND_SIDES).dense().T)
             try:
                 solved = conjugate_gradients(self.F, self.l2, part, tolerance)
             except InvalidInputError:  # a ridge that is too small for iterations
                 if F.shape[1] > self.algebra.most_columns:
                     raise
                 return self.algebra.product(F, self._table())
-            found[start : start + TOGETHER] = solved.T
+            found[start : start + RIGHT_HAND_SIDES] = solved.T
         return found
 
-    def _tabled(self, n_rows: int) -> bool:
+    def _uses_inverse(self, n_rows: int) -> bool:
         """Return whether P is there, or the rows solved for so far have cost as much as it would."""
         if self._inverse is not None:
             return True
@@ -193,13 +193,13 @@ class ColumnRegression:
         self.__init__(**state)  # type: ignore[misc]
 
 
-def regress_columns(
+def fit_ease(
     F: sp.csr_array,
     l2: float | None = None,
     rows: Positions | None = None,
     draws: np.random.Generator | None = None,
     algebra: Algebra | None = None,
-) -> ColumnRegression:
+) -> Ease:
     """Return the regression of every column of a 0/1 matrix on all others.
 
     Parameters
@@ -223,10 +223,10 @@ def regress_columns(
         l2 = choose_l2(F, np.arange(F.shape[0]) if rows is None else rows, known, algebra)
     if counts is None:
         assert draws is not None
-        return ColumnRegression(F, l2, probed_diagonal(F, l2, draws), algebra=algebra)
+        return Ease(F, l2, probed_diagonal(F, l2, draws), algebra=algebra)
     inverse = algebra.inverse(counts, l2)
-    diagonal = np.array(algebra.fetched(inverse.diagonal()))
-    return ColumnRegression(F, l2, diagonal, inverse, algebra)
+    diagonal = np.array(algebra.to_numpy(inverse.diagonal()))
+    return Ease(F, l2, diagonal, inverse, algebra)
 
 
 def choose_l2(
@@ -251,7 +251,7 @@ def choose_l2(
         counts = None if counts is None else counts[np.ix_(most, most)]
     if counts is None:
         by = Algebra() if algebra is None else algebra
-        counts = by.fetched(by.gram(F)).astype(np.float64, copy=False)
+        counts = by.to_numpy(by.gram(F)).astype(np.float64, copy=False)
     known, part = counts, F[rows]
     errors: dict[int, float] = {}
 
@@ -259,12 +259,12 @@ def choose_l2(
         if power not in errors:
             l2 = unit * share**SHARE_POWER * 2.0**power
             inverse = ridge_inverse(known.copy(), l2)
-            errors[power] = _error(ColumnRegression(F, l2, inverse.diagonal(), inverse), part)
+            errors[power] = _error(Ease(F, l2, inverse.diagonal(), inverse), part)
         return errors[power]
 
-    best = FIRST
+    best = FIRST_POWER
     for step in (1, -1):
-        while LOWEST < best < HIGHEST and error(best + step) < error(best):
+        while MIN_POWER < best < MAX_POWER and error(best + step) < error(best):
             best += step
     below, above = errors.get(best - 1), errors.get(best + 1)
     if below is None or above is None:
@@ -276,14 +276,14 @@ def choose_l2(
 
 def row_blocks(rows: Positions, n_columns: int) -> Iterator[Positions]:
     """Return the rows in parts small enough for their scores."""
-    step = max(1, BLOCK // n_columns)
+    step = max(1, BLOCK_SCORES // n_columns)
     return (rows[start : start + step] for start in range(0, rows.size, step))
 
 
-def _error(regression: ColumnRegression, F: sp.csr_array) -> float:
+def _error(regression: Ease, F: sp.csr_array) -> float:
     total = 0.0
     for block in row_blocks(np.arange(F.shape[0]), F.shape[1]):
-        part = Ones.of(F, block)
+        part = BinaryRows.of(F, block)
         residual = regression.scores(part)
         residual[part.rows, part.columns] -= 1.0
         total += float(np.vdot(residual, residual))

@@ -29,14 +29,14 @@ from tribit.model.factors import Factors
 
 Array = NDArray[np.floating[Any]]
 
-#: Numbers in a block of covariances that is unpacked at a time.
+#: Numbers in a block of covariances that is unpack_symmetric at a time.
 BLOCK = 2**20
 #: Length of a row, as a share of the radius of its ball, from which it is on the boundary.
 ON_BOUNDARY = 0.999
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class RowPosterior:
     """The rows of one factor and the covariance of each, packed by upper triangles.
 
     Attributes
@@ -52,7 +52,7 @@ class Side:
 
     def covariances(self, who: NDArray[np.int64]) -> Array:
         """Return the covariance matrices of some rows."""
-        return unpacked(self.packed[who], self.vectors.shape[1])
+        return unpack_symmetric(self.packed[who], self.vectors.shape[1])
 
     def draw(self, means: Array, draws: np.random.Generator) -> Array:
         """Return a draw of ``(u_i, a_i)`` around its mean, for every row."""
@@ -66,7 +66,7 @@ class Side:
         return drawn
 
 
-def unpacked(packed: Array, size: int) -> Array:
+def unpack_symmetric(packed: Array, size: int) -> Array:
     """Return symmetric matrices from their upper triangles, by rows."""
     left, right = np.triu_indices(size)
     full = np.empty((packed.shape[0], size, size))
@@ -75,9 +75,9 @@ def unpacked(packed: Array, size: int) -> Array:
     return full
 
 
-def normal_side(
+def row_covariances(
     objective: Objective, backend: Backend, factors: Factors, places: Any, radius: float | None
-) -> Side:
+) -> RowPosterior:
     """Return the rows of ``factors`` with their covariances.
 
     Parameters
@@ -103,7 +103,7 @@ def normal_side(
         here = P[panel.rows]
         model = panel.models(here, free, exact=True, value=False)
         ridge = _precisions(objective, here[:, :free], model.gradients, k, radius)
-        spread_here = None if spread is None else unpacked(spread[panel.rows], free)
+        spread_here = None if spread is None else unpack_symmetric(spread[panel.rows], free)
         covariances = _covariances(model.matrices(), ridge, spread_here)
         packed[panel.rows] = (covariances[:, left, right] + covariances[:, right, left]) / 2
 
@@ -111,7 +111,7 @@ def normal_side(
         pass
     vectors = np.ones((P.shape[0], free))
     vectors[:, :k] = P[:, :k]
-    return Side(vectors, packed)
+    return RowPosterior(vectors, packed)
 
 
 def _covariances(H: Array, ridge: Array, spread: Array | None) -> Array:
@@ -155,7 +155,7 @@ def _precisions(
 def _is_likelihood(objective: Objective, places: Any) -> bool:
     """Return whether each observed entry adds the loss of its label, once, and no other entry adds anything."""
     _, _, plus, minus = places
-    return objective.risk.unobserved == 0 and all(
+    return objective.risk.unobserved_weight == 0 and all(
         bool(np.all((weights == 0.0) | (weights == 1.0))) for weights in (plus, minus)
     )
 

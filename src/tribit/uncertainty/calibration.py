@@ -1,17 +1,25 @@
-"""Held-out entries as a fitted model knows them, and how much each counts for the cells one cares about."""
+"""Held-out entries as a fitted model knows them, and how much each counts for the cells one cares about.
+
+Calibrate a fitted model on held-out entries, by the calibrator that these entries themselves prefer.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_between, check_choice
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.model.calibration import CALIBRATORS, Calibrator, calibration_losses, check_method
 from tribit.model.risks import Missingness
-from tribit.model.scores import PlacedEntries
+from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
 from tribit.propensity.model import MaskModel, observed_probability
+from tribit.randomness import RandomState
+
+if TYPE_CHECKING:
+    from tribit.model.risks import Missingness
 
 Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.int64]
@@ -25,7 +33,7 @@ def resolve_target(target: Any, propensity: Missingness | None) -> Target:
     """Return the target: by default every cell alike with a model of the mask, else cells like the observed."""
     if propensity is not None and not isinstance(propensity, Missingness):
         raise InvalidTypeError(
-            f"propensity must be a model of the mask with rho_at, such as tribit.propensity.fits(observations); "
+            f"propensity must be a model of the mask with rho_at, such as tribit.propensity.low_rank(observations); "
             f"got {type(propensity).__name__}."
         )
     if target is None:
@@ -34,7 +42,7 @@ def resolve_target(target: Any, propensity: Missingness | None) -> Target:
     if target != "observed" and propensity is None:
         raise InvalidInputError(
             f"target={target!r} needs to know why entries were observed: pass propensity, a model of the mask such as "
-            "tribit.propensity.fits(observations)."
+            "tribit.propensity.low_rank(observations)."
         )
     chosen: Target = target
     return chosen
@@ -77,3 +85,56 @@ def weigh(
 def check_level(level: Any) -> float:
     """Return a coverage inside (0, 1) as a float, or say that it is not one."""
     return check_between("level", level, 0.0, 1.0, ends="()", meaning="the share to be covered")
+
+
+def calibrate(
+    model: HasScores | Scores,
+    held_out: Any,
+    *,
+    method: str = "auto",
+    propensity: Missingness | None = None,
+    target: Target | None = None,
+    folds: int = 5,
+    random_state: RandomState = None,
+) -> Calibrator:
+    """Fit a map from ``x`` to the probability of a like to held-out entries.
+
+        argmin over calibrators   - sum_t w_t log P(label_t | x_t),     w_t = 1, or 1 / q_t for every cell alike
+
+    Parameters
+    ----------
+    model : fitted model or Scores
+        A fitted model.
+    held_out : Observations, sparse matrix or array
+        Entries it was not fitted on, and not chosen by either. Matched by id where both have ids.
+    method : {"auto", "identity", "platt", "isotonic"}, default="auto"
+        "auto" takes the one with the least cross-validated log-loss within the held-out entries, "identity" (the
+        model as it is) among them.
+    propensity : Missingness, optional
+        A model of the mask (:mod:`tribit.propensity`).
+    target : {"observed", "all", "unobserved"}, optional
+        Which cells the probabilities should be right for: cells like the observed ones, every cell alike (weights
+        ``1 / q``), or those that were not observed (``(1 - q) / q``). By default "all" with a propensity and
+        "observed" without.
+    folds : int, default=5
+        Parts of the cross-validation of "auto".
+    random_state : int, Generator, RandomState or None
+        Draws the folds.
+
+    Returns
+    -------
+    Calibrator
+        Call it with ``model.decision_function(rows, columns)``.
+    """
+    if method != "auto":
+        check_method(method)
+    scores = as_scores(model)
+    entries = scores.place_entries(read_entries(model, held_out))
+    _, weights = weigh(scores.shape, entries, target, propensity)
+    x, link = scores.x(entries.rows, entries.columns), scores.link
+    if method == "auto":
+        losses = calibration_losses(
+            x, entries.labels, weights, link=link, folds=folds, random_state=random_state
+        )
+        method = min(losses, key=losses.__getitem__)
+    return CALIBRATORS[method](x, entries.labels, weights, link=link)

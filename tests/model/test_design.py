@@ -6,8 +6,8 @@ import pytest
 from reference import observations_of, random_matrix
 from tribit.backends.designs import features_of
 from tribit.backends.layout import share_layouts
-from tribit.model import masks as module
-from tribit.model.masks import scaled_masks
+from tribit.model import design as module
+from tribit.model.design import scaled_masks
 from tribit.model.spec import ModelSpec
 
 A = random_matrix((9, 7), observed=0.6)
@@ -23,7 +23,7 @@ def dense(labels):
 @pytest.mark.parametrize("many", [0, 10**6], ids=["many entries", "few entries"])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_both_orientations_are_those_of_the_dense_mask(kind, many, monkeypatch):
-    monkeypatch.setattr(module, "MANY", many)
+    monkeypatch.setattr(module, "MAX_ENTRIES_IN_EVERY_DTYPE", many)
     for found, labels in zip(scaled_masks(observations_of(A)), (A, A.T), strict=True):
         assert found.shape == labels.shape
         for _ in range(2):  # made, and kept
@@ -47,7 +47,7 @@ def test_places_are_held_once_in_32_bits():
 
 @pytest.mark.parametrize(("many", "types"), [(0, {"float64"}), (10**6, {"float32", "float64"})])
 def test_of_many_entries_the_numbers_of_one_type_are_kept(many, types, monkeypatch):
-    monkeypatch.setattr(module, "MANY", many)
+    monkeypatch.setattr(module, "MAX_ENTRIES_IN_EVERY_DTYPE", many)
     rows, _ = scaled_masks(observations_of(A))
     for kind in (np.float32, np.float64):
         rows.matrix(kind), rows.transposed(kind)

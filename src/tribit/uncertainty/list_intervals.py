@@ -1,4 +1,7 @@
-"""Laplace's approximation at some entries: covariances of the rows and columns that these have, and of no others."""
+"""Laplace's approximation at some entries: covariances of the rows and columns that these have, and of no others.
+
+Intervals of the probabilities in lists, by Laplace's approximation at their entries alone.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from tribit.backends.objective import Objective
 from tribit.backends.threads import single_threaded_blas
+from tribit.checks import check_between
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.folding.positions import rows_of
+from tribit.folding.new_rows import select_rows
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
-from tribit.uncertainty.laplace import check_prior, first_member, variances
-from tribit.uncertainty.side import Side, normal_side
+from tribit.ranking.lists import Recommendations
+from tribit.uncertainty.laplace import Intervals, check_prior, first_member, variances
+from tribit.uncertainty.row_covariances import RowPosterior, row_covariances
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
 
-def deviations(fitted: Fitted, seen: Observations, i: Positions, j: Positions) -> Array:
+def standard_deviations(fitted: Fitted, seen: Observations, i: Positions, j: Positions) -> Array:
     """Return the standard deviation of ``x`` at positions, as :func:`tribit.uncertainty.laplace` has it.
 
     Parameters
@@ -40,7 +46,7 @@ def deviations(fitted: Fitted, seen: Observations, i: Positions, j: Positions) -
     spec = fitted.spec
     radius = check_prior(spec)
     risk = fitted.risk()
-    if not spec.mixed and not spec.inverse_power:
+    if not spec.uses_unobserved and not spec.inverse_power:
         risk = replace(risk, rho=1.0 - seen.density)  # PN alone does not read it
     if isinstance(risk.rho, Missingness) or risk.imputed is not None:
         raise InvalidInputError(
@@ -65,9 +71,9 @@ def _side(
     rows: Positions,
     risk: Risk,
     radius: float | None,
-) -> Side:
+) -> RowPosterior:
     """Return some rows with their covariances, everything else fixed: those of a matrix of these rows alone."""
-    some = rows_of(seen, rows)
+    some = select_rows(seen, rows)
     objective = Objective.of(spec.without_features, some, risk)
     own = Factors(
         factors.row_factors[rows],
@@ -77,6 +83,48 @@ def _side(
         factors.column_intercepts,
     )
     weights = risk.observed_weights(some.labels, some.rows, some.columns)
-    return normal_side(
+    return row_covariances(
         objective, objective.backend, own, (some.rows, some.columns, *weights), radius
     )
+
+
+#: Rows whose intervals are computed at once: their covariances fill some 30 MB with 40 columns of factors.
+ROWS_AT_ONCE = 4096
+
+
+def with_intervals(
+    lists: Recommendations,
+    fitted: Fitted,
+    seen: Observations | None,
+    rows: Positions,
+    level: float,
+) -> Recommendations:
+    """Return the lists of rows at some positions with the intervals of their probabilities, where there can be any.
+
+    These need the entries that the model was fitted on, one probability of being missing for all cells, and a ridge or
+    a ball (:func:`tribit.uncertainty.list_intervals.deviations`).
+    """
+    level = check_between("level", level, 0, 1, ends="()")
+    if seen is None or not _has_deviations(fitted):
+        return lists
+    i, place = np.nonzero(lists.shown)
+    j = lists.positions[i, place]
+    x = fitted.scores.x(rows[i], j)
+    deviation = np.empty(i.size)
+    for start in range(0, rows.size, ROWS_AT_ONCE):
+        here = np.flatnonzero((i >= start) & (i < start + ROWS_AT_ONCE))
+        if here.size:
+            deviation[here] = standard_deviations(fitted, seen, rows[i[here]], j[here])
+    z = ndtri(0.5 + level / 2)
+    lower, upper = (fitted.scores.probability(x + side * z * deviation) for side in (-1, 1))
+    return replace(lists, intervals=Intervals(lower, upper, level))
+
+
+def _has_deviations(fitted: Fitted) -> bool:
+    spec = fitted.spec
+    try:
+        check_prior(spec)
+    except InvalidInputError:
+        return False
+    one_rho = not spec.uses_unobserved or isinstance(fitted.rho, float)
+    return bool(one_rho and spec.imputed is None and not spec.inverse_power)

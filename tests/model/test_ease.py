@@ -6,14 +6,14 @@ import pytest
 import scipy.sparse as sp
 
 from tribit import InvalidInputError
-from tribit.model import column_regression, ridge_solves
-from tribit.model.column_regression import ColumnRegression, choose_l2, regress_columns
-from tribit.model.ridge_solves import (
+from tribit.model import binary_matrices, ease
+from tribit.model.binary_matrices import (
     conjugate_gradients,
     gram,
     probed_diagonal,
     ridge_inverse,
 )
+from tribit.model.ease import Ease, choose_l2, fit_ease
 
 
 def mask(shape=(60, 23), seed=0):
@@ -34,9 +34,9 @@ def dense_inverse(F, l2):
 @pytest.mark.parametrize("pair_cost", [0, 10**9])
 @pytest.mark.parametrize("rows", [3, 25, 10**6])
 def test_counts_are_exact_sparse_or_dense_and_by_blocks(monkeypatch, pair_cost, rows):
-    monkeypatch.setattr(ridge_solves, "PAIR_COST", pair_cost)
-    monkeypatch.setattr(ridge_solves, "DENSE_ROWS", rows)
-    monkeypatch.setattr(ridge_solves, "MIRRORED", 5)
+    monkeypatch.setattr(binary_matrices, "PAIR_COST", pair_cost)
+    monkeypatch.setattr(binary_matrices, "DENSE_ROWS", rows)
+    monkeypatch.setattr(binary_matrices, "MIRROR_BLOCK", 5)
     F = mask()
     found = gram(F)
     assert found.dtype == np.float64
@@ -45,10 +45,10 @@ def test_counts_are_exact_sparse_or_dense_and_by_blocks(monkeypatch, pair_cost, 
 
 
 def test_more_rows_than_single_precision_counts_are_summed_in_double(monkeypatch):
-    monkeypatch.setattr(ridge_solves, "PAIR_COST", 10**9)
+    monkeypatch.setattr(binary_matrices, "PAIR_COST", 10**9)
     called = []
-    monkeypatch.setattr(ridge_solves.blas, "ssyrk", lambda *_, **__: called.append(1))
-    monkeypatch.setattr(ridge_solves, "EXACT_COUNTS", 59)
+    monkeypatch.setattr(binary_matrices.blas, "ssyrk", lambda *_, **__: called.append(1))
+    monkeypatch.setattr(binary_matrices, "EXACT_COUNTS", 59)
     assert np.array_equal(gram(mask()), mask().toarray().T @ mask().toarray())
     assert not called
 
@@ -56,7 +56,7 @@ def test_more_rows_than_single_precision_counts_are_summed_in_double(monkeypatch
 @pytest.mark.parametrize("mirrored", [4, 256])
 @pytest.mark.parametrize("l2", [0.2, 30.0])
 def test_the_inverse_is_that_of_numpy(monkeypatch, mirrored, l2):
-    monkeypatch.setattr(ridge_solves, "MIRRORED", mirrored)
+    monkeypatch.setattr(binary_matrices, "MIRROR_BLOCK", mirrored)
     found = ridge_inverse(gram(mask()), l2)
     np.testing.assert_allclose(found, dense_inverse(mask(), l2), rtol=1e-10, atol=1e-14)
     assert np.array_equal(found, found.T)
@@ -76,7 +76,7 @@ def test_iterations_solve_as_the_inverse_does(l2):
 
 
 def test_a_ridge_too_small_to_solve_for_is_refused_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(ridge_solves, "ITERATIONS", 3)
+    monkeypatch.setattr(binary_matrices, "MAX_ITERATIONS", 3)
     with pytest.raises(InvalidInputError, match=r"^l2=1e-06 is so small for 23 columns") as caught:
         conjugate_gradients(mask(), 1e-6, np.ones((23, 1)))
     assert str(caught.value).count(". ") == 0
@@ -87,7 +87,7 @@ def test_random_signs_estimate_the_diagonal(monkeypatch):
     exact = dense_inverse(F, l2).diagonal()
     errors = []
     for probes in (16, 4096):
-        monkeypatch.setattr(ridge_solves, "PROBES", probes)
+        monkeypatch.setattr(binary_matrices, "PROBES", probes)
         found = probed_diagonal(F, l2, np.random.default_rng(0))
         assert (found <= 1 / l2).all()
         assert (found >= 1 / (np.asarray(F.sum(axis=0)) + l2)).all()
@@ -101,19 +101,19 @@ def test_random_signs_estimate_the_diagonal(monkeypatch):
 
 
 def without_table(F, l2):
-    return ColumnRegression(F, l2, dense_inverse(F, l2).diagonal())
+    return Ease(F, l2, dense_inverse(F, l2).diagonal())
 
 
 @pytest.fixture
 def never(monkeypatch):
-    monkeypatch.setattr(column_regression, "ROW_COST", 0)
+    monkeypatch.setattr(ease, "ROW_COST", 0)
 
 
 @pytest.mark.parametrize("together", [1, 7, 100])
 def test_scores_without_a_table_are_those_of_the_table(monkeypatch, never, together):
-    monkeypatch.setattr(column_regression, "TOGETHER", together)
+    monkeypatch.setattr(ease, "RIGHT_HAND_SIDES", together)
     F, l2 = mask(), 8.0
-    exact = regress_columns(F, l2)
+    exact = fit_ease(F, l2)
     solved = without_table(F, l2)
     np.testing.assert_allclose(solved.scores(F), exact.scores(F), rtol=0, atol=1e-10)
     for i in (0, 57, 59):
@@ -127,7 +127,7 @@ def test_a_row_that_was_no_target_has_nothing_to_take_out(never, tabled):
     F, other, l2 = mask(), mask((5, 23), seed=1), 8.0
     P = dense_inverse(F, l2)
     B = np.eye(23) - P / P.diagonal()
-    regression = regress_columns(F, l2) if tabled else without_table(F, l2)
+    regression = fit_ease(F, l2) if tabled else without_table(F, l2)
     expected = other.toarray() @ B
     fitted = np.zeros(5, dtype=bool)
     np.testing.assert_allclose(regression.scores(other, fitted), expected, atol=1e-10)
@@ -139,13 +139,13 @@ def test_a_row_that_was_no_target_has_nothing_to_take_out(never, tabled):
 
 def test_the_table_is_computed_once_the_rows_have_cost_as_much(monkeypatch):
     F = mask()
-    monkeypatch.setattr(column_regression, "ROW_COST", 23**3 / F.nnz / 10)
+    monkeypatch.setattr(ease, "ROW_COST", 23**3 / F.nnz / 10)
     regression = without_table(F, 8.0)
     regression.scores(F[:6])
     assert regression._inverse is None
     regression.scores(F[:5])
     assert regression._inverse is not None
-    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 22)
+    monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 22)
     wide = without_table(F, 8.0)
     wide.scores(F)
     assert wide._inverse is None
@@ -153,16 +153,16 @@ def test_the_table_is_computed_once_the_rows_have_cost_as_much(monkeypatch):
 
 def test_a_ridge_too_small_to_iterate_with_needs_the_table(monkeypatch, never):
     F, l2 = mask(), 1e-3
-    monkeypatch.setattr(ridge_solves, "ITERATIONS", 3)
+    monkeypatch.setattr(binary_matrices, "MAX_ITERATIONS", 3)
     found = without_table(F, l2).scores(F[:1])
-    np.testing.assert_allclose(found, regress_columns(F, l2).scores(F[:1]), rtol=1e-9, atol=1e-9)
-    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 22)
+    np.testing.assert_allclose(found, fit_ease(F, l2).scores(F[:1]), rtol=1e-9, atol=1e-9)
+    monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 22)
     with pytest.raises(InvalidInputError, match="is so small"):
         without_table(F, l2).scores(F[:1])
 
 
 def test_the_table_has_the_bits_of_the_fit_and_is_not_pickled():
-    regression = regress_columns(mask((300, 120)), 8.0)
+    regression = fit_ease(mask((300, 120)), 8.0)
     small = pickle.dumps(regression)
     assert len(small) < 120 * 120 * 8
     again = pickle.loads(small)
@@ -173,11 +173,9 @@ def test_the_table_has_the_bits_of_the_fit_and_is_not_pickled():
 
 def test_threads_share_one_table(monkeypatch):
     F, calls = mask(), []
-    real = column_regression.ridge_inverse
-    monkeypatch.setattr(
-        column_regression, "ridge_inverse", lambda *given: calls.append(1) or real(*given)
-    )
-    monkeypatch.setattr(column_regression, "ROW_COST", 10**9)
+    real = ease.ridge_inverse
+    monkeypatch.setattr(ease, "ridge_inverse", lambda *given: calls.append(1) or real(*given))
+    monkeypatch.setattr(ease, "ROW_COST", 10**9)
     regression, found = without_table(F, 8.0), []
     threads = [
         threading.Thread(target=lambda: found.append(regression.scores(F))) for _ in range(8)
@@ -193,10 +191,10 @@ def test_threads_share_one_table(monkeypatch):
 
 def test_of_many_columns_the_diagonal_is_estimated(monkeypatch):
     F = mask((400, 30))
-    exact = regress_columns(F, 40.0, draws=np.random.default_rng(0))
-    monkeypatch.setattr(column_regression, "TABLE_COLUMNS", 29)
+    exact = fit_ease(F, 40.0, draws=np.random.default_rng(0))
+    monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 29)
     first, again, other = (
-        regress_columns(F, 40.0, draws=np.random.default_rng(seed)) for seed in (0, 0, 1)
+        fit_ease(F, 40.0, draws=np.random.default_rng(seed)) for seed in (0, 0, 1)
     )
     assert first._inverse is None
     assert np.array_equal(first.diagonal, again.diagonal)
@@ -212,10 +210,10 @@ def test_the_ridge_of_many_columns_is_chosen_on_those_with_most_observations(mon
     F = sp.csr_array((rng.random((500, 120)) < chance).astype(float))
     every = np.arange(500)
     whole = choose_l2(F, every)
-    monkeypatch.setattr(column_regression, "CHOICE_COLUMNS", 60)
+    monkeypatch.setattr(ease, "CHOICE_COLUMNS", 60)
     part = choose_l2(F, every)
     assert part == choose_l2(F, every, gram(F))
     assert part != whole
     assert 0.7 < part / whole < 1.4
-    monkeypatch.setattr(column_regression, "SHARE_POWER", 0.0)
+    monkeypatch.setattr(ease, "SHARE_POWER", 0.0)
     assert choose_l2(F, every) < part
