@@ -24,7 +24,7 @@ from tribit import (
 )
 from tribit.backends import sparse, tiles
 from tribit.backends.arithmetic import Arithmetic
-from tribit.model.calibration import Isotonic, Platt, cross_fitted, platt
+from tribit.model.calibration import Isotonic, Platt, cross_fit_probabilities, platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
 from tribit.randomness import generator
@@ -510,7 +510,7 @@ def test_a_calibrator_by_name_takes_held_out_entries_though_nothing_is_open(name
     assert plain.search_ is None
     assert model.objective_ == pytest.approx(plain.objective_, rel=1e-3)
     x, labels, weights = model.search_.held_out
-    found = cross_fitted(x, labels, weights, names=[name], random_state=0)[name]
+    found = cross_fit_probabilities(x, labels, weights, names=[name], random_state=0)[name]
     losses = -np.log(np.where(labels > 0, found, 1.0 - found))
     assert np.average(losses, weights=weights) == pytest.approx(model.search_.best.score)
     assert "by kind of model, calibrated: " in str(model.search_)
