@@ -30,7 +30,7 @@ PROBLEM = RowProblem(RANK, True, 5.0, 3.0)
 #: Bytes of a column's curvature, value and gradient, and the columns of a block.
 PACKED = PROBLEM.free * (PROBLEM.free + 1) // 2 * 4
 MODEL = PACKED + 8 * (PROBLEM.free + 1)
-WIDTH = backend.BLOCK_BYTES // PACKED // backend.MULTIPLE * backend.MULTIPLE
+WIDTH = backend.BLOCK_BYTES // PACKED // backend.BLOCK_MULTIPLE * backend.BLOCK_MULTIPLE
 #: Cells of the dense term that are measured.
 DENSE = (1024, 40_000)
 #: The cluster on paper: machines, threads of each, and the bytes each sends in a second (25 Gbit).

@@ -65,7 +65,7 @@ def drawn_factors(n, m):
 @pytest.mark.parametrize("link", [Logistic(), Probit(0.7)], ids=["logistic", "probit"])
 def test_passes_equal_those_of_one_machine(monkeypatch, seen, there, factors, link, name):
     # Blocks of 256 columns need more columns than there are here: of 16.
-    monkeypatch.setattr(cluster_backend, "MULTIPLE", 16)
+    monkeypatch.setattr(cluster_backend, "BLOCK_MULTIPLE", 16)
     monkeypatch.setattr(cluster_backend, "BLOCK_BYTES", 16 * 10 * 8)
     P, Q = factors
     risk = RISKS[name](seen)
@@ -107,7 +107,7 @@ def test_a_tree_of_tasks_has_the_bits_of_the_sum_that_is_made_here(monkeypatch, 
     P, Q = (draws.normal(size=(size, 3)) for size in seen.shape)
     backend = make_backend(there, Logistic(), pn(), dtype="float32", n_jobs=1)
     here = backend.gradient(P, Q), backend.transposed.half_sweep(Q, P, RowProblem(3), RowState(60))
-    monkeypatch.setattr(calls, "FEW_BYTES", 0)
+    monkeypatch.setattr(calls, "MAX_ROUND_BYTES", 0)
     there = backend.gradient(P, Q), backend.transposed.half_sweep(Q, P, RowProblem(3), RowState(60))
     for expected, found in zip(here, there, strict=True):
         for a, b in zip(expected, found, strict=True):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tribit import BinaryMatrixCompletion, Observations, Recommender
-from tribit.cluster import connected, from_frame, from_observations, from_parquet
+from tribit.cluster import connect, from_frame, from_observations, from_parquet
 from tribit.cluster.calls import Cluster
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitError
 
@@ -33,7 +33,7 @@ def test_a_client_is_a_client(seen):
 
 
 def test_a_cluster_without_workers_is_waited_for_and_refused(monkeypatch, seen):
-    monkeypatch.setattr("tribit.cluster.calls.PATIENCE", 0.2)
+    monkeypatch.setattr("tribit.cluster.calls.FIRST_WORKER_SECONDS", 0.2)
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
         distributed.Client(empty) as client,
@@ -118,13 +118,13 @@ def test_files_that_a_worker_cannot_read(tmp_path, client):
 @pytest.mark.parametrize(
     ("address", "match"),
     [
-        ("nonsense", "is no address of a scheduler; give a host and a port"),
-        ("http://10.0.0.1:8786", "is no address of a scheduler"),
-        ("tls://10.0.0.1:8786", "needs certificates, and dask knows of none here"),
+        ("nonsense", "is not the address of a scheduler; give a host and a port"),
+        ("http://10.0.0.1:8786", "is not the address of a scheduler"),
+        ("tls://10.0.0.1:8786", "needs certificates, and dask has none"),
     ],
 )
 def test_addresses_to_which_nobody_connects(address, match):
-    with pytest.raises(InvalidInputError, match=match), connected(address):
+    with pytest.raises(InvalidInputError, match=match), connect(address):
         pass
 
 
@@ -142,7 +142,7 @@ def test_a_scheduler_that_is_lost_and_software_that_differs(client):
 
 
 def test_a_fit_ends_where_no_worker_is_left(monkeypatch, seen):
-    monkeypatch.setattr("tribit.cluster.calls.REPLACED", 1.0)
+    monkeypatch.setattr("tribit.cluster.calls.REPLACEMENT_SECONDS", 1.0)
     fixed = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "n_fits": 1}
     fixed |= {"implicit_features": False, "calibration": None, "tol": 0.0, "random_state": 0}
     with (
@@ -151,7 +151,7 @@ def test_a_fit_ends_where_no_worker_is_left(monkeypatch, seen):
     ):
         there = from_observations(seen, client, n_partitions=1)
         model = BinaryMatrixCompletion(**fixed, callback=lambda _: one.scale(0))
-        with pytest.raises(TribitError, match="no worker left, and got no other within 1 s"):
+        with pytest.raises(TribitError, match="no worker left and got no replacement within 1 s"):
             model.fit(there)
 
 

@@ -107,12 +107,12 @@ def fit_on_cluster(
     max_size : int, optional
         The most bytes to read of a file.
     """
-    from tribit.cluster import connected, from_parquet  # noqa: PLC0415 - an extra
+    from tribit.cluster import connect, from_parquet  # noqa: PLC0415 - an extra
 
     there = "://" in os.fspath(path) or Path(path).is_dir()
     if there:
         _check_rules(reading)
-    with connected(scheduler) as client:  # first: a file may take minutes to read
+    with connect(scheduler) as client:  # first: a file may take minutes to read
         if there:
             X: Any = from_parquet(
                 path, client, **{name: getattr(reading, name) for name in PARQUET_RULES}

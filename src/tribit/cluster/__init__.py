@@ -1,14 +1,14 @@
 """Fits of tables on the workers of a cluster, through dask.distributed (extra ``dask``).
 
 Rows are partitioned. Factors are on this machine and the solvers run here unchanged; a sum over entries is a map over
-partitions, given the factors, and a tree of sums (:mod:`tribit.cluster.backend`).
+partitions, followed by a tree of sums (:mod:`tribit.cluster.backend`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tribit.cluster.calls import Cluster, connected
+from tribit.cluster.calls import Cluster, connect
 from tribit.cluster.frames import from_frame, from_parquet, is_dask_frame
 from tribit.cluster.observations import PartitionedObservations
 from tribit.data.observations import Observations, as_observations
@@ -16,7 +16,7 @@ from tribit.data.observations import Observations, as_observations
 __all__ = [
     "PartitionedObservations",
     "as_partitioned",
-    "connected",
+    "connect",
     "from_frame",
     "from_observations",
     "from_parquet",
@@ -28,12 +28,12 @@ def from_observations(
 ) -> PartitionedObservations:
     """Return observations that are on this machine, cut into partitions of rows on the workers of a cluster.
 
-    The scheduler keeps the entries too, as what partitions are made of: read larger tables with :func:`from_parquet`.
+    The scheduler keeps a copy of the entries, so read larger tables with :func:`from_parquet`.
 
     Parameters
     ----------
     observations : Observations
-        What was seen.
+        Observed entries.
     client : distributed.Client
         The cluster.
     n_partitions : int, optional
@@ -43,7 +43,7 @@ def from_observations(
 
 
 def as_partitioned(X: Any, client: Any, *, like_at: float | None = None) -> PartitionedObservations:
-    """Return what an estimator is given as partitions on a cluster: a dask data frame, observations or a matrix."""
+    """Return a dask data frame, observations or a matrix as partitions on a cluster."""
     if isinstance(X, PartitionedObservations):
         return X
     if is_dask_frame(X):

@@ -1,17 +1,16 @@
-"""The backend over partitions of rows that live on the workers of a cluster.
+"""The backend over partitions of rows on the workers of a cluster.
 
-Every pass is one task for each partition, given the factors it needs, and what the partitions share is added by a tree:
+A pass is one task for each partition. Results that the partitions share are added by a tree:
 
-- the value, the largest entry: one number from each;
-- the gradient: that in P stays with the rows, that in Q (columns x factors numbers from each) is added;
+- the value and the largest entry: one number from each partition;
+- the gradient: the part in P stays with the rows, the part in Q (columns x factors numbers) is added;
 - a half-sweep over rows: each partition moves its own rows, as one machine would;
-- a half-sweep over columns: the quadratic models of the columns are sums over rows, and are added, ``k (k + 3) / 2``
-  numbers a column from each partition; this machine moves the columns to the minimisers, a block of them at a time.
+- a half-sweep over columns: the quadratic models of the columns are sums over rows, ``k (k + 3) / 2`` numbers a column
+  from each partition; this machine moves a block of columns at a time to their minimisers.
 
-The alternative for columns, a second copy of the entries grouped by columns, would send all of P to every worker:
-``d1 k`` numbers where this sends ``d2 k (k + 3) / 2``. Tables that need a cluster have many more rows than columns,
-100 times as many where this was sized (``docs/cluster.md``), so that the sums are the smaller by far up to some
-hundreds of factors; and the entries are kept once.
+A second copy of the entries, grouped by columns, would send all of P to every worker: ``d1 k`` numbers instead of
+``d2 k (k + 3) / 2``. Tables that need a cluster have about 100 times more rows than columns (``docs/cluster.md``),
+so the sums are smaller up to some hundreds of factors, and the entries are stored once.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tribit.backends.gram_cache import GramCache
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.cluster import parts
 from tribit.cluster.calls import Cluster
-from tribit.cluster.features import MaskFeatures, blocks_of_mask
+from tribit.cluster.matrices import MaskFeatures, blocks_of_mask
 from tribit.data.axis import Positions
 from tribit.model.design import Block, Design
 from tribit.model.features import Activity, Features
@@ -37,11 +36,11 @@ from tribit.model.risks import Risk
 Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
-#: Bytes of the curvatures of a block of columns: what a worker holds for each result that it adds, and this machine for
-#: each block that it solves. 64 MiB are 30,000 columns of 32 factors in float32: tables with fewer have one block.
+#: Bytes of the curvatures of a block of columns, in each result that a worker adds and each block that is solved here.
+#: 64 MiB are 30,000 columns of 32 factors in float32: tables with fewer have one block.
 BLOCK_BYTES = 64 * 2**20
-#: Divisor of the number of columns of a block: these are rows of the transposed table, and a tile has so many.
-MULTIPLE = 256
+#: Divisor of the number of columns of a block: the height of a tile of the transposed table.
+BLOCK_MULTIPLE = 256
 
 
 class ClusterBackend(Backend):
@@ -62,7 +61,7 @@ class ClusterBackend(Backend):
     n_jobs : int
         Threads of this machine, for the moves of columns.
     bounded : bool
-        Whether the loss knows upper bounds of the curvature.
+        Whether the loss has upper bounds of the curvature.
     """
 
     device = "cluster"
@@ -100,7 +99,7 @@ class ClusterBackend(Backend):
         return replace(rows, l2=l2), replace(columns, l2=l2)
 
     def features(self, rows: Design, columns: Design, *, implicit: bool) -> Features:
-        """Return the designs of both sides; where the first blocks are of the mask, products of both share a pass."""
+        """Return the designs of both sides; implicit features of both sides share a pass."""
         return MaskFeatures(rows, columns) if implicit else Features(rows, columns)
 
     @property
@@ -133,7 +132,7 @@ class ClusterBackend(Backend):
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
         found = self.cluster.map(
-            parts.gradient, self.held, self.cut(P), Q=self._fixed(Q), value=value
+            parts.gradient, self.held, self.cut(P), Q=self._as_dtype(Q), value=value
         )
         by_rows, in_Q = self.cluster.own_and_total(found, Q.size * 8)
         in_P = np.empty(P.shape)
@@ -151,7 +150,7 @@ class ClusterBackend(Backend):
                 self.held,
                 [P[rows] for rows in self.rows],
                 [state.multipliers[rows] for rows in self.rows],
-                Q=self._fixed(Q),
+                Q=self._as_dtype(Q),
                 problem=problem,
                 tightness=state.tightness,
                 value=value,
@@ -172,19 +171,19 @@ class ClusterBackend(Backend):
         """Return the rows of each partition, in the type of the arithmetic."""
         return [np.asarray(P[rows], dtype=self.dtype) for rows in self.rows]
 
-    def _fixed(self, Q: Array) -> Array:
+    def _as_dtype(self, Q: Array) -> Array:
         return np.ascontiguousarray(Q, dtype=self.dtype)
 
     def _everywhere(self, function: Callable[..., Any], P: Array, Q: Array) -> list[float]:
         """Return one number from each partition."""
         found: list[float] = self.cluster.results(
-            self.cluster.map(function, self.held, self.cut(P), Q=self._fixed(Q))
+            self.cluster.map(function, self.held, self.cut(P), Q=self._as_dtype(Q))
         )
         return found
 
 
 class ClusterColumns(Backend):
-    """The same sums with rows and columns exchanged: panels are blocks of columns, added over partitions."""
+    """The same sums with rows and columns exchanged: panels are blocks of columns, summed over partitions."""
 
     device = "cluster"
 
@@ -230,7 +229,7 @@ class ClusterColumns(Backend):
         """Move every column to the minimiser of its own model; blocks are as wide as their curvatures allow."""
         free = problem.free
         room = BLOCK_BYTES // (free * (free + 1) // 2 * self.dtype.itemsize)
-        self.width = max(room // MULTIPLE * MULTIPLE, MULTIPLE)
+        self.width = max(room // BLOCK_MULTIPLE * BLOCK_MULTIPLE, BLOCK_MULTIPLE)
         return super().half_sweep(P, Q, problem, state, value=value)
 
     def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
@@ -256,12 +255,12 @@ class ClusterPanel:
 
     def values(self, P: Array) -> Array:
         """Return the risk of each column in float64."""
-        found: Array = self._added(parts.column_values, P, 1)
+        found: Array = self._sum_over_parts(parts.column_values, P, 1)
         return found
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
         """Return a model of each column in its first ``free`` unknowns."""
-        values, gradients, packed, tight = self._added(
+        values, gradients, packed, tight = self._sum_over_parts(
             parts.column_models, P, free * (free + 3) // 2, free=free, exact=exact, value=value
         )
         curvatures = np.empty((self.height, free, free))
@@ -269,7 +268,7 @@ class ClusterPanel:
         curvatures[:, left, right] = curvatures[:, right, left] = packed
         return RowModels(values, gradients, curvatures, float(tight) / self.backend.shape[1])
 
-    def _added(self, function: Callable[..., Any], P: Array, width: int, **options: Any) -> Any:
+    def _sum_over_parts(self, function: Callable[..., Any], P: Array, width: int, **options: Any) -> Any:
         """Return the sum over partitions of arrays with ``width`` numbers a column."""
         backend = self.backend.by_rows
         columns = self.rows.start, self.rows.stop

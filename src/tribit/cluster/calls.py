@@ -1,8 +1,7 @@
-"""Calls on the workers of a cluster: one task for each partition, and sums of what they return, by a tree.
+"""Calls on the workers of a cluster: one task for each partition, and sums of the results by a tree.
 
-A task is a pure function of a partition and of arrays that travel with it, and the partition itself is the result of
-tasks that begin at its source. So whatever a worker held when it was lost is made again by the scheduler from what is
-left, and no call here has to know of it.
+A task is a pure function of a partition and of arrays that travel with it. The partition is itself the result of tasks
+that read its source, so the scheduler recomputes the results of a lost worker without any code here.
 """
 
 from __future__ import annotations
@@ -28,24 +27,23 @@ from tribit.errors import (
     quoted,
 )
 
-#: Results that are added in one task: the memory of a worker holds as many.
-BRANCHES = 8
-#: Bytes that cost less to send, or to add on this machine, than one more round of tasks: a few milliseconds.
-FEW_BYTES = 2**20
-#: Bytes from which what all tasks of a call share is a task of its own. dask would make it one from 100,000 bytes on,
-#: but with the bare name of the keyword for a key: calls that are under way together would share the first one's.
-LARGE = 50_000
-#: Megabytes of arrays in one graph from which dask warns. Factors travel with the tasks that read them, so that a task
-#: can be done again: they are as large as they are.
-WARN_FROM = "distributed.admin.large-graph-warning-threshold"
+#: Results added in one task, all in the memory of one worker.
+TREE_BRANCHES = 8
+#: Results of at most this many bytes are added on this machine, which is cheaper than another round of tasks.
+MAX_ROUND_BYTES = 2**20
+#: Shared arguments of more bytes become a task. dask does so from 100,000 bytes on, but keyed by the keyword's name, so
+#: that concurrent calls would share the first one's value.
+SHARED_TASK_BYTES = 50_000
+#: Size of a graph above which dask warns. Factors travel with the tasks that read them, so that a task can be repeated.
+GRAPH_WARNING_KEY = "distributed.admin.large-graph-warning-threshold"
 
 
-#: Protocols of addresses that dask connects to, and those of them with certificates.
+#: Protocols of addresses that dask connects to, and those that need certificates.
 PROTOCOLS = ("tcp", "tls", "ucx", "ws", "wss")
-SECURE = ("tls", "wss")
+SECURE_PROTOCOLS = ("tls", "wss")
 
 
-def distributed() -> ModuleType:
+def import_distributed() -> ModuleType:
     """Return the package ``distributed``, or say how to install it."""
     if importlib.util.find_spec("distributed") is None:
         raise InvalidInputError(
@@ -55,20 +53,20 @@ def distributed() -> ModuleType:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
+def connect(address: str) -> Iterator[Any]:
     """Connect to the scheduler at an address for as long as the block lasts."""
-    module = distributed()
+    module = import_distributed()
     found = re.fullmatch(r"(?:(\w+)://)?[^/]+:\d+", address)
     if found is None or found[1] not in (None, *PROTOCOLS):
         raise InvalidInputError(
-            f"{quoted(address)}, given as {parameter('scheduler')}, is no address of a scheduler; give a host and a "
-            "port, such as tcp://10.0.0.1:8786."
+            f"{quoted(address)}, given as {parameter('scheduler')}, is not the address of a scheduler; give a host "
+            "and a port, such as tcp://10.0.0.1:8786."
         )
-    # Before there is a client: one that fails for want of certificates is in nobody's hands, and closes after 30 s.
-    if found[1] in SECURE and not module.Security().get_connection_args("client")["ssl_context"]:
+    # Checked before a client exists: one without certificates fails only after 30 s.
+    if found[1] in SECURE_PROTOCOLS and not module.Security().get_connection_args("client")["ssl_context"]:
         raise InvalidInputError(
-            f"{quoted(address)}, given as {parameter('scheduler')}, needs certificates, and dask knows of none here: "
-            "name them in its configuration under distributed.comm.tls."
+            f"{quoted(address)}, given as {parameter('scheduler')}, needs certificates, and dask has none: name "
+            "them in its configuration under distributed.comm.tls."
         )
     try:
         client = module.Client(address, set_as_default=False, timeout="15s")
@@ -83,15 +81,15 @@ def connected(address: str) -> Iterator[Any]:
         client.close()
 
 
-#: Seconds to wait for the first worker: a cluster that has just begun, or a worker that is started again, has none yet.
-PATIENCE = 10.0
-#: Seconds without an answer after which a fit ends if no worker is left. A nanny needs some seconds to replace one; a
-#: batch system or a cloud that starts a machine needs minutes.
-REPLACED = 300.0
+#: Seconds to wait for the first worker: a new cluster, or one whose worker restarts, has none yet.
+FIRST_WORKER_SECONDS = 10.0
+#: Seconds without a worker after which a fit ends. A nanny replaces a worker in seconds, a batch system or a cloud in
+#: minutes.
+REPLACEMENT_SECONDS = 300.0
 
 
-#: What dask says of tasks that were written by another version of the software.
-UNLIKE = "deserialization of the task graph"
+#: Text in the error of dask for tasks that another version of the software serialised.
+VERSION_MISMATCH = "deserialization of the task graph"
 
 
 class Cluster:
@@ -104,14 +102,14 @@ class Cluster:
     """
 
     def __init__(self, client: Any) -> None:
-        module = distributed()
+        module = import_distributed()
         if not isinstance(client, module.Client) or client.asynchronous:
             raise InvalidTypeError(
                 f"client is of type {type(client).__name__}; pass a distributed.Client that is not asynchronous."
             )
         if not client.scheduler_info(n_workers=1)["workers"]:
             try:
-                client.wait_for_workers(1, timeout=PATIENCE)
+                client.wait_for_workers(1, timeout=FIRST_WORKER_SECONDS)
             except TimeoutError:
                 raise InvalidInputError(
                     "The cluster of the client has no worker; start one with dask worker and the scheduler's address."
@@ -119,29 +117,29 @@ class Cluster:
         self.client = client
 
     def map(self, function: Callable[..., Any], *lists: Iterable[Any], **same: Any) -> list[Any]:
-        """Return futures of a function of one item of each list, and of what is the same for all of them.
+        """Return futures of a function of one item of each list, with shared keyword arguments.
 
-        What is large and the same for all is a task of its own, which goes to one worker and from there to the others.
-        It is part of the graph: unlike data that were scattered, it is there again after its worker was lost.
+        A large shared argument becomes a task, sent to one worker and from there to the others. As a part of the graph
+        it survives the loss of its worker, unlike scattered data.
         """
         import dask  # noqa: PLC0415 - an extra
 
-        with dask.config.set({WARN_FROM: "1TB"}):
+        with dask.config.set({GRAPH_WARNING_KEY: "1TB"}):
             given = {
-                name: self.client.submit(_same, value, pure=False) if _is_large(value) else value
+                name: self.client.submit(_identity, value, pure=False) if _is_large(value) else value
                 for name, value in same.items()
             }
             found: list[Any] = self.client.map(function, *lists, pure=False, **given)
         return found
 
     def spread(self, pieces: list[Any]) -> list[Any]:
-        """Return futures of arrays that several calls read; few bytes stay as they are and go with each call."""
-        if sum(piece.nbytes for piece in pieces) <= FEW_BYTES:
+        """Return futures of arrays that several calls read; small arrays are returned unchanged."""
+        if sum(piece.nbytes for piece in pieces) <= MAX_ROUND_BYTES:
             return pieces
-        return self.map(_same, pieces)
+        return self.map(_identity, pieces)
 
-    def merged(self, function: Callable[[list[Any]], Any], futures: Sequence[Any]) -> Any:
-        """Return a future of what a function makes of results in their order, group by group up a tree."""
+    def reduce(self, function: Callable[[list[Any]], Any], futures: Sequence[Any]) -> Any:
+        """Return a future of the results combined by a function in their order, group by group up a tree."""
         level = list(futures)
         while len(level) > 1:
             level = [self.client.submit(function, group, pure=False) for group in _groups(level)]
@@ -150,24 +148,24 @@ class Cluster:
     def total(self, futures: Sequence[Any], n_bytes: int) -> Any:
         """Return the sum of arrays, or of each of several arrays, of so many bytes each.
 
-        It is made by a tree of fixed order, on the workers unless it is small: the bits are the same.
+        The tree has a fixed order, so that the bits do not depend on where the sum is made.
         """
-        if n_bytes * len(futures) <= FEW_BYTES:
-            return added(self.results(futures))
-        return self.results(self.merged(_sum, futures))
+        if n_bytes * len(futures) <= MAX_ROUND_BYTES:
+            return sum_by_tree(self.results(futures))
+        return self.results(self.reduce(_sum, futures))
 
     def own_and_total(self, futures: Sequence[Any], n_bytes: int) -> tuple[list[Any], Any]:
         """Return the first halves of results that are pairs, and the sum of the second, of so many bytes each."""
-        if n_bytes * len(futures) <= FEW_BYTES:
+        if n_bytes * len(futures) <= MAX_ROUND_BYTES:
             first, second = zip(*self.results(futures), strict=True)
-            return list(first), added(list(second))
-        own = self.map(_picked, futures, place=0)
-        shared = self.merged(_sum, self.map(_picked, futures, place=1))
+            return list(first), sum_by_tree(list(second))
+        own = self.map(_item, futures, place=0)
+        shared = self.reduce(_sum, self.map(_item, futures, place=1))
         found: list[Any] = self.results([own, shared])
         return found[0], found[1]
 
     def results(self, futures: Any) -> Any:
-        """Wait for futures and return what they hold, in the same nesting."""
+        """Wait for futures and return their results in the same nesting."""
         from distributed import KilledWorker  # noqa: PLC0415 - an extra
 
         try:
@@ -175,20 +173,20 @@ class Cluster:
             return self.client.gather(futures)
         except CancelledError as error:
             raise TribitError(
-                "The connection to the scheduler of the cluster was lost in the middle of a fit, and with it what the "
-                "workers held; see that the scheduler is up, and fit again."
+                "The connection to the scheduler of the cluster was lost during the fit, and with it the results of "
+                "the workers; check that the scheduler is up, and fit again."
             ) from error
         except (ImportError, RuntimeError) as error:
-            if not isinstance(error, ImportError) and UNLIKE not in str(error):
+            if not isinstance(error, ImportError) and VERSION_MISMATCH not in str(error):
                 raise
             reason = str(error).strip().partition("\n")[0].rstrip(".")
             raise TribitError(
                 f"The scheduler or a worker of the cluster could not load a task ({printable(reason)}); install "
-                "the same versions of tribit and of what it needs on all machines."
+                "the same versions of tribit and its dependencies on all machines."
             ) from error
         except KilledWorker as error:
             raise TribitError(
-                f"Every worker that tried a task of the fit was killed ({error}), most likely for want of memory: cut "
+                f"Every worker that tried a task of the fit was killed ({error}), most likely for lack of memory: cut "
                 f"the table into more partitions ({parameter('n_partitions')}), or give workers more memory."
             ) from error
 
@@ -201,19 +199,19 @@ class Cluster:
         while True:
             try:
                 with self.client.as_current():
-                    untyped.wait(pending, timeout=REPLACED)
+                    untyped.wait(pending, timeout=REPLACEMENT_SECONDS)
             except TimeoutError:
                 if not self.client.scheduler_info(n_workers=1)["workers"]:
                     raise TribitError(
-                        f"The cluster has no worker left, and got no other within {REPLACED:.0f} s; start workers with "
-                        "nannies, which replace those that are lost, and fit again."
+                        f"The cluster has no worker left and got no replacement within {REPLACEMENT_SECONDS:.0f} s; "
+                        "start workers with nannies, which replace lost workers, and fit again."
                     ) from None
             else:
                 return
 
 
-def added(items: list[Any]) -> Any:
-    """Return what :meth:`Cluster.total` would: the sum of items, group by group up a tree."""
+def sum_by_tree(items: list[Any]) -> Any:
+    """Return the sum of items, group by group up a tree, as on the workers (:meth:`Cluster.total`)."""
     level = list(items)
     while len(level) > 1:
         level = [_sum(group) for group in _groups(level)]
@@ -221,7 +219,7 @@ def added(items: list[Any]) -> Any:
 
 
 def _groups(items: list[Any]) -> list[list[Any]]:
-    return [items[i : i + BRANCHES] for i in range(0, len(items), BRANCHES)]
+    return [items[i : i + TREE_BRANCHES] for i in range(0, len(items), TREE_BRANCHES)]
 
 
 def _sum(items: list[Any]) -> Any:
@@ -235,7 +233,7 @@ def _sum(items: list[Any]) -> Any:
 
 
 def _is_large(value: Any) -> bool:
-    """Return whether a value has many bytes, or something in it: to dask models, risks and functions are small."""
+    """Return whether a value or one of its parts is large: dask counts models, risks and functions as small."""
     from dask.sizeof import sizeof  # noqa: PLC0415 - an extra
 
     inside: tuple[Any, ...] = value if isinstance(value, tuple) else ()
@@ -243,12 +241,12 @@ def _is_large(value: Any) -> bool:
         inside = tuple(getattr(value, each.name) for each in fields(value))
     elif isinstance(value, FunctionType):
         inside = tuple(cell.cell_contents for cell in value.__closure__ or ())
-    return bool(sizeof(value) > LARGE) or any(map(_is_large, inside))
+    return bool(sizeof(value) > SHARED_TASK_BYTES) or any(map(_is_large, inside))
 
 
-def _same(data: Any) -> Any:
+def _identity(data: Any) -> Any:
     return data
 
 
-def _picked(items: Any, place: int) -> Any:
+def _item(items: Any, place: int) -> Any:
     return items[place]

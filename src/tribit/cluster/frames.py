@@ -1,9 +1,9 @@
-"""Tables of ids in dask data frames and in folders of parquet files: their entries go from source to worker.
+"""Tables of ids in dask data frames and in folders of parquet files, read by the workers.
 
-Two passes over the source. The first finds the ids, in the order in which they first appear, as one machine would
-number them; only they come here. The second makes a partition of all entries of some rows. Where each row is within
-one partition of the source already, that is read again; otherwise rows are brought together by dask's shuffle, whose
-tasks are part of the graph: a partition that is lost is made again from its source in either case.
+Two passes over the source. The first collects the ids on this machine, in the order of their first appearance. The
+second makes partitions, each with all entries of some rows. A source whose partitions already have whole rows is read
+again; otherwise dask's shuffle brings rows together. All of these tasks stay in the graph, so that a lost partition is
+made again from its source.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def from_frame(
     like_at: float | None = None,
     duplicates: Duplicates = "error",
 ) -> PartitionedObservations:
-    """Return the entries of a dask data frame with one observed entry in each row; they never come here.
+    """Return the entries of a dask data frame with one observed entry in each row.
 
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
-        The table. Where each row id is within one partition, nothing is shuffled.
+        The table. Nothing is shuffled where all entries of a row are in one partition.
     client : distributed.Client
         The cluster.
     row, column : str, optional
@@ -75,10 +75,10 @@ def from_frame(
         )
     frame = frame[[name for name in names if name is not None]]
     with _readable():
-        return _partitioned(frame, Cluster(client), names, like_at, duplicates)
+        return _make_partitions(frame, Cluster(client), names, like_at, duplicates)
 
 
-def _partitioned(
+def _make_partitions(
     frame: Any,
     cluster: Cluster,
     names: tuple[str, str, str | None],
@@ -113,7 +113,7 @@ def _partitioned(
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Say in a sentence what a worker met that could not read its part of a table."""
+    """Raise one sentence where a worker could not read its part of a table."""
     try:
         yield
     except TribitError:
@@ -121,8 +121,8 @@ def _readable() -> Iterator[None]:
     except (OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InvalidInputError(
-            f"A worker could not read a part of the table ({type(error).__name__}: {printable(reason)}); see that "
-            "every worker can read each file of it, that none is damaged, and that all have the same columns."
+            f"A worker could not read a part of the table ({type(error).__name__}: {printable(reason)}); check that "
+            "every worker can read each file, that none is damaged, and that all have the same columns."
         ) from error
 
 
@@ -181,15 +181,15 @@ def _names(
 
 
 def _futures(cluster: Cluster, frame: Any) -> list[Any]:
-    """Return futures of the partitions of a frame; what made them stays in the graph."""
+    """Return futures of the partitions of a frame; the tasks behind them stay in the graph."""
     found: list[Any] = cluster.client.compute(frame.to_delayed())
     return found
 
 
 def _axes(cluster: Cluster, found: Sequence[Any]) -> tuple[Axes, int]:
-    """Return the ids of all partitions, and how many rows these have if each counts its own."""
+    """Return the ids of all partitions, and the sum of their numbers of rows."""
     counts = cluster.map(_n_rows, found)
-    ids, sizes = cluster.results([cluster.merged(_united, found), counts])
+    ids, sizes = cluster.results([cluster.reduce(_unite_ids, found), counts])
     if not ids[0].size:
         raise InvalidInputError("No entry is observed; give at least one row of data.")
     shape = check_shape((ids[0].size, ids[1].size))
@@ -197,14 +197,14 @@ def _axes(cluster: Cluster, found: Sequence[Any]) -> tuple[Axes, int]:
 
 
 def _type(frame: Any, name: str) -> str:
-    """Return the type of the values of a partition, one of its numbers or of what else it holds; "" for no rows."""
+    """Return the type of the values of a partition; "" for no rows."""
     native = eager_frame(frame)
     values = frame_column(native, name, "value", _row)
     return str(values.dtype) if values.size else ""
 
 
 def _check_types(types: Sequence[str], name: str) -> None:
-    """Refuse values that are no numbers, and booleans beside numbers, which no one bar divides."""
+    """Refuse values that are not numbers, and booleans mixed with numbers."""
     filled = sorted({each for each in types if each})
     odd = [each for each in filled if np.dtype(each).kind not in "biuf"]
     if odd:
@@ -220,7 +220,7 @@ def _check_types(types: Sequence[str], name: str) -> None:
 
 
 def _row(position: int) -> str:
-    """Say where a row stands, for an error to name."""
+    """Return the place of a row, for error messages."""
     return f"row {position} of a partition of the frame"
 
 
@@ -242,7 +242,7 @@ def _n_rows(ids: tuple[AnyArray, AnyArray]) -> int:
     return int(ids[0].size)
 
 
-def _united(found: list[tuple[AnyArray, AnyArray]]) -> tuple[AnyArray, AnyArray]:
+def _unite_ids(found: list[tuple[AnyArray, AnyArray]]) -> tuple[AnyArray, AnyArray]:
     """Return the distinct ids of several partitions, in the order of these."""
     rows, columns = (
         _distinct(list(each), what)

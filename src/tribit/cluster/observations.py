@@ -13,9 +13,7 @@ from tribit.checks import check_count
 from tribit.cluster import parts
 from tribit.cluster.backend import ClusterBackend
 from tribit.cluster.calls import Cluster
-from tribit.cluster.folds import in_fold, split
-from tribit.cluster.matrix import PartMatrix
-from tribit.cluster.risks import with_mean_weight
+from tribit.cluster.matrices import PartMatrix
 from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
@@ -26,10 +24,9 @@ from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
-#: Entries of a partition, about, and the least number of partitions of a table that this machine cuts. Neither depends
-#: on the workers, so that the bits of a fit do not. A pass over a partition of this size takes a tenth of a second to
-#: a second, against some milliseconds that the scheduler takes for a task; its backend is 160 MB.
-ENTRIES, LEAST = 4_000_000, 8
+#: Entries of a partition, about, and smallest number of partitions. Neither depends on the workers, so that the bits of
+#: a fit do not. A pass over such a partition takes 0.1 to 1 s, the scheduler some milliseconds; its backend is 160 MB.
+PARTITION_ENTRIES, MIN_PARTITIONS = 4_000_000, 8
 
 
 class PartitionedObservations(RemoteObservations):
@@ -75,7 +72,7 @@ class PartitionedObservations(RemoteObservations):
     ) -> Self:
         """Return observations that are here, cut into runs of rows with about as many entries each."""
         n, n_rows = len(observations), observations.shape[0]
-        wanted = max(LEAST, -(-n // ENTRIES)) if n_partitions is None else n_partitions
+        wanted = max(MIN_PARTITIONS, -(-n // PARTITION_ENTRIES)) if n_partitions is None else n_partitions
         wanted = min(check_count("n_partitions", wanted), n_rows)
         ends = np.cumsum(observations.counts[0])
         places = np.searchsorted(ends, n * np.arange(1, wanted) / wanted) + 1
@@ -116,7 +113,7 @@ class PartitionedObservations(RemoteObservations):
     def make_backend(
         self, link: Link, risk: Risk, *, dtype: str, n_jobs: int, device: str = "cpu"
     ) -> ClusterBackend:
-        """Return the backend of a risk, made for each partition where it is, on a GPU of its worker if asked for."""
+        """Return the backend of a risk, made for each partition on its worker, on a GPU with ``device="cuda"``."""
         risk = self.knowing(risk)
         held = self.cluster.map(
             parts.PartBackend, self.parts, link=link, risk=risk, dtype=dtype, device=device
@@ -133,15 +130,15 @@ class PartitionedObservations(RemoteObservations):
         )
 
     def knowing(self, risk: Risk) -> Risk:
-        """Return a risk with the mean of its weights, where it is to have one."""
-        return with_mean_weight(risk, self)
+        """Return a risk that has the mean of its weights, where they differ."""
+        return parts.with_mean_weight(risk, self)
 
     def here(self) -> Observations:
         """Return the same observations with their entries on this machine."""
-        return self._gathered(self.cluster.map(parts.entries, self.parts))
+        return self._gather(self.cluster.map(parts.entries, self.parts))
 
-    def _gathered(self, pieces: Sequence[Any]) -> Observations:
-        """Return entries from futures of rows, columns and labels of each partition."""
+    def _gather(self, pieces: Sequence[Any]) -> Observations:
+        """Return the entries of all partitions from futures of their rows, columns and labels."""
         found = self.cluster.results(pieces)
         rows, columns, labels = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.argsort(rows, kind="stable")  # each partition has its entries in row-major order
@@ -155,18 +152,18 @@ class PartitionedObservations(RemoteObservations):
 
     def without_fold(self, n: int, number: int, folds: Any) -> Self:
         """Return the observations without one of ``n`` folds by a hash of row, column and the seed ``folds``."""
-        return self._of(self.cluster.map(split, self.parts, n=n, number=number, seed=folds))
+        return self._of(self.cluster.map(parts.split, self.parts, n=n, number=number, seed=folds))
 
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
         """Return the first ``used`` of ``n`` folds, by a hash of row, column and seed."""
         found = []
         for number in range(used):
             options = {"n": n, "number": number, "seed": seed}
-            held_out = self._gathered(self.cluster.map(in_fold, self.parts, **options))
+            held_out = self._gather(self.cluster.map(parts.in_fold, self.parts, **options))
             if not len(held_out):
                 raise InvalidInputError(
-                    f"A fold of {len(self)} entries holds out none of them: pass a parameter for everything that a "
-                    "search would choose, or more entries."
+                    f"A fold of {len(self)} entries holds out none: set all parameters that a search would choose, "
+                    "or pass more entries."
                 )
             found.append((self.without_fold(n, number, seed), held_out))
         return found
@@ -174,9 +171,9 @@ class PartitionedObservations(RemoteObservations):
     def by_rows(
         self, function: Callable[..., Any], arrays: Sequence[Any], n_bytes: int, **same: Any
     ) -> tuple[list[Any], Any]:
-        """Return what a function makes of the rows of each partition, and the sum of the rest."""
+        """Return a function's results for the rows of each partition, and the sum of its shared results."""
         cut = ([array[rows] for rows in self.part_rows] for array in arrays)
-        found = self.cluster.map(parts.applied, self.parts, *cut, to=function, **same)
+        found = self.cluster.map(parts.apply, self.parts, *cut, to=function, **same)
         return self.cluster.own_and_total(found, n_bytes)
 
     def _of(self, held: Sequence[Any]) -> Self:

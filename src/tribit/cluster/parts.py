@@ -1,10 +1,10 @@
-"""Partitions of the rows of a matrix, and what a worker does with one; no word of dask here."""
+"""Partitions of the rows of a matrix, their risks and backends, and the functions that workers apply to them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,22 @@ from tribit.backends import Backend, make_backend
 from tribit.backends.base import Panel
 from tribit.backends.cuda.device import memory_named, missing, usable_device
 from tribit.backends.gram_cache import GramCache
-from tribit.backends.layout import share_layouts
+from tribit.backends.layout import latest, share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
-from tribit.cluster.risks import at_rows, transposed_at
 from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
+from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.model.risks import Risk
+from tribit.model.risks import Imputation, Missingness, Risk
+from tribit.randomness import hashed_fold_numbers
 
 Array = NDArray[np.floating[Any]]
 
-#: Bytes of an entry in memory, of a partition and of its backend, about: dask moves what it holds to be small.
+#: Approximate bytes of an entry in a partition and in its backend, by which dask decides where tasks run.
 ENTRY_BYTES, BACKEND_BYTES = 17, 40
 
 
@@ -81,25 +82,120 @@ class Partition:
         return ENTRY_BYTES * len(self.entries) + self.rows.nbytes
 
 
+@dataclass(frozen=True)
+class MeanWeighted(Risk):
+    """A risk whose weights ``(1 / q_ij)^inverse_power`` are divided by their mean over all observed entries.
+
+    Parameters
+    ----------
+    mean : float, default=1.0
+        The mean of the weights; a partition has too few entries to compute it.
+    """
+
+    mean: float = 1.0
+
+    def _inverse_weights(self, rho: Array) -> Array | float:
+        if not self.inverse_power or not rho.shape:
+            return 1.0
+        return np.asarray((1.0 - rho) ** -self.inverse_power / self.mean)
+
+
+@dataclass(frozen=True)
+class _InverseWeights:
+    """``(1 / q_ij)^power`` at entries."""
+
+    rho: Missingness
+    power: float
+
+    def __call__(self, entries: Observations, _: Any = None) -> Array:
+        return np.asarray((1.0 - self.rho.rho_at(entries.rows, entries.columns)) ** -self.power)
+
+
+@dataclass(frozen=True)
+class _RowsOf(Missingness):
+    """The missingness of the whole matrix at the rows of a part, transposed or not."""
+
+    model: Missingness
+    rows: Positions
+    first: int = 0
+    transposed: bool = False
+
+    def rho_at(self, rows: Any, columns: Any) -> Array:
+        """Return ``P(entry is unobserved)``."""
+        if self.transposed:
+            rows, columns = columns, rows + self.first
+        return self.model.rho_at(self.rows[rows], columns)
+
+
+def with_mean_weight(risk: Risk, observations: RemoteObservations) -> Risk:
+    """Return a risk with the mean of its weights, by one pass over the entries; the same risk where all are 1."""
+    if isinstance(risk, MeanWeighted) or not risk.inverse_power:
+        return risk
+    if not isinstance(risk.rho, Missingness):  # all weights are 1
+        return risk
+    weights = _InverseWeights(risk.rho, risk.inverse_power)
+    mean = latest(
+        observations,
+        "mean weight",
+        (risk.rho, risk.inverse_power),
+        lambda: float(np.sum(observations.sums(weights)[0])) / len(observations),
+    )
+    return MeanWeighted(**{each.name: getattr(risk, each.name) for each in fields(Risk)}, mean=mean)
+
+
+def at_rows(risk: Risk, rows: Positions) -> Risk:
+    """Return the risk of some rows, given the risk of the whole matrix."""
+    if isinstance(risk.rho, Missingness):
+        risk = replace(risk, rho=_RowsOf(risk.rho, rows))
+    return replace(risk, imputed=_imputation_at(risk, rows, slice(None)))
+
+
+def transposed_at(risk: Risk, rows: Positions, columns: slice) -> Risk:
+    """Return the risk of some rows and a run of columns, transposed."""
+    if isinstance(risk.rho, Missingness):
+        risk = replace(risk, rho=_RowsOf(risk.rho, rows, columns.start, transposed=True))
+    found = _imputation_at(risk, rows, columns)
+    if found is not None:
+        found = replace(found, factors=found.factors.transposed)
+    return replace(risk, imputed=found)
+
+
+def _imputation_at(risk: Risk, rows: Positions, columns: slice) -> Imputation | None:
+    """Return the imputed labels of some rows and columns."""
+    if risk.imputed is None:
+        return None
+    whole = risk.imputed.factors
+    return replace(
+        risk.imputed,
+        factors=replace(
+            whole,
+            row_factors=whole.row_factors[rows],
+            row_intercepts=whole.row_intercepts[rows],
+            column_factors=whole.column_factors[columns],
+            column_intercepts=whole.column_intercepts[columns],
+        ),
+    )
+
+
 class PartBackend:
     """The backend of one part: rows by all columns; and the same by blocks of columns, transposed.
 
-    A half-sweep over columns goes by blocks, as many columns at a time as their curvatures fit into memory. With one
-    block the transposed backend of the rows serves; with more of them the entries are arranged once more. On a GPU the
-    entries and the arithmetic are there, and factors come and go with each pass.
+    A half-sweep over columns goes by blocks whose curvatures fit into memory. One block uses the transposed backend of
+    the rows; several blocks need the entries arranged once more. On a GPU the entries stay on the device, and factors
+    travel with each pass.
 
     Parameters
     ----------
     part : Partition
         The entries.
     link : Link
-        How an entry becomes a like.
+        Map from an entry of X to the probability of a like.
     risk : Risk
-        How much each kind of entry counts.
+        Weights of observed and unobserved entries.
     dtype : {"float32", "float64"}
         Type of the arithmetic.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Device of the worker that makes it; "auto" is a GPU where this worker has one and the part is large enough.
+        Device of the worker; "auto" is a GPU where the worker has one and the part is large enough.
     """
 
     def __init__(
@@ -114,11 +210,11 @@ class PartBackend:
                 part.entries, link, here, dtype=dtype, n_jobs=1, device=self.device
             )
         self._blocks: dict[tuple[int, int], Backend] = {}
-        #: Columns in which the part has nothing to add: without a dense term those without entries, most of many.
+        #: Columns to which the part adds nothing: without a dense term, those without entries.
         self.idle = (part.entries.counts[1] == 0) & (not risk.unobserved_weight)
 
     def panels(self, start: int, stop: int, P: Array) -> Iterator[Panel]:
-        """Yield the panels of some columns against rows, those left out whose columns are all idle."""
+        """Yield the panels of some columns against rows, except panels whose columns are all idle."""
         backend = self.block(start, stop)
         against = GramCache(P, backend.dtype)
         idle = self.idle[start:stop]
@@ -151,7 +247,7 @@ class PartBackend:
         return self._blocks[start, stop]
 
     def __reduce__(self) -> Any:
-        # Buffers of threads do not travel: it is made again where it is needed.
+        # Buffers of threads cannot be pickled: the backend is made again.
         return PartBackend, self.recipe
 
     def __sizeof__(self) -> int:
@@ -159,18 +255,18 @@ class PartBackend:
 
 
 def _device_here(device: str, part: Partition, link: Link) -> str:
-    """Return the device of a part on this worker, or say that it has no GPU."""
+    """Return the device of a part on this worker; refuse "cuda" where the worker has no GPU."""
     if device == "cuda" and (reason := missing()) is not None:
         raise InvalidInputError(
             f"{parameter('device', 'cuda')} needs a GPU on every worker, and one has none: {reason}; use "
-            f"{parameter('device', 'auto')}, with which each worker takes what it has."
+            f"{parameter('device', 'auto')}, with which each worker uses its own device."
         )
     return usable_device(device, len(part.entries), link)
 
 
 @contextmanager
 def _working() -> Iterator[None]:
-    """Keep BLAS at one thread, and name the memory of a GPU where it is used up: its own error is not known here."""
+    """Keep BLAS at one thread, and turn a GPU that is out of memory into an error that any machine can read."""
     with single_threaded_blas(), memory_named():
         yield
 
@@ -192,10 +288,35 @@ def as_likes(part: Partition) -> Partition:
     return Partition(part.entries.as_likes(), part.rows, part.n_rows)
 
 
-def applied(part: Partition, *arrays: Any, to: Callable[..., Any], **same: Any) -> Any:
-    """Return what a function makes of the entries of the part, of its rows and of arrays at these."""
+def apply(part: Partition, *arrays: Any, to: Callable[..., Any], **same: Any) -> Any:
+    """Return ``to(entries, rows, *arrays)`` for the part."""
     with _working():
         return to(part.entries, part.rows, *arrays, **same)
+
+
+def split(part: Partition, *, n: int, number: int, seed: int) -> Partition:
+    """Return a partition without the entries of a fold."""
+    kept = ~_is_in_fold(part, n, number, seed)
+    entries = part.entries
+    return Partition.of(
+        entries.rows[kept],
+        entries.columns[kept],
+        entries.labels[kept],
+        part.rows,
+        (part.n_rows, entries.shape[1]),
+    )
+
+
+def in_fold(part: Partition, *, n: int, number: int, seed: int) -> tuple[Any, Any, Any]:
+    """Return rows, columns and labels of the entries of a fold, where they stand in the whole."""
+    chosen = _is_in_fold(part, n, number, seed)
+    entries = part.entries
+    return part.rows[entries.rows[chosen]], entries.columns[chosen], entries.labels[chosen]
+
+
+def _is_in_fold(part: Partition, n: int, number: int, seed: int) -> NDArray[np.bool_]:
+    rows = part.rows[part.entries.rows]
+    return np.asarray(hashed_fold_numbers(rows, part.entries.columns, n, seed) == number)
 
 
 def sums(part: Partition, values: ValuesOf) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -219,7 +340,7 @@ def matrix(part: Partition, P: Array | None, Q: Array | None, values: ValuesOf) 
 
 
 def times(block: sp.csr_array, U: Array | None, V: Array | None) -> tuple[Any, Any]:
-    """Return ``M V`` for the rows of a part, and its share of ``M' U``; None where not asked for."""
+    """Return ``M V`` for the rows of a part and its share of ``M' U``, None for an argument that is None."""
     return None if V is None else block @ V, None if U is None else block.T @ U
 
 
@@ -254,7 +375,7 @@ def half_sweep(
     tightness: float,
     value: bool,
 ) -> tuple[HalfSweep, RowState]:
-    """Return the moved rows of the part, and the state they leave to the next half-sweep."""
+    """Return the moved rows of the part, and their state for the next half-sweep."""
     state = RowState(P.shape[0])
     state.multipliers, state.tightness = multipliers.copy(), tightness
     with _working():
