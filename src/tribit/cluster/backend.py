@@ -268,7 +268,9 @@ class ClusterPanel:
         curvatures[:, left, right] = curvatures[:, right, left] = packed
         return RowModels(values, gradients, curvatures, float(tight) / self.backend.shape[1])
 
-    def _sum_over_parts(self, function: Callable[..., Any], P: Array, width: int, **options: Any) -> Any:
+    def _sum_over_parts(
+        self, function: Callable[..., Any], P: Array, width: int, **options: Any
+    ) -> Any:
         """Return the sum over partitions of arrays with ``width`` numbers a column."""
         backend = self.backend.by_rows
         columns = self.rows.start, self.rows.stop

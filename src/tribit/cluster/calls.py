@@ -63,7 +63,10 @@ def connect(address: str) -> Iterator[Any]:
             "and a port, such as tcp://10.0.0.1:8786."
         )
     # Checked before a client exists: one without certificates fails only after 30 s.
-    if found[1] in SECURE_PROTOCOLS and not module.Security().get_connection_args("client")["ssl_context"]:
+    if (
+        found[1] in SECURE_PROTOCOLS
+        and not module.Security().get_connection_args("client")["ssl_context"]
+    ):
         raise InvalidInputError(
             f"{quoted(address)}, given as {parameter('scheduler')}, needs certificates, and dask has none: name "
             "them in its configuration under distributed.comm.tls."
@@ -126,7 +129,9 @@ class Cluster:
 
         with dask.config.set({GRAPH_WARNING_KEY: "1TB"}):
             given = {
-                name: self.client.submit(_identity, value, pure=False) if _is_large(value) else value
+                name: self.client.submit(_identity, value, pure=False)
+                if _is_large(value)
+                else value
                 for name, value in same.items()
             }
             found: list[Any] = self.client.map(function, *lists, pure=False, **given)

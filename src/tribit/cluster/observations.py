@@ -72,7 +72,11 @@ class PartitionedObservations(RemoteObservations):
     ) -> Self:
         """Return observations that are here, cut into runs of rows with about as many entries each."""
         n, n_rows = len(observations), observations.shape[0]
-        wanted = max(MIN_PARTITIONS, -(-n // PARTITION_ENTRIES)) if n_partitions is None else n_partitions
+        wanted = (
+            max(MIN_PARTITIONS, -(-n // PARTITION_ENTRIES))
+            if n_partitions is None
+            else n_partitions
+        )
         wanted = min(check_count("n_partitions", wanted), n_rows)
         ends = np.cumsum(observations.counts[0])
         places = np.searchsorted(ends, n * np.arange(1, wanted) / wanted) + 1
