@@ -20,7 +20,7 @@ from tribit.backends.arithmetic import Arithmetic
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.full_ranking import unseen_report
 from tribit.model.spec import ModelSpec
-from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, simulate
 from tribit.selection import Options
 from tribit.selection.trials import fit_from
 
@@ -126,7 +126,7 @@ def drawn() -> None:
     link = Logistic(EXPERIMENT_2.link.scale)  # type: ignore[attr-defined]
     errors, seconds, single = [], [], []
     for trial in TRIALS:
-        data = draw(EXPERIMENT_2, 0, trial)
+        data = simulate(EXPERIMENT_2, 0, trial)
         model, spent = timed_fit(data.observations, link=link, random_state=0)
         X = model.complete("decision")
         errors.append(np.linalg.norm(X - data.M) / np.linalg.norm(data.M))

@@ -24,7 +24,7 @@ from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.entries import log_loss
 from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.settings import simplex
-from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, simulate
 from tribit.selection import Options
 from tribit.selection.folds import Fold, make_folds
 from tribit.selection.trials import fit_from
@@ -49,7 +49,7 @@ class Data:
 
 def all_data() -> Iterator[Data]:
     """Yield the data at hand."""
-    drawn = draw(EXPERIMENT_2, 0, 0)
+    drawn = simulate(EXPERIMENT_2, 0, 0)
     train, test = drawn.observations.split(0.1, random_state=SEED)
     yield Data("Experiment 2", train, test, EXPERIMENT_2.link, drawn.M)
     folder = Path(FOLDER)

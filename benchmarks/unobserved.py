@@ -16,7 +16,7 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __version__
 from tribit.datasets import coat, movielens100k, senate
-from tribit.paper.experiments.synthetic import EXPERIMENT_2, draw
+from tribit.paper.experiments.synthetic import EXPERIMENT_2, simulate
 from tribit.propensity import (
     CrossFittedPropensity,
     Propensity,
@@ -41,7 +41,7 @@ def share_imputed(weight: float, density: float) -> float:
 def all_data() -> dict[str, tuple[Observations, Link, str]]:
     """Return the training entries at hand, with link and target."""
     found: dict[str, tuple[Observations, Link, str]] = {
-        "Experiment 2": (draw(EXPERIMENT_2, 0, 0).observations, EXPERIMENT_2.link, "observed")
+        "Experiment 2": (simulate(EXPERIMENT_2, 0, 0).observations, EXPERIMENT_2.link, "observed")
     }
     folder = Path(FOLDER)
     if FOLDER and (folder / "ml-100k").is_dir():

@@ -153,5 +153,5 @@ def test_claims_are_under_their_ways():
         "| --- | --- | --- | --- |",
         "| it works | whole | 0.5 | **holds** |",
         "| it is best | whole | 0.6 | **does not hold** |",
-        "| it works | rows | 0.7 | **cannot tell** |",
+        "| it works | rows | 0.7 | **inconclusive** |",
     ]

@@ -206,7 +206,7 @@ def test_the_posterior_mean_is_the_integral(link, A, rank, n_nodes):
     assert np.all(np.abs(elsewhere.mean(axis=0)) < 4 * elsewhere.std(axis=0) / np.sqrt(n))
 
 
-def draw(shape, rank, link, rho, seed):
+def simulate(shape, rank, link, rho, seed):
     draws = np.random.default_rng(seed)
     U, V = (draws.uniform(-1, 1, (size, rank)) for size in shape)
     scale = 1 / np.max(np.abs(U @ V.T))
@@ -216,7 +216,7 @@ def draw(shape, rank, link, rho, seed):
 
 @pytest.mark.parametrize("link", [Probit(1e7), Logistic(1e-7)])
 def test_labels_that_say_nothing_leave_the_mean_of_the_prior(link):
-    _, scale, seen = draw((40, 30), 3, link, 0.5, seed=0)
+    _, scale, seen = simulate((40, 30), 3, link, 0.5, seed=0)
     mean = posterior_mean(seen, link, rank=3, scale=scale, sweeps=400, burn_in=0, random_state=0)
     # An entry c u . v has the variance c^2 rank / 9, and the sweeps are worth as many draws.
     deviation = scale * np.sqrt(3 / 9 / 400)
@@ -239,7 +239,7 @@ def test_rows_and_columns_without_observations_keep_the_prior():
     [(Logistic(7.0), 0.85, 1.0), (Logistic(7.0), 0.5, 0.9), (Probit(0.1), 0.5, 0.75)],
 )
 def test_the_hidden_matrix_is_nearer_than_zero(link, rho, bound):
-    M, scale, seen = draw((80, 90), 10, link, rho, seed=1)
+    M, scale, seen = simulate((80, 90), 10, link, rho, seed=1)
     mean = posterior_mean(seen, link, rank=10, scale=scale, sweeps=300, random_state=0)
     assert mean.shape == M.shape
     assert mean.dtype == np.float64
@@ -248,14 +248,14 @@ def test_the_hidden_matrix_is_nearer_than_zero(link, rho, bound):
 
 @pytest.mark.parametrize("link", [Probit(1e-9), Logistic(1e9)])
 def test_labels_without_noise_give_finite_means(link):
-    _, scale, seen = draw((20, 15), 2, link, 0.3, seed=0)
+    _, scale, seen = simulate((20, 15), 2, link, 0.3, seed=0)
     mean = posterior_mean(seen, link, rank=2, scale=scale, sweeps=50, burn_in=0, random_state=0)
     assert np.all(np.abs(mean) <= 2 * scale)
 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_the_mean_is_determined_by_the_seed(link):
-    _, scale, seen = draw((12, 9), 2, link, 0.3, seed=0)
+    _, scale, seen = simulate((12, 9), 2, link, 0.3, seed=0)
 
     def mean(seed):
         return posterior_mean(
@@ -268,7 +268,7 @@ def test_the_mean_is_determined_by_the_seed(link):
 
 
 def test_the_mean_is_over_the_sweeps_after_burn_in():
-    _, scale, seen = draw((12, 9), 2, Logistic(), 0.3, seed=0)
+    _, scale, seen = simulate((12, 9), 2, Logistic(), 0.3, seed=0)
 
     def mean(sweeps, burn_in):
         return posterior_mean(

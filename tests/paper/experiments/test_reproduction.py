@@ -36,17 +36,17 @@ from tribit.paper.experiments.films import CHOSEN, MEAN, OVERALL, SAME, ZERO
 from tribit.paper.experiments.journal import Journal
 from tribit.paper.experiments.settings import PN, simplex
 from tribit.paper.experiments.synthetic import (
+    BEST,
     FLOOR,
     NARROW,
     SIZES,
     SOLVED,
     STAGE,
     START,
-    TOLD,
     TUNED,
     VARIED,
     Experiment,
-    draw,
+    simulate,
 )
 from tribit.solvers.loop import Stopping
 
@@ -295,10 +295,10 @@ def test_the_summary_is_every_exhibit_s(whole):
         for name in shown:
             assert (folder / name).suffix == ".png"
             assert (folder / name).exists()
-        for part in ("### What the paper says", "### Numbers", "Made with trials 2, seed 0,"):
+        for part in ("### Claims of the paper", "### Numbers", "Made with trials 2, seed 0,"):
             assert part in text
         assert f"tribit {tribit.__version__}, numpy {np.__version__}, scipy " in text
-        assert re.search(r"\*\*(holds|does not hold|cannot tell)\*\*", text)
+        assert re.search(r"\*\*(holds|does not hold|inconclusive)\*\*", text)
         assert "nan" not in text
 
 
@@ -335,7 +335,7 @@ def test_the_function_returns_what_was_made(small, tmp_path):
 # Tables
 
 
-WAYS = {"whole": ("whole", "rows"), "whole_tuned": (TUNED, TOLD)}
+WAYS = {"whole": ("whole", "rows"), "whole_tuned": (TUNED, BEST)}
 
 
 @pytest.mark.parametrize("results", WAYS)
@@ -460,7 +460,7 @@ def test_the_same_command_again_does_no_work_and_gives_the_same_bytes(
 def test_another_folder_gets_the_same_bytes(whole, data, monkeypatch, tmp_path):
     folder, _ = whole
     shrink(monkeypatch)
-    draw.cache_clear()
+    simulate.cache_clear()
     made("fig1", "-o", tmp_path)
     made("table1", "-o", tmp_path, "--data", data / "u.data")
     found, expected = files(tmp_path), files(folder)
@@ -569,7 +569,7 @@ def test_fig2_is_compared_with_fig1(small, whole, whole_tuned, tmp_path):
     made("fig2", "-o", tmp_path)
     alone = (tmp_path / "fig2.md").read_text("utf-8")
     assert alone.count(COMPARE) == 2
-    assert "| **cannot tell** |" in alone
+    assert "| **inconclusive** |" in alone
     made("fig1", "-o", tmp_path)
     made("fig2", "-o", tmp_path)
     assert (tmp_path / "fig2.md").read_bytes() == (whole[0] / "fig2.md").read_bytes()
@@ -607,7 +607,7 @@ def test_fig2_is_not_compared_with_another_or_an_unfinished_fig1(small, tmp_path
         (["fig1", "--step", "nan"], "step must be a positive finite number; got nan"),
         (["fig1", "--step", "inf"], "step must be a positive finite number; got inf"),
         (["fig1", "--protocol", "tuned", "--step", "0.1"], "--step belongs to --protocol paper"),
-        (["fig1", "--protocol", "solved", "--step", "0.1"], "paper; 'solved' has a solver without"),
+        (["fig1", "--protocol", "solved", "--step", "0.1"], "paper, and the protocol is 'solved'"),
         (["fig1", "--jobs", "0"], "jobs must be a whole number, at least 1, or -1"),
         (["fig1", "--jobs", "-2"], "jobs must be a whole number, at least 1, or -1"),
         (["all", "--trials", "1"], "trials must be"),
@@ -752,7 +752,7 @@ def test_other_results_are_seen_before_any_work(small, tmp_path, data):
 def test_a_table_without_its_journal_is_not_written_over(small, tmp_path, data, which):
     (tmp_path / "fig1.csv").write_text("mine")
     message = refused(which, "--quick", "--data", data, "-o", tmp_path)
-    assert "has a fig1.csv but not the journal it came from" in message
+    assert "has a fig1.csv but not its journal" in message
     assert files(tmp_path) == {"fig1.csv": b"mine"}
 
 
@@ -1150,7 +1150,7 @@ def test_the_claims_of_fig4_are_of_the_test_part():
     numbers = EXHIBITS["fig4"].numbers(film_rows(error))
     assert f"| {CHOSEN} | {MEAN} | 0.501 ± 0.001 | 0.301 ± 0.001 at (0.2, 0.4, 0.4) |" in numbers
     assert f"| {CHOSEN} | {ZERO} | 0.501 ± 0.001 | 0.301 ± 0.001 at (0.5, 0.5, 0) |" in numbers
-    assert "Of 3 splits PN chose alpha = 2 with r = 5 on 3." in numbers
+    assert "PN alone chose, on 3 splits: alpha = 2 with r = 5 (3 times)." in numbers
 
 
 def test_the_triangles_of_fig4_are_the_means_on_the_test_part(drawn):

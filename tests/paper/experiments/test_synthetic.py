@@ -13,6 +13,7 @@ from tribit.paper.experiments import EXHIBITS, synthetic
 from tribit.paper.experiments.protocols import SCALINGS, Settled, is_at_rest, iterate
 from tribit.paper.experiments.settings import Settings, simplex
 from tribit.paper.experiments.synthetic import (
+    BEST,
     EXPERIMENT_1,
     EXPERIMENT_2,
     FLOOR,
@@ -21,15 +22,14 @@ from tribit.paper.experiments.synthetic import (
     SOLVED,
     STAGE,
     START,
-    TOLD,
     TUNED,
     Experiment,
-    draw,
     fit_paper,
     fit_posterior,
     fit_solved,
     fit_tuned,
     fit_varied,
+    simulate,
     synthetic_study,
 )
 
@@ -42,9 +42,9 @@ FIGURES = ("fig1", "fig2", "fig3")
 @pytest.fixture(autouse=True)
 def no_memory():
     """Every test draws anew."""
-    draw.cache_clear()
+    simulate.cache_clear()
     yield
-    draw.cache_clear()
+    simulate.cache_clear()
 
 
 def labels(drawn):
@@ -78,9 +78,9 @@ def test_the_experiments_are_the_paper_s():
 
 
 def test_a_draw_repeats_itself():
-    one = draw(TINY, 4, 1)
-    draw.cache_clear()
-    again = draw(TINY, 4, 1)
+    one = simulate(TINY, 4, 1)
+    simulate.cache_clear()
+    again = simulate(TINY, 4, 1)
     assert one is not again
     np.testing.assert_array_equal(one.M, again.M)
     np.testing.assert_array_equal(labels(one), labels(again))
@@ -88,7 +88,9 @@ def test_a_draw_repeats_itself():
 
 
 def test_trials_and_seeds_draw_anew():
-    drawn = [draw(TINY, seed, trial) for seed, trial in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))]
+    drawn = [
+        simulate(TINY, seed, trial) for seed, trial in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
+    ]
     for place, one in enumerate(drawn):
         for other in drawn[:place]:
             assert not np.any(one.M == other.M)
@@ -97,7 +99,7 @@ def test_trials_and_seeds_draw_anew():
 
 @pytest.mark.parametrize("experiment", [TINY, EXPERIMENT_1, replace(TINY, alpha=3.0)], ids=str)
 def test_the_largest_entry_is_alpha_and_the_rank_is_r(experiment):
-    M = draw(experiment, 0, 0).M
+    M = simulate(experiment, 0, 0).M
     assert M.shape == (experiment.size, experiment.size)
     assert np.max(np.abs(M)) == pytest.approx(experiment.alpha, rel=1e-12)
     assert np.linalg.matrix_rank(M) == experiment.rank
@@ -106,17 +108,17 @@ def test_the_largest_entry_is_alpha_and_the_rank_is_r(experiment):
 @pytest.mark.parametrize("rho", [0.85, 0.5])
 def test_each_entry_is_observed_with_probability_one_minus_rho(rho):
     experiment = replace(EXPERIMENT_1, rho=rho)
-    shares = [draw(experiment, 0, trial).observations.density for trial in range(4)]
+    shares = [simulate(experiment, 0, trial).observations.density for trial in range(4)]
     deviation = np.sqrt(rho * (1 - rho) / (4 * 100**2))
     assert abs(np.mean(shares) - (1 - rho)) < 4 * deviation
 
 
 def test_labels_come_from_the_link():
-    sharp = draw(replace(TINY, link=Logistic(1e6)), 0, 0)
+    sharp = simulate(replace(TINY, link=Logistic(1e6)), 0, 0)
     seen = sharp.observations
     np.testing.assert_array_equal(seen.labels, np.sign(sharp.M[seen.rows, seen.columns]))
     # A like with probability f(M), over the entries of some draws.
-    drawn = [draw(EXPERIMENT_1, 0, trial) for trial in range(3)]
+    drawn = [simulate(EXPERIMENT_1, 0, trial) for trial in range(3)]
     at = np.concatenate([d.M[d.observations.rows, d.observations.columns] for d in drawn])
     likes = np.concatenate([d.observations.labels > 0 for d in drawn])
     f = EXPERIMENT_1.link.probability(at)
@@ -130,7 +132,7 @@ def test_the_scale_is_that_of_the_uniform_factors(experiment, near):
     shape = experiment.size, experiment.rank
     U, V = draws.uniform(-1, 1, shape), draws.uniform(-1, 1, shape)
     scale = experiment.alpha / np.max(np.abs(U @ V.T))
-    drawn = draw(experiment, 3, 2)
+    drawn = simulate(experiment, 3, 2)
     np.testing.assert_allclose(drawn.M, scale * U @ V.T, rtol=1e-9, atol=1e-12)
     largest = np.max(np.abs(U)) * np.max(np.abs(V))
     assert drawn.scale == pytest.approx(scale * largest, rel=1e-12)
@@ -148,7 +150,7 @@ def test_every_mixture_of_a_trial_has_the_same_draw_and_start(monkeypatch):
     monkeypatch.setattr(synthetic, "iterate", spy)
     for here in ((0, 0), (0, 1), (1, 0)):
         for mixture in (PN, MIX, (0.0, 1.0, 0.0)):
-            draw.cache_clear()
+            simulate.cache_clear()
             fit_paper(TINY, *here, mixture, TINY.steps)
     for several in seen.values():
         assert len(several) == 3 * 2  # mixtures x scalings
@@ -181,7 +183,7 @@ def test_the_start_is_small(monkeypatch):
 @pytest.mark.parametrize("mixture", [PN, MIX])
 def test_the_paper_s_rows_are_what_a_recomputation_gives(mixture):
     rows = fit_paper(TINY, 5, 1, mixture, (2e-3, 1e-3))
-    drawn = draw(TINY, 5, 1)
+    drawn = simulate(TINY, 5, 1)
     draws = np.random.Generator(np.random.PCG64([5, 1, 1]))
     size = np.sqrt(0.8) * (0.01 / 3) ** 0.25
     start = tuple(size * draws.standard_normal((20, 3)) for _ in range(2))
@@ -207,7 +209,7 @@ def test_the_paper_s_rows_are_what_a_recomputation_gives(mixture):
 
 
 def test_the_error_is_the_relative_frobenius_error(monkeypatch):
-    known = scaled(draw(TINY, 0, 0), 1.5)
+    known = scaled(simulate(TINY, 0, 0), 1.5)
     settled = Settled(known.row_factors, known.column_factors, 1)
     monkeypatch.setattr(synthetic, "iterate", lambda *_, **__: settled)
     monkeypatch.setattr(synthetic, "is_at_rest", lambda *_, **__: True)
@@ -244,7 +246,7 @@ def test_what_is_solved_has_a_lower_risk_than_the_printed_iteration():
 
 def test_the_varied_iteration_is_the_printed_one_looked_at_on_its_way():
     rows = fit_varied(TINY, 0, 1, MIX, (1e-3,))
-    drawn = draw(TINY, 0, 1)
+    drawn = simulate(TINY, 0, 1)
     objective = Objective(
         drawn.observations, TINY.link, tri(*MIX, rho=0.6), arithmetic=Arithmetic(dtype="float32")
     )
@@ -271,7 +273,7 @@ def test_the_varied_iteration_is_the_printed_one_looked_at_on_its_way():
 
 @pytest.mark.parametrize("best", range(len(RADII)))
 def test_the_radius_is_that_of_the_smallest_held_out_loss(monkeypatch, best):
-    drawn = draw(TINY, 0, 0)
+    drawn = simulate(TINY, 0, 0)
     shares = np.linspace(0.3, 1.2, len(RADII))
     on_train = [scaled(drawn, 1.0) for _ in RADII]  # what is chosen from, not what is reported
     paths = iter([on_train, [scaled(drawn, share) for share in shares]])
@@ -291,7 +293,7 @@ def test_the_radius_is_that_of_the_smallest_held_out_loss(monkeypatch, best):
     assert tuned["radius"] == pytest.approx(RADII[best] * TINY.radius)
     assert tuned["relative_error"] == pytest.approx(abs(1 - shares[best]))
     closest = int(np.argmin(np.abs(1 - shares)))
-    assert told["way"] == TOLD
+    assert told["way"] == BEST
     assert told["radius"] == pytest.approx(RADII[closest] * TINY.radius)
     assert told["relative_error"] == pytest.approx(abs(1 - shares[closest]))
     assert told["relative_error"] <= tuned["relative_error"]
@@ -319,7 +321,7 @@ def test_the_radius_is_chosen_on_entries_that_were_not_fitted(monkeypatch):
     monkeypatch.setattr(synthetic, "Objective", spy)
     monkeypatch.setattr(synthetic, "_mean_loss", loss)
     fit_tuned(TINY, 0, 0, MIX, TINY.steps)
-    whole = labels(draw(TINY, 0, 0))
+    whole = labels(simulate(TINY, 0, 0))
     assert len(held_out) == len(RADII)
     assert len(objectives) == 2
     part, rest = objectives[0].observations.to_sparse().toarray(), held_out[0].to_sparse().toarray()
@@ -361,7 +363,7 @@ def test_the_best_radius_is_no_worse_than_the_chosen(mixture, trial):
 
 
 def test_the_path_minimises_inside_each_ball():
-    drawn = draw(TINY, 0, 0)
+    drawn = simulate(TINY, 0, 0)
     objective = Objective(drawn.observations, TINY.link, tri(*PN, rho=0.6))
     draws = np.random.default_rng(0)
     start = Factors.of(*(0.1 * draws.standard_normal((20, 3)) for _ in range(2)))
@@ -382,11 +384,11 @@ def test_the_posterior_mean_is_told_the_truth_about_the_draw(monkeypatch):
 
     def spy(observations, link, **options):
         given.update(options, observations=observations, link=link)
-        return 0.25 * draw(TINY, 6, 1).M
+        return 0.25 * simulate(TINY, 6, 1).M
 
     monkeypatch.setattr(synthetic, "posterior_mean", spy)
     (row,) = fit_posterior(TINY, 6, 1)
-    drawn = draw(TINY, 6, 1)
+    drawn = simulate(TINY, 6, 1)
     assert given["observations"] is drawn.observations
     assert (given["link"], given["rank"], given["scale"]) == (TINY.link, 3, drawn.scale)
     assert (row["trial"], row["way"]) == (1, FLOOR)

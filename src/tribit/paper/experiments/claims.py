@@ -27,13 +27,13 @@ Array = NDArray[np.floating[Any]]
 Errors: TypeAlias = dict[Mixture, Array]
 
 SIGNIFICANCE = 0.01
-#: Share of an error that its rounding may be.
+#: Rounding of an error, as a share of it.
 ROUNDING_SHARE = 1e-12
-HOLDS, FAILS, UNCLEAR = "holds", "does not hold", "cannot tell"
+HOLDS, FAILS, UNCLEAR = "holds", "does not hold", "inconclusive"
 #: Note on the tests, under every table of claims.
 CAVEAT = (
-    "Paired t-tests over the trials at 1%; d is the mean difference over its standard deviation. A best point was "
-    "chosen on the trials it is tested on, and p is not corrected for that."
+    "Paired t-tests over the trials at 1%; d is the mean difference over its standard deviation. A best point is "
+    "chosen and tested on the same trials; p is not corrected for this."
 )
 
 
@@ -52,10 +52,10 @@ Claims: TypeAlias = dict[str, list[Claim]]
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or a table: its study, and the claims, the tables in Markdown and the pictures made of the rows.
+    """A figure or a table: its study, and the claims, the Markdown tables and the pictures made of its rows.
 
-    Exhibits with studies of one name share its results. ``claims`` has the rows of other finished exhibits too,
-    ``draw`` a path without a suffix, and ``rows`` keeps the rows of the study that belong to the exhibit.
+    Exhibits whose studies have one name share results. ``claims`` also receives the rows of other finished exhibits,
+    ``draw`` a path without a suffix. ``rows`` keeps the rows of the study that belong to the exhibit.
     """
 
     name: str
@@ -89,7 +89,7 @@ def best(errors: Errors, among: Callable[[Mixture], bool] = lambda _: True) -> M
 def paired_verdict(these: Array, those: Array) -> tuple[str, float]:
     """Return a verdict on "``these`` are lower than ``those``" and the p of a paired t-test over the trials."""
     difference = these - those
-    # Without spread there is no t: equal, or lower every time by the same, which a sign test can judge.
+    # A constant difference has no t statistic: it is 0, or has the p of a sign test.
     equal = np.abs(difference[0]) <= ROUNDING_SHARE * np.abs(those).max()
     p = 1.0 if equal else 2 * 0.5**difference.size
     if _varies(these, those):
@@ -146,7 +146,7 @@ def alone_claim(
 
 
 def inside_claim(errors: Errors) -> Claim:
-    """Return a claim that a mixture of all three beats the edges, all that PUNU and PNU can reach."""
+    """Return a claim that a mixture of all three risks beats the edges, which are PUNU and PNU."""
     inside, edge = best(errors, is_inside), best(errors, lambda mixture: not is_inside(mixture))
     return lower_claim(
         "the best point is inside: better than PUNU and PNU can be",

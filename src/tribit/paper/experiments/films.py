@@ -1,9 +1,8 @@
 """Experiment 3 of the paper: the signs of MovieLens ratings, under each mixture of the risks.
 
-A trial is a split of the ratings: a twentieth each for validation and test. As in the paper, PN alone first chooses
-alpha and r on the validation part; the mixtures then share them. The paper's other experiments have alpha = 1 and
-r = 10, so these are run as well: which alpha PN is given decides whether a mixture can gain on it. The solved protocol
-has only the second, at which mixtures gain on PN as the paper iterates.
+A trial is a split of the ratings: a twentieth each for validation and test. As in the paper, PN alone chooses alpha
+and r on the validation part, and the mixtures share them. The alpha = 1 and r = 10 of the other experiments are run as
+well, because the gain of a mixture over PN depends on alpha. The solved protocol has only these.
 """
 
 from __future__ import annotations
@@ -41,24 +40,24 @@ from tribit.paper.experiments.settings import HALF, INSIDE, PN, WEIGHTS, Mixture
 from tribit.solvers.loop import Stopping
 
 LINK = Logistic(1.0)
-#: Ways in which alpha, r and the number of columns are chosen.
+#: Ways to choose alpha, r and the number of latent factors k.
 CHOSEN, SAME, TUNED = "alpha and r chosen by PN", "alpha = 1 and r = 10", "radius chosen"
 SOLVED, NARROW = "solved, alpha = 1 and r = 10, k = 40", "solved, alpha = 1 and r = 10, k = 10"
 WAYS = (CHOSEN, SAME, SOLVED, NARROW, TUNED)
 #: Mixtures of the solved protocol: PN, the middles of the edges, and one inside.
 COARSE = (PN, HALF, (0.5, 0.5, 0.0), (0.5, 0.0, 0.5), INSIDE)
-#: Thresholds that cut an estimate into signs: at the mean of X, as the paper does, or at 0.
+#: Thresholds that turn an estimate into signs: the mean of X, as in the paper, or 0.
 MEAN, ZERO = "mean(X)", "0"
-#: Part and threshold of the errors by which a step, alpha, r or radius is chosen.
+#: Part and threshold of the errors that choose a step, alpha, r or radius.
 JUDGE = ("validation", MEAN)
-#: The float of the tiles: five digits of an error rate do not ask for more.
+#: Type of the arithmetic, enough for five digits of an error rate.
 DTYPE = "float32"
 OVERALL = "all"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Values of alpha and r that PN chooses from, and the steps that are tried with them."""
+    """Values of alpha and r among which PN chooses, and the steps tried with them."""
 
     alphas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
     ranks: tuple[int, ...] = (2, 5, 10)
@@ -71,7 +70,7 @@ GRIDS = {False: Grid(), True: Grid((2.0, 8.0), (10,), (1e-2, 3e-3))}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of steps, columns and radii of the three protocols; the solved and the tuned one have r = 10."""
+    """Numbers of steps, latent factors and radii of the three protocols; solved and tuned have r = 10."""
 
     max_steps: int = 300
     tol: float = 1e-3
@@ -92,7 +91,7 @@ def ratings_of(data: Path | None) -> Ratings:
 
 @lru_cache(maxsize=2)
 def load_split(data: Path | None, split: int) -> Split:
-    """Return the ratings' split of that number, a twentieth each for test and validation."""
+    """Return a split of the ratings, a twentieth each for test and validation."""
     ratings = ratings_of(data)
     if len(ratings) < 20:
         raise InvalidInputError(
@@ -113,7 +112,7 @@ def fingerprint(ratings: Ratings) -> str:
 
 @lru_cache(maxsize=1)
 def stars(data: Path | None) -> NDArray[np.int8]:
-    """Return every rating in its cell; a small table, for lookups of single cells."""
+    """Return the dense table of ratings, for lookups of single cells."""
     ratings = ratings_of(data)
     table = np.zeros(ratings.shape, dtype=np.int8)
     users = np.searchsorted(np.asarray(ratings.user_ids), ratings.users)
@@ -134,7 +133,7 @@ class Fit:
 def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | None) -> Study:
     """Return the tasks of Fig. 4 and Table 1, which share every fit."""
     ratings = movielens100k(data)
-    load_split(data, settings.seed)  # too few ratings are refused now, not by a worker
+    load_split(data, settings.seed)  # refuses too few ratings here, not in a worker
     trials = range(settings.n_trials)
     steps = GRIDS[settings.quick].steps if settings.step is None else (settings.step,)
 
@@ -165,7 +164,7 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
             for mixture in mixtures
         ]
 
-    parameters = settings.described() | {
+    parameters = settings.to_dict() | {
         "data": fingerprint(ratings),
         "step": list(steps) if settings.protocol == "paper" else None,
         "mixtures": [list(mixture) for mixture in mixtures],
@@ -178,7 +177,7 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
 
 
 def select_by_pn(data: Path | None, split: int, quick: bool, steps: Sequence[float]) -> list[Row]:
-    """Fit PN for every alpha, r and step; report the validation error of each."""
+    """Fit PN for every alpha, r and step; return the validation error of each."""
     part = load_split(data, split)
     objective = _objective(part, PN)
     rows = []
@@ -198,7 +197,7 @@ def fit_paper(
     steps: Sequence[float],
     mixture: Mixture,
 ) -> list[Row]:
-    """Iterate as the paper does with each step; report the one that does best on the validation part."""
+    """Run the paper's iteration with each step; return the one that is best on the validation part."""
     part = load_split(data, split)
     objective = _objective(part, mixture)
     fits = list(_paper_fits(objective, split, alpha, rank, steps))
@@ -211,7 +210,7 @@ def fit_paper(
 
 
 def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
-    """Solve the stated problem with alpha = 1 and r = 10 for each number of columns; report every one of them."""
+    """Solve the stated problem with alpha = 1 and r = 10 for each number of latent factors."""
     part = load_split(data, split)
     rank = SIZES.columns[0]
     bounds = {"alpha": 1.0, "radius": float(np.sqrt(rank))}
@@ -238,7 +237,7 @@ def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
 
 
 def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
-    """Minimise inside growing max-norm balls, each from the last; report the best on the validation part."""
+    """Minimise inside growing max-norm balls, each from the last; return the best on the validation part."""
     part = load_split(data, split)
     objective = _objective(part, mixture)
     start = Factors.of(*_small_start(part.train.shape, SIZES.radii[0], 10, split))
@@ -300,7 +299,7 @@ def _best_of(
     fits: list[Fit],
     rested: Callable[[Fit], bool] | None = None,
 ) -> list[Row]:
-    """Report each fit's validation error, and every error of the one with the smallest, and whether that is at rest."""
+    """Return each fit's validation error, and all errors of the best fit, with ``at_rest`` where asked for."""
     judged = [_validation_row(part, split, way, mixture, fit) for fit in fits]
     best = int(np.argmin([row["error"] for row in judged]))
     others = [row | {"chosen": False} for place, row in enumerate(judged) if place != best]

@@ -1,8 +1,8 @@
 """The posterior mean under the generator's own prior: the reference floor of the experiments.
 
-The generator draws ``M = c U V'`` with the entries of U and V independent and uniform on [-1, 1]. Told the rank,
-the link and ``c``, no estimate of ``M`` from the same labels has a smaller expected squared error than the mean of
-``M`` given the labels, so that what a method loses against it is the method's own loss.
+The generator draws ``M = c U V'`` with the entries of U and V independent and uniform on [-1, 1]. Given
+the rank, the link and ``c``, the posterior mean has the smallest expected squared error of all estimates of ``M`` from
+the same labels.
 
 One sweep of the Gibbs sampler draws a latent variable for each observed entry, which makes the likelihood of
 ``psi = slope c u_i . v_j`` normal, ``exp(linear psi - precision psi^2 / 2)``; then each column of U, all its rows
@@ -11,8 +11,8 @@ at once, from a normal distribution truncated to [-1, 1]; then each column of V.
 - Probit (Albert and Chib 1993): ``z ~ N(psi, 1)`` given its sign, the label; linear = z, precision = 1.
 - Logistic (Polson, Scott and Windle 2013): ``omega ~ PG(1, psi)``; linear = label / 2, precision = omega.
 
-In every other sweep the columns of a factor are not drawn anew but moved to the opposite side of their medians,
-which leaves their distribution as it is (overrelaxation: Adler 1981, Neal 1998) and saves a third of the sweeps.
+Every other sweep moves the columns of a factor to the opposite side of their medians instead of sampling them, which
+keeps their distribution (overrelaxation: Adler 1981, Neal 1998) and saves a third of the sweeps.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from tribit.randomness import RandomState, generator
 
 Array = NDArray[np.floating[Any]]
 
-#: Terms of the series of PG(1, z) that are drawn; see :func:`polya_gamma` for what the others leave out.
+#: Terms of the series of PG(1, z) that are sampled; :func:`polya_gamma` gives the error of the rest.
 POLYA_GAMMA_TERMS = 10
 #: Added to every precision. On [-1, 1] it changes a density by less than one part in 10^6, and a row without
-#: observations, which is drawn from the prior, needs no case of its own. With a smaller one a tilted flat density
-#: would be the far tail of a normal one, where ndtri_exp is right to 9 digits and its quotient by the root to fewer.
+#: observations, sampled from the prior, needs no special case. With a smaller one a tilted flat density would be the
+#: far tail of a normal density, where ndtri_exp loses digits.
 MIN_PRECISION = 1e-6
-#: The smallest chance that is drawn, so that its logarithm is finite.
+#: Smallest sampled probability, so that its logarithm is finite.
 MIN_CHANCE = 2.0**-53
 
 
@@ -63,16 +63,15 @@ def posterior_mean(
     link : Logistic or Probit
         ``f``.
     rank : int
-        Number of columns of U and V, whose entries are independent and uniform on [-1, 1] a priori.
+        Rank; the entries of U and V are independent and uniform on [-1, 1] a priori.
     scale : float
-        ``c``. The generator has ``c = alpha / max |U V'|``, which differs from draw to draw; the sampler is told
-        that of the draw at hand, which no estimator knows. That ``c`` itself depends on U and V is ignored: given
-        ``c`` they are taken to be as independent as they are without it.
+        ``c``. The generator has ``c = alpha / max |U V'|``, which no estimator knows. That ``c`` depends on U and V is
+        ignored: given ``c`` they count as independent.
     sweeps : int, default=1500
-        How many sweeps in all. The default leaves so little noise in the mean that it adds .003 to the relative
-        error |mean - M| / |M| of the paper's Exp. 1, and less than .001 to that of Exp. 2.
+        Number of sweeps. The noise that the default leaves in the mean adds .003 to the relative error
+        |mean - M| / |M| of the paper's Exp. 1, and less than .001 to that of Exp. 2.
     burn_in : int, default=100
-        How many of them, the first ones, are left out of the mean.
+        Number of first sweeps left out of the mean.
     random_state : int, Generator, RandomState or None
         As in :func:`tribit.randomness.generator`.
 
@@ -122,7 +121,7 @@ def posterior_mean(
         linear_at, precision_at = draw(psi, labels, draws)
         linear = entries.matrix(slope * linear_at)
         precision = entries.matrix(slope**2 * precision_at)
-        # Not both to the opposite side: where the labels say little, (-U)(-V)' is U V' once more.
+        # Never both to the opposite side: with weak labels (-U)(-V)' would be U V' again.
         U = _draw_factor(U, V, linear, precision, draws, fresh=sweep % 2 == 0)
         V = _draw_factor(V, U, linear.T, precision.T, draws, fresh=sweep % 2 == 1)
         product = U @ V.T
@@ -139,8 +138,8 @@ def _draw_logistic(psi: Array, labels: Array, draws: np.random.Generator) -> tup
     return 0.5 * labels, polya_gamma(psi, draws)
 
 
-#: Auxiliary variables that make the likelihood of a link normal: the function of the link with ``psi = slope M``, and
-#: that of psi, labels and a generator which returns ``linear`` and ``precision`` of each entry, given a new draw.
+#: Auxiliary variables that make the likelihood of a link normal: the slope of ``psi = slope M``, and the function of
+#: psi, labels and a generator that samples ``linear`` and ``precision`` of each entry.
 AUGMENTATIONS: dict[
     type[Link],
     tuple[
@@ -164,8 +163,8 @@ def _draw_factor(
 ) -> Array:
     """Return a new factor given the other: each column in turn given all the rest, its rows at once.
 
-    Rows do not share entries, hence are independent given the other factor; all that a row has to know of its
-    entries is the coefficients of its own quadratic form, ``linear_i . u - u' H_i u / 2``.
+    Given the other factor rows are independent, and each depends on its entries only through its quadratic form,
+    ``linear_i . u - u' H_i u / 2``.
     """
     n, rank = factor.shape
     linear_terms = linear @ other
@@ -188,9 +187,8 @@ def polya_gamma(z: Array, draws: np.random.Generator) -> Array:
     """Draw from PG(1, z), one variable for each ``z``.
 
     It is ``sum_k e_k / (2 pi^2 ((k - 1/2)^2 + z^2 / (4 pi^2)))`` over k = 1, 2, ..., each ``e_k`` exponential. The
-    first ``POLYA_GAMMA_TERMS`` are drawn and the rest is replaced by its mean: the mean is exact, and the variance
+    first ``POLYA_GAMMA_TERMS`` are sampled and the rest is replaced by its mean: the mean is exact, and the variance
     too small by 2 parts in 10^5 at ``z = 0``, by 6 in 10^4 at ``|z| = 7`` and by 12 in 10^3 at ``|z| = 20``.
-
     """
     square = (z / (2.0 * np.pi)) ** 2
     drawn, drawn_mean = np.zeros_like(square), np.zeros_like(square)
@@ -198,7 +196,7 @@ def polya_gamma(z: Array, draws: np.random.Generator) -> Array:
         weight = 1.0 / (square + (k - 0.5) ** 2)
         drawn += draws.standard_exponential(z.shape) * weight
         drawn_mean += weight
-    # What remains is positive but for rounding.
+    # The rest is positive except for rounding.
     rest = np.maximum(_polya_gamma_mean(z) - drawn_mean / (2.0 * np.pi**2), 0.0)
     return np.asarray(drawn / (2.0 * np.pi**2) + rest)
 
@@ -215,14 +213,13 @@ def normal_on_interval(
 ) -> Array:
     """Draw from the density ``exp(linear u - precision u^2 / 2)`` on [-1, 1], by inversion, accurate in the tails.
 
-    Both coefficients 0 are the uniform distribution. With ``opposite``, draws from these distributions, nothing is
-    drawn: each is moved to the other side of the median, as far out in chance as it was, ``F^-1(1 - F(u))``, which has
-    the distribution that it had.
+    With both coefficients 0 it is uniform. ``opposite``, samples from these distributions, are moved to the other side
+    of the median instead, ``F^-1(1 - F(u))``, which keeps their distribution.
     """
     precision = precision + MIN_PRECISION
     root = np.sqrt(precision)
-    # Turned so that the mean is positive: then most of the interval, or all of it, is in the lower tail, where
-    # the logarithm of Phi tells apart what Phi itself rounds to 0 or, in the upper tail, to 1.
+    # Mirrored so that the mean is positive: most of the interval is then in the lower tail, where the logarithm of
+    # Phi has digits that Phi itself would round away.
     side = np.copysign(1.0, linear)
     mean = np.abs(linear) / precision
     high = log_ndtr((1.0 - mean) * root)

@@ -1,7 +1,7 @@
-"""The folder of a run: a journal of each study, with a line for each finished task, and tables and texts.
+"""The folder of a run: tables, texts, and a journal of each study with a line for each finished task.
 
-The first line of a journal says what the results are of: the study, its parameters, and the versions that compute it. A
-line is on disk before the next task is counted as done; a line cut short by a kill is dropped and its task done again.
+The first line of a journal holds the study, its parameters and the versions of the software. A line is on disk before
+the next task counts as done; an incomplete last line is dropped and its task done again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tribit.errors import InvalidInputError, parameter
 
 #: One line of a tidy table.
 Row: TypeAlias = dict[str, Any]
-#: Versions of the software that computes the results; a journal of others is refused.
+#: Versions of the software; a journal with other versions is refused.
 VERSIONS = {
     "tribit": __version__,
     "numpy": np.__version__,
@@ -40,9 +40,9 @@ class Journal:
     Parameters
     ----------
     path : Path
-        The file; made, with its folder, when it is not there.
+        The file; made, with its folder, if missing.
     header : dict
-        What the results are of, in values that JSON has. A file that says otherwise is refused.
+        The study, its parameters and versions, as JSON. A file with another header is refused.
     """
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ class Journal:
     def add(self, key: str, rows: list[Row]) -> None:
         """Put a finished task on disk."""
         self._write({"key": key, "rows": rows})
-        self.rows[key] = json.loads(json.dumps(rows))  # what a resumed run would read
+        self.rows[key] = json.loads(json.dumps(rows))  # the same values as a resumed run reads
 
     def _write(self, value: Any) -> None:
         line = _line(value)
@@ -91,15 +91,15 @@ class Journal:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise InvalidInputError(
-                f"{str(self.path)!r} could not be written ({error.strerror}); free some space, and the same command "
-                "continues."
+                f"{str(self.path)!r} could not be written ({error.strerror}); free some space, then run the same "
+                "command to continue."
             ) from error
 
     def _lock(self) -> None:
         try:
             taken = take_lock(self._file)
         except OSError:
-            taken = sys.platform == "win32"  # there two runs in one folder are not kept apart
+            taken = sys.platform == "win32"  # no locks there
         if not taken:
             raise InvalidInputError(
                 f"{str(self.path)!r} is in use by another run; wait for it, or choose another folder."
@@ -107,7 +107,7 @@ class Journal:
 
 
 def read_journal(path: Path, header: dict[str, Any]) -> dict[str, list[Row]] | None:
-    """Return the finished tasks of a journal with just this header, None where there is none such."""
+    """Return the finished tasks of a journal with this header, None where there is no such journal."""
     try:
         check_header(path, header)
         return _read(path)[1]
@@ -116,7 +116,7 @@ def read_journal(path: Path, header: dict[str, Any]) -> dict[str, list[Row]] | N
 
 
 def check_header(path: Path, header: dict[str, Any]) -> None:
-    """Refuse a journal of something else. A missing one, or one cut short in its first line, is in order."""
+    """Refuse a journal with another header. A missing one, or one cut short in its first line, is accepted."""
     if not path.is_file():
         return
     with path.open("rb") as file:
@@ -146,7 +146,7 @@ def _line(value: Any) -> bytes:
 
 
 def _read(path: Path) -> tuple[int, dict[str, list[Row]]]:
-    """Return how many bytes are whole lines, and the tasks they hold."""
+    """Return the number of bytes in complete lines, and their tasks."""
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     rows = {}
@@ -163,7 +163,7 @@ def _read(path: Path) -> tuple[int, dict[str, list[Row]]]:
 
 
 def results_folder(out: str | os.PathLike[str]) -> Path:
-    """Return the folder, made where it is not there, or say why it cannot be written."""
+    """Return the folder, made if missing; refuse one that cannot be written."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(
@@ -181,7 +181,7 @@ def results_folder(out: str | os.PathLike[str]) -> Path:
 
 
 def write_csv(path: Path, rows: Sequence[Row], constants: Row) -> None:
-    """Write rows, each with the constants before it; a column for every name that some row has."""
+    """Write rows with the constants in front; the columns are all names that occur."""
     rows = [constants | row for row in rows]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -191,6 +191,6 @@ def write_csv(path: Path, rows: Sequence[Row], constants: Row) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text, all of it or nothing."""
+    """Write a text atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Curves over one parameter, and dots by rating: the figures of the experiments that are no triangles."""
+"""Curves over one parameter, and dots by rating."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ def plot_curves(
 ) -> list[Path]:
     """Draw lines with error bars.
 
-    ``stem`` is the path without ``.png`` and ``.pdf``, ``references`` are horizontal lines by the name that is written
-    at their right end, and ``ticks`` words beneath the numbers of the x axis. Numbers that are not finite, lengths that
-    differ, a missing library and a file that cannot be written are refused.
+    ``stem`` is the path without ``.png`` and ``.pdf``, ``references`` are horizontal lines by their names, and
+    ``ticks`` words below the numbers of the x axis.
     """
     check_some(series, "series")
     for line in series:
@@ -93,9 +92,8 @@ def plot_ratings(
 ) -> list[Path]:
     """Draw a dot with an error bar for each rating and method, side by side.
 
-    ``methods`` has the mean and the standard deviation at each rating, by the method's name: filled dots. ``published``
-    has the same from print: hollow dots, beside the method of the same name if there is one. ``note`` is a line below
-    the axis. The path and the refusals are those of :func:`plot_curves`.
+    ``methods`` has the mean and the standard deviation at each rating by the method's name (filled dots), ``published``
+    those of the paper (hollow dots). ``note`` is a line below the axis.
     """
     check_some(ratings, "ratings")
     check_some([*methods, *published], "methods")
@@ -111,7 +109,7 @@ def plot_ratings(
     with new_figure(stem, WIDTH, 2.8, layout="constrained") as figure:
         axis = figure.add_subplot()
         colours = _line_colours(len(names))
-        # Dots of one rating keep clear of the next rating's, however many there are.
+        # The dots of a rating stay clear of the next rating, whatever their number.
         step = min(0.16, 0.8 / len(columns))
         for column, (place, label, filled, mean, deviation) in enumerate(columns):
             axis.errorbar(
@@ -191,7 +189,7 @@ def _keep_apart(places: Sequence[float], gap: float) -> list[float]:
     [-3.0, 7.0, 30.0]
     """
     order = np.argsort(places, kind="stable")
-    # With the gaps below each place taken off, what is left must rise: pool what falls to its mean.
+    # Less the gaps below it, each place must be at least the one before: places that are not are pooled to their mean.
     pools: list[list[float]] = []
     for rank, index in enumerate(order):
         pools.append([places[index] - gap * rank])

@@ -1,22 +1,21 @@
 """The three protocols: the printed iteration, the stated problem solved, and balls of growing radius.
 
-The paper's iteration is, with its last point as the answer,
+The paper's iteration, whose last point is the answer, is
 
     (U, V) <- (U, V) - step (dF/dU, dF/dV);   rows cut to the ball |u|^2, |v|^2 <= radius;   entries cut to alpha.
 
-The paper cuts the entries by scaling the whole of U and V. That is no projection, and the iteration is no descent:
-once an entry meets its bound the risk rises again, and the iteration settles where the gradient is a multiple of
-the factors, dF/dU = -m U and dF/dV = -m V: a stationary point of ``F + m / 2 (|U|^2 + |V|^2)``, that is of the risk
-with a trace-norm penalty whose weight m is what just keeps the largest entry at alpha.
-:class:`tribit.ProjectedGradient` keeps the point of lowest risk instead.
+The paper cuts the entries by scaling all of U and V. This is not a projection: once an entry meets its bound the risk
+rises again. The iteration settles where the gradient is a multiple of the factors, dF/dU = -m U and dF/dV = -m V: a
+stationary point of ``F + m / 2 (|U|^2 + |V|^2)``, the risk with a trace-norm penalty whose weight m keeps the largest
+entry at alpha. :class:`tribit.ProjectedGradient` keeps the point of lowest risk instead.
 
 The problem that the paper states is
 
     min over X of  F(X)   subject to   |X|_inf <= alpha   and   |X|_max <= alpha sqrt r
 
-:class:`tribit.solvers.bounded.AugmentedLagrangian` minimises over U and V of k columns, and k grows; each k begins at
-the factors of the one before, with small random columns beside them. For the logistic link F is convex in X, so that
-with columns enough the end is the minimum itself, unique but for entries that no risk sees.
+:class:`tribit.solvers.bounded.AugmentedLagrangian` minimises over factors of rank k for growing k; each k starts from
+the factors of the one before, with small random columns added. For the logistic link F is convex in X, so that large k
+give the minimum, unique except for entries that no risk sees.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
 Scaling = Callable[[Objective, Array, Array, float], Pair]
 
-#: A step that still moves the factors by this share of their norm after so many steps is too long to settle.
+#: A step that moves the factors by more than this share of their norm after so many steps is too long.
 MAX_MOVE_SHARE, PATIENCE_STEPS = 0.2, 50
-#: The iteration is at rest where as many steps again change X by at most this share of its norm.
+#: At rest: as many steps again change X by at most this share of its norm.
 REST_SHARE = 0.01
-#: X has stopped changing when more columns change it by at most this share of its norm.
+#: X has stopped changing when a larger k changes it by at most this share of its norm.
 STILL_SHARE = 0.01
 #: Variance of the entries that random columns give to X, as a share of alpha squared.
 START_VARIANCE = 0.01
@@ -59,7 +58,7 @@ class Settled:
 
     @property
     def factors(self) -> Factors:
-        """The pair, as the objective takes it."""
+        """The pair as :class:`~tribit.model.factors.Factors`."""
         return Factors.of(self.U, self.V)
 
 
@@ -71,8 +70,8 @@ def scale_whole(objective: Objective, U: Array, V: Array, alpha: float) -> Pair:
 def scale_rows(_: Objective, U: Array, V: Array, alpha: float) -> Pair:
     """Scale only those rows of U and V that make an entry larger than ``alpha``, each by the root of its excess.
 
-    An entry is then at most ``alpha``: its row and its column both have at least its own excess. No projection
-    either, but most rows stay where the gradient put them, and the risk falls much further inside the same set.
+    Every entry is then at most ``alpha``. This is not a projection either, but most rows keep their gradient step, and
+    the risk falls much further inside the same set.
     """
     X = np.abs(U @ V.T)
     if np.max(X) <= alpha:
@@ -98,9 +97,9 @@ def iterate(
 ) -> Settled:
     """Run the paper's iteration from ``start`` and return its last pair, which is not the one of lowest risk.
 
-    The set is ``K_max(alpha, radius)``, ``step`` the paper's tau, which it does not give. It ends after ``max_iter``
-    steps, or when a step moves (U, V) by at most the share ``tol`` of its norm. Small steps also move little where
-    much is left to go: :func:`is_at_rest` tells.
+    The set is ``K_max(alpha, radius)`` and ``step`` the paper's tau, whose value it does not give. The iteration stops
+    after ``max_iter`` steps, or when a step moves (U, V) by at most ``tol`` times its norm, which small steps do
+    early: see :func:`is_at_rest`.
     """
     ball, scale = MaxNorm(radius), SCALINGS[scaling]
     U, V = scale(objective, *ball.project(*start), alpha)
@@ -112,7 +111,7 @@ def iterate(
         size, move = _distance(before), _distance((U, V), before)
         if move <= tol * size and size > 0.0:
             break
-        # A step beyond all measure overflows, and its rows are cut to 0: no place to rest either.
+        # A step that is far too long overflows, and its rows are cut to 0.
         if not 0.0 < size < np.inf or (
             iteration >= PATIENCE_STEPS and move > MAX_MOVE_SHARE * size
         ):
@@ -123,7 +122,7 @@ def iterate(
 def is_at_rest(objective: Objective, settled: Settled, **options: Any) -> bool:
     """Return whether as many steps again, with the options of :func:`iterate`, change X by at most a hundredth.
 
-    One step must not move the factors by more either: an iteration that swings is back where it was every other time.
+    One step must not move the factors by more either: an oscillating iteration returns after every second step.
     """
     pair = settled.U, settled.V
     step, further = (
@@ -155,7 +154,7 @@ class Stage:
 
     @property
     def columns(self) -> int:
-        """Number of columns of U and V."""
+        """Number of latent factors."""
         return int(self.factors.row_factors.shape[1])
 
     def dense(self) -> Array:
@@ -172,18 +171,17 @@ def grow_columns(
     stopping: Stopping,
     generator: np.random.Generator,
 ) -> list[Stage]:
-    """Minimise over ``K_max(alpha, radius)`` with each number of columns in turn, until X stops changing.
+    """Return the minimum over ``K_max(alpha, radius)`` for each number of latent factors, until X stops changing.
 
-    With d1 + d2 columns the factors stand for every X in the ball, so that numbers above half of it become that one,
-    the last. Returns a stage for each number of columns that was tried, the last one the answer.
+    With d1 + d2 of them the factors represent every X in the ball, so that numbers above half of it become that one.
     """
     constraints = [MaxNorm(radius), EntryBound(alpha)]
     solver = AugmentedLagrangian(curvature=float(objective.link.second(np.zeros(1), 1)[0]))
     stages: list[Stage] = []
     U: Array = np.zeros((objective.shape[0], 0))
     V: Array = np.zeros((objective.shape[1], 0))
-    enough = sum(objective.shape)
-    for count in sorted({k if 2 * k <= enough else enough for k in columns}):
+    full = sum(objective.shape)
+    for count in sorted({k if 2 * k <= full else full for k in columns}):
         scale = np.sqrt(alpha) * (START_VARIANCE / count) ** 0.25
         U, V = (
             np.hstack([part, scale * generator.standard_normal((len(part), count - part.shape[1]))])
@@ -206,11 +204,11 @@ def minimise_in_balls(
 ) -> Iterator[SolverResult]:
     """Yield the minimiser in each max-norm ball, the last one being the warm start of the next."""
     factors = start
-    nothing = np.random.Generator(np.random.PCG64(0))  # the solver draws none
+    unused = np.random.Generator(np.random.PCG64(0))
     for radius in radii:
         ball = MaxNorm(radius)
         inside = Factors.of(*ball.project(factors.row_factors, factors.column_factors))
-        result = Newton().minimise(objective, [ball], inside, stopping, nothing)
+        result = Newton().minimise(objective, [ball], inside, stopping, unused)
         factors = result.factors
         yield result
 

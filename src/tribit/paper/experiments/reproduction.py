@@ -27,9 +27,8 @@ from tribit.paper.experiments.synthetic_exhibits import FIG1, FIG2, FIG3
 from tribit.plots import check_pictures
 
 EXHIBITS = {exhibit.name: exhibit for exhibit in (FIG1, FIG2, FIG3, FIG4, TABLE1)}
-#: Every one of them.
 ALL = "all"
-QUICK = "Quick: coarse grids and few trials, to see the figures and not to conclude from."
+QUICK = "Quick run: coarse grids and few trials; draw no conclusions from it."
 
 
 @dataclass(frozen=True)
@@ -53,20 +52,20 @@ def reproduce(
 ) -> list[Reproduction]:
     """Make a figure or a table of the paper again, or all of them.
 
-    Results are kept in ``out`` as they come. A run that was stopped, even killed, goes on from there when it is
-    called again, and ends with the same tables as one that was not.
+    Results are saved in ``out`` as they come. The same call continues a run that was stopped or killed, and gives the
+    tables of an uninterrupted run.
 
     Parameters
     ----------
     which : {"fig1", "fig2", "fig3", "fig4", "table1", "all"}
-        What to make.
+        The figure or table.
     out : path
-        A folder for results, pictures and summaries; made where it is not there. One that holds results of other
-        settings or versions is refused, and left as it is.
+        Folder for results, pictures and summaries; made if missing. A folder with results of other settings or
+        versions is refused.
     settings : Settings, optional
-        How many trials, which seed, which protocol.
+        Number of trials, seed and protocol.
     data : path, optional
-        Where MovieLens 100k is, for fig4 and table1; without it the data are downloaded.
+        Folder of MovieLens 100k, for fig4 and table1; downloaded by default.
     n_jobs : int or None
         Processes; every core by default. The results do not depend on it.
     shown : bool
@@ -117,24 +116,24 @@ def _exhibits(which: str) -> list[Exhibit]:
 
 
 def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
-    """Refuse to go on with results of something else, or to write over files that are not results."""
+    """Refuse to continue results of another study, or to overwrite files that are not results."""
     check_header(study.journal_path(folder), study.header)
     for path in folder.glob(f"{exhibit.name}*"):  # its table, pictures and summary
         _check_mine(folder, path.name, [study])
 
 
 def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
-    """Refuse to write over a file that came from no journal here."""
+    """Refuse to overwrite a file without its journal."""
     journals = any(study.journal_path(folder).exists() for study in studies)
     if (folder / name).exists() and not journals:
         raise InvalidInputError(
-            f"{str(folder)!r} has a {name} but not the journal it came from, so it would be written over; "
+            f"{str(folder)!r} has a {name} but not its journal, so that the file would be overwritten; "
             "choose another folder."
         )
 
 
 def _rows_of_fig1(folder: Path, settings: Settings, exhibit: Exhibit) -> dict[str, list[Row]]:
-    """Return the results of Fig. 1 for Fig. 2, which is compared with it, where they are in the folder."""
+    """Return the rows of Fig. 1, with which Fig. 2 is compared, if the folder has them."""
     if exhibit.name != "fig2":
         return {}
     study = EXHIBITS["fig1"].study(settings, None)
@@ -157,7 +156,7 @@ def _write(
 
 
 def _constants(exhibit: Exhibit, study: Study) -> Row:
-    """Return the values that all rows share: the exhibit, parameters that are one value, versions."""
+    """Return the values that all rows share: the exhibit, scalar parameters, versions."""
     single = {
         name: value
         for name, value in study.parameters.items()
@@ -178,6 +177,6 @@ def _summary(
     )
     warning = f"{QUICK}\n\n" if study.parameters["quick"] else ""
     return (
-        f"## {exhibit.title}\n\n{shown}\n\n### What the paper says\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
+        f"## {exhibit.title}\n\n{shown}\n\n### Claims of the paper\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
         f"### Numbers\n\n{exhibit.numbers(rows)}\n\nMade with {made}.\n"
     )

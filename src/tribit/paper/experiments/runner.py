@@ -1,7 +1,7 @@
-"""Run the tasks of a study in a pool of processes and keep each result as soon as it is there.
+"""Run the tasks of a study in a pool of processes and save each result at once.
 
-A task depends on its own arguments alone, BLAS has one thread, and rows come back in the order of the tasks: the
-table is the same for any number of processes, and whether or not the run was killed on the way.
+A task depends only on its arguments, BLAS has one thread, and rows are in the order of the tasks. So the table does not
+depend on the number of processes or on interruptions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Results: TypeAlias = dict[str, list[Row]]
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of a study: ``function(*arguments)`` returns rows, the same in every process."""
+    """One unit of work: ``function(*arguments)`` returns rows, the same in every process."""
 
     key: str
     function: Callable[..., list[Row]]
@@ -48,9 +48,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Study:
-    """A name, the parameters that decide every number, and stages of tasks.
+    """A name, the parameters behind every number, and stages of tasks.
 
-    A stage is a function from the results of the stages before it to tasks.
+    A stage is a function from the results of earlier stages to tasks.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Study:
         return {"study": self.name} | VERSIONS | self.parameters
 
     def journal_path(self, folder: Path) -> Path:
-        """Return the file in a folder of results that keeps those of the study as they come."""
+        """Return the path of the study's journal in a folder of results."""
         return folder / "journal" / f"{self.name}.jsonl"
 
     def rows(self, results: Results) -> list[Row] | None:
-        """Return every row in the order of the tasks, None while some task is not finished."""
+        """Return all rows in the order of the tasks, None while a task is unfinished."""
         rows: list[Row] = []
         for stage in self.stages:
             for task in stage(results):
@@ -80,15 +80,15 @@ class Study:
 
 
 class Pool:
-    """Worker processes that several studies share. They end when this process does, however it ends."""
+    """Worker processes that several studies share; they end with this process, even if it is killed."""
 
     def __init__(self, n_jobs: int) -> None:
-        # Not forked: the threads of a forked process's libraries are gone, their locks are not.
+        # Spawned: a forked process has the locks of its libraries but not their threads.
         context = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(n_jobs, context, _begin_worker)
 
     def finish(self, study: Study, journal: Journal, advance: Callable[[], Any]) -> list[Row]:
-        """Do the tasks that the journal does not hold; return the rows of all of them."""
+        """Do the tasks that the journal lacks and return the rows of all tasks."""
         try:
             for stage in study.stages:
                 tasks = stage(journal.rows)
@@ -104,8 +104,8 @@ class Pool:
                     advance()
         except BrokenProcessPool:
             raise TribitError(
-                "A worker process died, for want of memory perhaps (the same command continues; ask for fewer jobs), "
-                "or because a script calls this without if __name__ == '__main__'."
+                "A worker process died, perhaps for lack of memory: run the same command with fewer jobs to continue; "
+                "a script must call this under if __name__ == '__main__'."
             ) from None
         rows = study.rows(journal.rows)
         assert rows is not None
@@ -118,7 +118,7 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers, in the middle of a task if need be: the journal has all finished tasks."""
+        """Stop the workers, even within a task: the journal has all finished tasks."""
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -126,7 +126,7 @@ class Pool:
 
 
 def _begin_worker() -> None:
-    # Ctrl-C reaches every process of the terminal; the first one decides what becomes of the others.
+    # Ctrl-C reaches every process of the terminal; the main process stops the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -141,7 +141,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int], Callable[[], None]]]:
-    """Yield a function that begins a bar and returns its advance; nothing is shown outside a terminal."""
+    """Yield a function that starts a bar and returns its advance; nothing is shown outside a terminal."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),

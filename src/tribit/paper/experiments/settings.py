@@ -1,4 +1,4 @@
-"""Mixtures of the three risks, and the choices of a user of ``tribit reproduce``."""
+"""Mixtures of the three risks, and the options of ``tribit reproduce``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HALF: Mixture = (0.0, 0.5, 0.5)
 INSIDE: Mixture = (0.6, 0.2, 0.2)
 
 PROTOCOLS = ("paper", "solved", "tuned")
-#: Trials: the paper's, those of the slower solver, and a few to look at.
+#: Numbers of trials: the paper's, of the slower solver, of a quick run.
 TRIALS, SOLVED_TRIALS, QUICK_TRIALS = 10, 4, 2
-#: Length of a step that settles nowhere; far longer ones overflow.
+#: No iteration settles with steps this long; much longer steps overflow.
 MAX_STEP = 1e6
 
 
@@ -32,15 +32,15 @@ class Settings:
     Parameters
     ----------
     trials : int or None
-        Draws, or splits of the ratings; 10 as in the paper, 4 when ``solved``, 2 when ``quick``.
+        Simulated tables, or splits of the ratings; 10 as in the paper, 4 when ``solved``, 2 when ``quick``.
     seed : int
-        Of the first draw.
+        Seed of the first trial.
     protocol : {"paper", "solved", "tuned"}
-        ``paper`` iterates as the paper does inside its set K_max(alpha, alpha sqrt r); ``solved`` finds the minimum
-        there, on coarser grids; ``tuned`` solves inside a max-norm ball whose radius is chosen on held-out entries,
+        ``paper`` runs the paper's iteration inside its set K_max(alpha, alpha sqrt r); ``solved`` finds the minimum
+        there, on coarser grids; ``tuned`` solves inside a max-norm ball whose radius is chosen on a validation set,
         for each mixture.
     quick : bool
-        Coarse grids and few trials: to see every figure, not to trust it.
+        Coarse grids and few trials, for a first look at the figures.
     step : float or None
         The paper's tau; by default each experiment's own.
     """
@@ -63,8 +63,8 @@ class Settings:
                 )
             if self.protocol != "paper":
                 raise InvalidInputError(
-                    f"{parameter('step')} belongs to {parameter('protocol', 'paper')}; {self.protocol!r} has a solver "
-                    "without one: leave it out."
+                    f"{parameter('step')} applies only to {parameter('protocol', 'paper')}, and the protocol is "
+                    f"{self.protocol!r}; leave it out."
                 )
 
     @property
@@ -73,8 +73,8 @@ class Settings:
         usual = SOLVED_TRIALS if self.protocol == "solved" else TRIALS
         return self.trials or (QUICK_TRIALS if self.quick else usual)
 
-    def described(self) -> dict[str, Any]:
-        """Return the parameters that decide the results, by the names users know."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters behind the results, by their option names."""
         return {
             "trials": self.n_trials,
             "seed": self.seed,

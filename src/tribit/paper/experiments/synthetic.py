@@ -2,7 +2,7 @@
 
     min over X of  g_PN L_PN + g_PU L_PU + g_NU L_NU   in   K_max(alpha, alpha sqrt r)
 
-Everything about the simulation is known, as the paper assumes: the link, rho, alpha and r.
+The link, rho, alpha and r are known, as the paper assumes.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from tribit.solvers.loop import Stopping
 
 Array = NDArray[np.floating[Any]]
 
-#: Name of the floor among the ways to complete.
+#: Name of the error floor among the ways to complete the matrix.
 FLOOR = "posterior mean"
-#: The ways of the tuned protocol: the radius chosen on held-out entries, and the best one for the hidden matrix.
-TUNED, TOLD = "held-out radius", "best radius"
-#: The ways of the solved protocol: k grown until X stops changing, k = r, the other k on the way, and the end of other
-#: starts on the first draw.
+#: Ways of the tuned protocol: the radius chosen on a validation set, and the best radius for the hidden matrix.
+TUNED, BEST = "held-out radius", "best radius"
+#: Ways of the solved protocol: k grown until X stops changing, k = r, the k between, and other starts on the first
+#: simulated table.
 SOLVED, NARROW, STAGE, START = "solved", "solved with k = r", "other k", "other start"
-#: The printed iteration with other steps and numbers of steps, which the solved protocol shows beside it.
+#: The printed iteration with other steps and numbers of steps, a comparison of the solved protocol.
 VARIED = "printed iteration, varied"
-#: Number of starts on the first draw; the others go straight to the last number of columns.
+#: Number of starts on the first simulated table; the others use only the last k.
 N_STARTS = 2
-#: Number of draws on which the iteration is varied.
+#: Number of simulated tables on which the iteration is varied.
 N_VARIED_TRIALS = 3
-#: Share of the observed entries on which a radius is chosen.
+#: Share of the observed entries in the validation set that chooses a radius.
 HELD_OUT = 0.1
-#: The float of the tiles; in float64 the errors agree to seven digits after hundreds of steps.
+#: Type of the arithmetic; with float64 the errors agree to seven digits after hundreds of steps.
 DTYPE = "float32"
 #: The iteration ends when a step moves the factors by less than this share.
 TOL = 3e-4
@@ -64,7 +64,7 @@ TOL = 3e-4
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of steps, columns and radii of the three protocols, and of sweeps of the sampler.
+    """Numbers of steps, latent factors and radii of the three protocols, and of sweeps of the sampler.
 
     ``max_steps`` is that of the printed iteration, for each of its scalings. The solved protocol has ``columns`` in
     multiples of r, and varies the printed iteration by ``varied_steps``, seen after ``varied_iterations``. The
@@ -89,8 +89,8 @@ SIZES = Sizes()
 class Experiment:
     """The paper's parameters of a simulation, the steps of its iteration, and the sizes of all protocols.
 
-    The paper gives no step. These are small enough that the iteration does not swing for any mixture when the whole
-    matrix is scaled, and gets far when single rows are.
+    The paper gives no step. With these the iteration does not oscillate for any mixture when the whole matrix is
+    scaled, and lowers the risk far when single rows are.
     """
 
     size: int
@@ -112,7 +112,7 @@ EXPERIMENT_2 = Experiment(300, Logistic(7.0), steps=(1e-3, 1e-3))
 
 
 @dataclass(frozen=True)
-class Draw:
+class Simulation:
     """A hidden matrix M, the scale of its uniform factors, and its observations."""
 
     M: Array
@@ -121,16 +121,16 @@ class Draw:
 
 
 @lru_cache(maxsize=4)
-def draw(experiment: Experiment, seed: int, trial: int) -> Draw:
-    """Draw M, its quantisation and the observations; the same for every mixture of a trial."""
+def simulate(experiment: Experiment, seed: int, trial: int) -> Simulation:
+    """Simulate M, its quantisation and the observations; the same for every mixture of a trial."""
     draws = np.random.Generator(np.random.PCG64([seed, trial]))
     shape = experiment.size, experiment.size
     target = low_rank_factors(shape, experiment.rank, alpha=experiment.alpha, random_state=draws)
     M = target.dense()
     Y = quantise(M, experiment.link, random_state=draws)
-    # Uniform on [-1, 1] before they were scaled, so the largest of many is the scale, but for a hair.
+    # Uniform on [-1, 1] before scaling: the largest of many entries is nearly the scale.
     scale = float(np.max(np.abs(target.U)) * np.max(np.abs(target.V)))
-    return Draw(M, scale, observe(Y, experiment.rho, random_state=draws))
+    return Simulation(M, scale, observe(Y, experiment.rho, random_state=draws))
 
 
 def synthetic_study(
@@ -141,7 +141,7 @@ def synthetic_study(
     *,
     varied: Sequence[Mixture],
 ) -> Study:
-    """Return the tasks of a figure: every mixture on every draw, and the posterior mean of every draw.
+    """Return the tasks of a figure: every mixture and the posterior mean on every simulated table.
 
     ``varied`` are the mixtures for which the solved protocol also varies the printed iteration.
     """
@@ -171,7 +171,7 @@ def synthetic_study(
             ]
         return found
 
-    parameters = settings.described() | {
+    parameters = settings.to_dict() | {
         "size": experiment.size,
         "rank": experiment.rank,
         "alpha": experiment.alpha,
@@ -185,7 +185,7 @@ def synthetic_study(
 
 @dataclass(frozen=True)
 class _Trial:
-    """One draw of an experiment under one mixture."""
+    """One simulated table of an experiment under one mixture."""
 
     experiment: Experiment
     seed: int
@@ -193,21 +193,21 @@ class _Trial:
     mixture: Mixture | None
 
     @property
-    def drawn(self) -> Draw:
-        return draw(self.experiment, self.seed, self.number)
+    def simulation(self) -> Simulation:
+        return simulate(self.experiment, self.seed, self.number)
 
     def draws(self, *purpose: int) -> np.random.Generator:
         """Return a generator for one purpose; all mixtures of a trial draw the same."""
         return np.random.Generator(np.random.PCG64([self.seed, self.number, *purpose]))
 
     def objective(self, seen: Observations | None = None, rho: float | None = None) -> Objective:
-        seen = self.drawn.observations if seen is None else seen
+        seen = self.simulation.observations if seen is None else seen
         assert self.mixture is not None
         risk = tri(*self.mixture, rho=self.experiment.rho if rho is None else rho)
         return Objective(seen, self.experiment.link, risk, arithmetic=Arithmetic(DTYPE))
 
     def row(self, way: str, X: Array, **found: Any) -> Row:
-        M = self.drawn.M
+        M = self.simulation.M
         weights = self.mixture or (None, None, None)
         return (
             {"trial": self.number, "way": way}
@@ -220,7 +220,7 @@ class _Trial:
 def fit_paper(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
 ) -> list[Row]:
-    """Iterate as the paper does, cutting entries in either way; from the same small random start."""
+    """Run the paper's iteration with each scaling, from the same small random start."""
     this = _Trial(experiment, seed, trial, mixture)
     objective, start = this.objective(), _small_start(experiment, seed, trial)
     rows = []
@@ -249,7 +249,7 @@ def fit_paper(
 def fit_solved(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
 ) -> list[Row]:
-    """Solve the stated problem with growing k, and on the first draw from other starts with the last k."""
+    """Solve the stated problem with growing k, and on the first simulated table from other starts with the last k."""
     this = _Trial(experiment, seed, trial, mixture)
     objective = this.objective()
     columns = tuple(experiment.rank * share for share in experiment.sizes.columns)
@@ -284,7 +284,7 @@ def fit_solved(
 def fit_varied(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
 ) -> list[Row]:
-    """Iterate as the paper does with other steps, and report the error after several numbers of them."""
+    """Run the paper's iteration with other steps, and return the error after several numbers of steps."""
     this = _Trial(experiment, seed, trial, mixture)
     objective = this.objective()
     rows = []
@@ -320,9 +320,9 @@ def fit_varied(
 def fit_tuned(
     experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
 ) -> list[Row]:
-    """Choose the radius along a path of balls: on held-out entries, and, to compare, by the hidden matrix itself."""
+    """Choose the radius along a path of balls: on a validation set and, to compare, by the hidden matrix itself."""
     this = _Trial(experiment, seed, trial, mixture)
-    train, held_out = this.drawn.observations.split(HELD_OUT, random_state=this.draws(2))
+    train, held_out = this.simulation.observations.split(HELD_OUT, random_state=this.draws(2))
     start = Factors.of(*_small_start(experiment, seed, trial))
     objective = this.objective(train, 1 - (1 - experiment.rho) * (1 - HELD_OUT))
     losses = [
@@ -341,18 +341,18 @@ def fit_tuned(
         )
         for share, factors, loss in zip(experiment.sizes.radii, path, losses, strict=True)
     ]
-    told = min(rows, key=lambda row: row["relative_error"])
-    return [rows[int(np.argmin(losses))], told | {"way": TOLD}]
+    oracle = min(rows, key=lambda row: row["relative_error"])
+    return [rows[int(np.argmin(losses))], oracle | {"way": BEST}]
 
 
 def fit_posterior(experiment: Experiment, seed: int, trial: int) -> list[Row]:
-    """Return the error of the posterior mean under the prior of the draw, which no estimate beats on average."""
+    """Return the error of the posterior mean under the true prior, which no estimate beats on average."""
     this = _Trial(experiment, seed, trial, None)
     X = posterior_mean(
-        this.drawn.observations,
+        this.simulation.observations,
         experiment.link,
         rank=experiment.rank,
-        scale=this.drawn.scale,
+        scale=this.simulation.scale,
         sweeps=experiment.sizes.sweeps,
         burn_in=experiment.sizes.burn_in,
         random_state=this.draws(3),

@@ -40,6 +40,7 @@ from tribit.paper.experiments.settings import (
     simplex,
 )
 from tribit.paper.experiments.synthetic import (
+    BEST,
     EXPERIMENT_1,
     EXPERIMENT_2,
     FLOOR,
@@ -48,7 +49,6 @@ from tribit.paper.experiments.synthetic import (
     SOLVED,
     STAGE,
     START,
-    TOLD,
     TUNED,
     VARIED,
     synthetic_study,
@@ -64,18 +64,18 @@ WAYS = {
     SOLVED: "stated problem solved, k grown",
     NARROW: "stated problem solved, k = r",
     TUNED: "radius chosen on held-out entries",
-    TOLD: "radius best for the hidden matrix",
+    BEST: "radius best for the hidden matrix",
 }
 #: Most steps of the printed iteration, by the way in which it cuts entries.
 MAX_STEPS = dict(zip(("whole", "rows"), SIZES.max_steps, strict=True))
 TENTH: Mixture = (0.9, 0.1, 0.0)
-#: Values of eta in Fig. 2: the paper's, a few to look at, and those of the slower solver.
+#: Values of eta in Fig. 2: the paper's, those of a quick run, and those of the slower solver.
 ETAS = (0.0, 0.05, *(i / 10 for i in range(1, 11)))
 QUICK_ETAS, SOLVED_ETAS = (0.0, 0.1, 0.3, 1.0), (0.0, 0.1, 0.3)
-#: The lowest mixture of the paper's Fig. 3, and the distance up to which another counts as the same place.
+#: The best mixture of the paper's Fig. 3, and the distance up to which another mixture counts as the same.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 SAME_PLACE = 0.2
-#: Mixtures of the solved protocol in Fig. 3: the corners, the middle of the edge that is lowest as printed, two inside.
+#: Mixtures of the solved protocol in Fig. 3: the corners, the middle of the best printed edge, and two inside.
 COARSE = (PN, PU, NU, HALF, INSIDE, PUBLISHED)
 
 
@@ -125,7 +125,7 @@ def draw_curves(
 def curve_numbers(
     rows: list[Row], name: str, place: Callable[[Mixture], float], judge: Callable[[Errors], Claim]
 ) -> str:
-    """Return mean ± standard deviation of every way at every place, the floor, and the dependence of the verdict."""
+    """Return mean ± standard deviation of every way at every place, with the remarks and the dependence on k."""
     found = errors_by_way(rows)
     order = sorted(next(iter(found.values())), key=place)
     table = markdown_table(
@@ -139,38 +139,35 @@ def curve_numbers(
 
 
 def remarks(rows: list[Row]) -> str:
-    """Return sentences on the floor, the fits that came to rest, and the radii at an end of their grid."""
+    """Return sentences on the floor, the fits at rest, and the range of the chosen radii."""
     texts = [f"Posterior mean under the true prior: {spread(floor(rows))}. All zeros: 1."]
     for way, words in WAYS.items():
         those = [row for row in rows if row["way"] == way]
         if those and "at_rest" in those[0]:
             rested = sum(row["at_rest"] for row in those)
             texts.append(
-                f"At rest after at most {MAX_STEPS[way]} steps, {words}: {rested} of {len(those)} fits (twice the "
-                "steps change X by at most 1%)."
+                f"{words[0].upper()}{words[1:]}: {rested} of {len(those)} fits at rest after at most {MAX_STEPS[way]} "
+                "steps (twice the steps change X by at most 1%)."
             )
         elif those and "held_out_loss" in those[0]:
             radii = [row["radius"] for row in those]
             ends = [radii.count(end) for end in (min(radii), max(radii))]
             texts.append(
-                f"{words[0].upper()}{words[1:]}: the smallest that was chosen, {min(radii):.3g}, in {ends[0]} of "
-                f"{len(those)} fits, the largest, {max(radii):.3g}, in {ends[1]}."
+                f"{words[0].upper()}{words[1:]}: from {min(radii):.3g} ({ends[0]} of {len(those)} fits) to "
+                f"{max(radii):.3g} ({ends[1]} fits)."
             )
     return "\n".join(texts)
 
 
 def dependence(rows: list[Row], judge: Callable[[Errors], Claim]) -> str:
-    """Return errors and risks by k, the ends of other starts, and the verdict of the figure's main claim for each fit.
-
-    Without solved problems there is nothing to return.
-    """
+    """Return errors by k, results of other starts, and verdicts on the main claim; "" without solved fits."""
     if not any(row["way"] == SOLVED for row in rows):
         return ""
     return "\n\n".join((_stages(rows), _starts(rows), _verdicts(rows, judge)))
 
 
 def _by_columns(rows: list[Row]) -> dict[int, list[Row]]:
-    """Return the fits with each number of columns that every mixture and trial has."""
+    """Return the fits with each number of latent factors that every mixture and trial has."""
     fits = [row for row in rows if row["way"] in (NARROW, STAGE, SOLVED)]
     count = sum(row["way"] == SOLVED for row in fits)
     found = {
@@ -198,9 +195,9 @@ def _stages(rows: list[Row]) -> str:
     ended = sum(row["converged"] for those in found.values() for row in those)
     total = sum(map(len, found.values()))
     return (
-        "The stated problem, solved with k columns: relative error and, in brackets, the risk.\n\n"
+        "The stated problem, solved with k latent factors: relative error and, in brackets, the risk.\n\n"
         f"{markdown_table(head, lines)}\n\n"
-        "The last column is by how much the last increase of k changed X, at most, as a share of its norm. The solver "
+        "The last column is the largest change of X in the last increase of k, as a share of its norm. The solver "
         f"converged in {ended} of {total} fits."
     )
 
@@ -214,7 +211,9 @@ def _starts(rows: list[Row]) -> str:
             cells = (f"{each['relative_error']:.3f} ({each['risk']:,.0f})" for each in pair)
             lines.append((mixture_words(mixture_of(row)), *cells))
     head = ("mixture", "k grown", "another start at the last k")
-    return f"Two starts on the first draw, error and risk:\n\n{markdown_table(head, lines)}"
+    return (
+        f"Two starts on the first simulated table, error and risk:\n\n{markdown_table(head, lines)}"
+    )
 
 
 def _verdicts(rows: list[Row], judge: Callable[[Errors], Claim]) -> str:
@@ -235,8 +234,8 @@ def _verdicts(rows: list[Row], judge: Callable[[Errors], Claim]) -> str:
         lines.append((name, claim.measured, f"**{claim.verdict}**"))
     table = markdown_table(("fit", "measured", "verdict"), lines)
     return (
-        f'How the verdict on "{sentence}" moves with k, and in the printed iteration with its step and number of '
-        f"steps (fewer mixtures and at most three draws there):\n\n{table}"
+        f'The verdict on "{sentence}" for each k, and for the printed iteration by step and number of steps (with '
+        f"fewer mixtures and at most three simulated tables):\n\n{table}"
     )
 
 

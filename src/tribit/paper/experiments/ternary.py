@@ -29,8 +29,7 @@ Array = NDArray[np.floating[Any]]
 CORNERS = ("PN", "PU", "NU")
 #: Points across a digit, at the font size of the numbers in a triangle and below its colour bar.
 DIGIT_POINTS = 5.0
-#: Where a title begins, in heights of a triangle: mpltern's own place above the top label, which it would find anew
-#: for each file in half the time that a figure takes.
+#: Position of the title, in heights of a triangle: mpltern's own, whose search takes half the time of a figure.
 TITLE_HEIGHT = 1.13632
 
 
@@ -64,7 +63,7 @@ class Triangle:
         return cls(title, np.array(list(errors)), means, best)
 
     def check(self) -> None:
-        """Refuse values and mixtures that no heat map can be drawn from."""
+        """Refuse values and mixtures that do not make a heat map."""
         what = f"The triangle {self.title!r}"
         count = len(self.values)
         if np.shape(self.values) != (count,) or np.shape(self.mixtures) != (count, 3):
@@ -99,7 +98,7 @@ class _Scale:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Places of triangles on a page, in inches: by hand, so that panels and their bars line up."""
+    """Positions of triangles on a page, in inches, so that panels and their bars line up."""
 
     width: float
     height: float
@@ -140,11 +139,8 @@ def plot_triangles(
 ) -> list[Path]:
     """Draw heat maps over the mixtures of the three risks, two beside one another.
 
-    The colours stop at the 95th percentile if the largest value lies far above it, so that one
-    bad corner does not take all of them.
-
-    ``label`` names the values, and ``note`` is a remark below the figure. The path and the refusals are those of
-    :func:`tribit.paper.experiments.pictures.plot_curves`; weights must sum to one, and not all lie on one line.
+    The colours stop at the 95th percentile if the largest value lies far above it. ``label`` names the values, ``note``
+    is a remark below the figure, and the path is that of :func:`tribit.paper.experiments.pictures.plot_curves`.
     """
     check_some(triangles, "triangles")
     for triangle in triangles:
@@ -304,7 +300,7 @@ def _scale(values: Array) -> _Scale:
 
 
 def _level_words(levels: Array) -> list[str]:
-    """Write levels with as many digits as tell them apart, the same for all."""
+    """Return levels as text with the fewest digits that keep them different."""
     digits = max(0, -int(np.floor(np.log10(np.min(np.diff(levels))) + 1e-9)))
     return [f"{level:.{digits}f}" for level in levels]
 
