@@ -606,7 +606,10 @@ def test_fig2_is_not_compared_with_another_or_an_unfinished_fig1(small, tmp_path
         (["fig1", "--step", "-1"], "step must be a positive finite number; got -1"),
         (["fig1", "--step", "nan"], "step must be a positive finite number; got nan"),
         (["fig1", "--step", "inf"], "step must be a positive finite number; got inf"),
-        (["fig1", "--protocol", "tuned", "--step", "0.1"], "--step belongs to --protocol paper"),
+        (
+            ["fig1", "--protocol", "tuned", "--step", "0.1"],
+            "--step applies only to --protocol paper",
+        ),
         (["fig1", "--protocol", "solved", "--step", "0.1"], "paper, and the protocol is 'solved'"),
         (["fig1", "--jobs", "0"], "jobs must be a whole number, at least 1, or -1"),
         (["fig1", "--jobs", "-2"], "jobs must be a whole number, at least 1, or -1"),
