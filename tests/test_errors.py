@@ -16,7 +16,7 @@ from tribit.checks import (
     check_positive,
     check_switch,
 )
-from tribit.errors import Message, either, listed, marked, parameter, printable, quoted
+from tribit.errors import Message, either, listed, parameter, printable, quoted, with_mentions
 
 
 def dashed(name, value):
@@ -43,7 +43,7 @@ def test_a_mention_has_two_forms(text, python, command_line):
     assert message == f"First {python}, then {python}."
     assert message.for_command_line(dashed) == f"First {command_line}, then {command_line}."
     assert (
-        Message(f"So: {marked(message)}").for_command_line(dashed)
+        Message(f"So: {with_mentions(message)}").for_command_line(dashed)
         == f"So: {message.for_command_line(dashed)}"
     )
 

@@ -1,4 +1,4 @@
-"""``tribit`` and ``python -m tribit``: Ctrl-C while the command line is still being imported is one sentence too."""
+"""``tribit`` and ``python -m tribit``; Ctrl-C during the imports ends with one sentence too."""
 
 import sys
 
@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from tribit.cli import main as run  # noqa: PLC0415
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: every file is as it was.\n")
+        sys.stderr.write("Interrupted: no file was changed.\n")
         sys.exit(130)
     run()
 

@@ -1,4 +1,4 @@
-"""Answers: results that can be printed, turned into a frame or plain values, and written to a file."""
+"""Base class of results: a table that can be printed, converted to a data frame or JSON, and written to a file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
 from tribit.errors import InvalidInputError, printable, quoted
 
-__all__ = ["Answer", "as_json_values", "check_headings", "skipped", "text_table", "with_ids"]
+__all__ = ["Answer", "as_json_values", "check_headings", "skipped_remark", "text_table", "with_ids"]
 
-#: Most characters of a cell that is printed; files and JSON have all of them.
-WIDEST_CELL = 60
-#: Most records that are printed.
-MOST_PRINTED = 60
+#: Greatest width of a printed cell, in characters; files and JSON have all of them.
+MAX_CELL_WIDTH = 60
+#: Greatest number of records that are printed.
+MAX_PRINTED_RECORDS = 60
 
 
 class Answer(ABC):
@@ -29,11 +29,11 @@ class Answer(ABC):
         """Return the result as columns of equal length, by name."""
 
     def facts(self) -> dict[str, str]:
-        """Return a summary, which the command line prints where the table goes to a file."""
+        """Return a summary, which the command line prints when the table is written to a file."""
         return {}
 
     def to_dict(self) -> Any:
-        """Return the result as plain values, ready for JSON: here one mapping for each record."""
+        """Return the result as plain values for JSON; by default a mapping for each record."""
         table = {name: values.tolist() for name, values in self.table().items()}
         return [
             dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)
@@ -53,15 +53,15 @@ class Answer(ABC):
         """Write the table to a file, in the format of its name (:func:`tribit.data.tables.write_table`)."""
         write_table(path, self.table(), escape_formulas=escape_formulas)
 
-    def check(self) -> None:  # noqa: B027 - most answers have something to show
-        """Refuse an answer that has nothing to show, for the command line."""
+    def check(self) -> None:  # noqa: B027 - most answers are never empty
+        """Refuse an empty answer, for the command line."""
 
     def text(self, most: int | None = None) -> str:
-        """Return the answer for a terminal, at most so many records of it."""
+        """Return the answer for a terminal, with at most ``most`` records."""
         return text_table(self.table(), most)
 
     def __str__(self) -> str:
-        return self.text(MOST_PRINTED)
+        return self.text(MAX_PRINTED_RECORDS)
 
     def __repr__(self) -> str:
         return str(self)
@@ -70,7 +70,9 @@ class Answer(ABC):
         """Return the table for a notebook."""
         table = self.table()
         head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in table)
-        rows = zip(*(values.tolist()[:MOST_PRINTED] for values in table.values()), strict=True)
+        rows = zip(
+            *(values.tolist()[:MAX_PRINTED_RECORDS] for values in table.values()), strict=True
+        )
         body = "".join(
             f"<tr>{''.join(f'<td>{html.escape(_cell(value))}</td>' for value in row)}</tr>"
             for row in rows
@@ -79,7 +81,7 @@ class Answer(ABC):
 
 
 def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:
-    """Return columns of equal length under their names, numbers to four digits."""
+    """Return a table as aligned text, with numbers to four digits."""
     size = max((len(values) for values in table.values()), default=0)
     columns = [
         [printable(name), *(_cell(value) for value in values[:most].tolist())]
@@ -102,26 +104,27 @@ def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:
 def with_ids(
     names: tuple[str, str], ids: tuple[AnyArray, AnyArray], columns: dict[str, AnyArray]
 ) -> dict[str, AnyArray]:
-    """Return the columns of a table behind two of ids, whose headings must be others."""
+    """Return a table that begins with two columns of ids, whose headings must differ from the others."""
     check_headings(names, columns)
     return {**dict(zip(names, ids, strict=True)), **columns}
 
 
 def check_headings(names: Iterable[str], columns: Collection[str]) -> None:
-    """Refuse headings of id columns that are names of an answer's own columns."""
+    """Refuse headings of id columns that an answer has for its own columns."""
     if clash := sorted(set(names) & set(columns)):
         raise InvalidInputError(
-            f"The id column {quoted(clash[0])} has the name of an answer ({', '.join(columns)}); rename it."
+            f"The id column {quoted(clash[0])} has the name of a column of the answer "
+            f"({', '.join(columns)}); rename it."
         )
 
 
-def skipped(count: int) -> str:
-    """Return a remark on records that were left out."""
+def skipped_remark(count: int) -> str:
+    """Return a remark on the number of records that were left out."""
     return f" ({count} with unknown ids left out)" if count else ""
 
 
 def as_json_values(value: Any) -> Any:
-    """Return what JSON can hold: NumPy's numbers as Python's, none that is infinite or NaN."""
+    """Return a value for JSON: NumPy's numbers as Python's, and None for infinite numbers and NaN."""
     if isinstance(value, Mapping):
         return {str(name): as_json_values(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -137,4 +140,4 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4g}"
     text = printable(str(value))
-    return text if len(text) <= WIDEST_CELL else f"{text[: WIDEST_CELL - 3]}..."
+    return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 3]}..."

@@ -1,7 +1,6 @@
-"""Checks of single parameters: each returns its value in the type that the arithmetic needs, or says what is wrong.
+"""Checks of single parameters: each returns the value in the type that the arithmetic needs, or raises an error.
 
-A number that a caller passes as an ``int`` or a NumPy scalar leaves here as a ``float``: arrays that are made from it
-are then float64, whatever was passed.
+An ``int`` or a NumPy scalar is returned as a ``float``, so that arrays made from it are float64.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 
 
 def check_positive(name: str, value: Any) -> float:
-    """Return a positive finite number as a float, or say that it is not one."""
+    """Return a positive finite number as a float."""
     number = _as_float(value)
     if not 0.0 < number < np.inf:
         raise InvalidInputError(
@@ -26,7 +25,7 @@ def check_positive(name: str, value: Any) -> float:
 
 
 def check_not_negative(name: str, value: Any) -> float:
-    """Return a finite number >= 0 as a float, or say that it is not one."""
+    """Return a finite number >= 0 as a float."""
     number = _as_float(value)
     if not 0.0 <= number < np.inf:
         raise InvalidInputError(
@@ -51,13 +50,13 @@ def check_between(
     name : str
         Name of the parameter.
     value : object
-        What was passed.
+        Value to check.
     low, high : float
-        The ends of the interval.
+        Ends of the interval.
     ends : {"[]", "[)", "(]", "()"}
-        Which of the ends belong to it.
+        Ends that belong to the interval.
     meaning : str
-        What the number is, for the message.
+        Meaning of the number, for the message.
     """
     interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
     if not is_number(value):
@@ -68,21 +67,21 @@ def check_between(
     above = low <= number if ends[0] == "[" else low < number
     below = number <= high if ends[1] == "]" else number < high
     if not (above and below):
-        what = f"{parameter(name)}, {meaning}," if meaning else parameter(name)
-        raise InvalidInputError(f"{what} must be in {interval}; got {quoted(value)}.")
+        subject = f"{parameter(name)}, {meaning}," if meaning else parameter(name)
+        raise InvalidInputError(f"{subject} must be in {interval}; got {quoted(value)}.")
     return number
 
 
 def check_count(
     name: str, value: Any, least: int = 1, most: int | None = None, *, meaning: str = ""
 ) -> int:
-    """Return a whole number from ``least`` to ``most`` as an int; ``meaning`` says what ``most`` is."""
+    """Return a whole number from ``least`` to ``most`` as an int; ``meaning`` explains ``most`` in the message."""
     if is_whole(value) and value >= least and (most is None or value <= most):
         return int(value)
-    reach = f", at least {least}" if most is None else f" from {least} to {most}"
-    what = f", {meaning}" if meaning else ""
+    interval = f", at least {least}" if most is None else f" from {least} to {most}"
+    reason = f", {meaning}" if meaning else ""
     raise InvalidInputError(
-        f"{parameter(name)} must be a whole number{reach}{what}; got {quoted(value)}."
+        f"{parameter(name)} must be a whole number{interval}{reason}; got {quoted(value)}."
     )
 
 
@@ -111,22 +110,22 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 
 def check_field(instance: Any, name: str, check: Callable[[str, Any], Any]) -> None:
-    """Put what a check returns in the place of the field of a frozen dataclass."""
+    """Replace a field of a frozen dataclass by its checked value."""
     object.__setattr__(instance, name, check(name, getattr(instance, name)))
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is one real number: of Python or NumPy, and no bool."""
+    """Return whether a value is a real number of Python or NumPy; a bool is not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is one whole number of an integer type, and no bool."""
+    """Return whether a value has an integer type; a bool has not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _as_float(value: Any) -> float:
-    """Return a number as a float; NaN, which fails every comparison, where there is none."""
+    """Return a number as a float; NaN, which fails every comparison, for any other object."""
     if not is_number(value):
         return float("nan")
     try:

@@ -1,4 +1,4 @@
-"""The errors tribit raises on purpose: one sentence that says what, where and what to do.
+"""Errors and warnings in one sentence: the fault, its place and the remedy; a user's own words in them.
 
 A sentence mentions a parameter by :func:`parameter`, so that it can be shown in the words of Python (``rank``,
 ``gammas=(0, 1, 0)``) and in those of the command line (``--rank``, ``--gammas 0 1 0``).
@@ -31,11 +31,11 @@ __all__ = [
     "UnknownRhoWarning",
     "either",
     "listed",
-    "marked",
     "parameter",
     "printable",
     "quoted",
     "warn",
+    "with_mentions",
 ]
 
 #: A mention: the parameter's name, the words of Python, and what the command line writes after the option. The
@@ -51,16 +51,16 @@ def parameter(name: str, value: Any = ...) -> str:
     """Return the mention of a parameter, with a value where one is given, for the text of an error or warning."""
     if value is ...:
         return _mention(name, name, "")
-    return _mention(name, f"{name}={value!r}", _typed(value))
+    return _mention(name, f"{name}={value!r}", _option_value(value))
 
 
 def either(python: str, command_line: str = "") -> str:
-    """Return the mention of what has other words in Python than on the command line."""
+    """Return the mention of a phrase that Python and the command line write differently."""
     return _mention("", python, command_line)
 
 
-def marked(text: str) -> str:
-    """Return a text with its mentions, to be made part of another."""
+def with_mentions(text: str) -> str:
+    """Return a text with its mentions, for use inside another text."""
     return text.marked if isinstance(text, Message) else text
 
 
@@ -68,16 +68,16 @@ def _mention(*parts: str) -> str:
     return "\ue000" + "\ue001".join(parts) + "\ue002"
 
 
-def _typed(value: Any) -> str:
+def _option_value(value: Any) -> str:
     """Return a value as it is typed after an option."""
     if isinstance(value, tuple):
-        return " ".join(map(_typed, value))
+        return " ".join(map(_option_value, value))
     words = {True: "yes", False: "no", None: "none"}
     return next((word for known, word in words.items() if value is known), str(value))
 
 
 class Message(str):
-    """A text in the words of Python, which knows the parameters that it mentions.
+    """A text for Python with mentions of parameters, which can be written for the command line too.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Message(str):
     marked: str
 
     def __new__(cls, text: str = "") -> Self:
-        source = marked(text)
+        source = with_mentions(text)
         message = super().__new__(cls, _MENTION.sub(r"\2", source))
         message.marked = source
         return message
@@ -122,7 +122,7 @@ class _WithMessage:
     @property
     def parameter(self) -> str | None:
         """The parameter at fault: the one that the sentence opens with, if it opens with one."""
-        opening = _MENTION.match(marked(self.args[0]))
+        opening = _MENTION.match(with_mentions(self.args[0]))
         return (opening and opening[1]) or None
 
 
@@ -131,23 +131,23 @@ class TribitError(_WithMessage, Exception):
 
 
 class InvalidInputError(TribitError, ValueError):
-    """A value that tribit cannot use (also a ``ValueError``)."""
+    """An invalid value (also a ``ValueError``)."""
 
 
 class UnknownIdError(InvalidInputError):
-    """An id that a model does not know, where it has to."""
+    """An id that the model was not fitted on."""
 
 
 class InvalidTypeError(TribitError, TypeError):
-    """An object of a kind that tribit cannot use (also a ``TypeError``)."""
+    """An object of an invalid type (also a ``TypeError``)."""
 
 
 class OutOfMemoryError(TribitError, MemoryError):
-    """A device whose memory is used up (also a ``MemoryError``)."""
+    """A device without free memory (also a ``MemoryError``)."""
 
 
 class TribitWarning(_WithMessage, UserWarning):
-    """Base of the warnings about what was asked for."""
+    """Base of every warning about a user's input."""
 
 
 class UnboundedRiskWarning(TribitWarning):
@@ -155,11 +155,11 @@ class UnboundedRiskWarning(TribitWarning):
 
 
 class UnknownRhoWarning(TribitWarning):
-    """Only likes (or only dislikes) were observed and ``rho`` was not given, which such data cannot tell."""
+    """Only likes (or only dislikes) were observed and ``rho`` was not given: such data do not identify it."""
 
 
 def warn(warning: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of tribit that led here, however deep in the library the reason was found."""
+    """Warn at the line outside of tribit that led here, at any depth of calls inside the library."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_WITHIN):
         # The interpreter leaves its own frames of an import out of the count.
@@ -168,15 +168,15 @@ def warn(warning: str | Warning, category: type[Warning] = UserWarning) -> None:
     warnings.warn(warning, category, stacklevel=level)
 
 
-#: Longer words are cut in the middle: paths tell most at their ends.
-LONGEST = 120
-HEAD, TAIL = 80, 30
-#: Names of a list that a message shows; the others are counted.
-SHOWN = 10
+#: Greatest number of characters of a user's text; a longer one is shortened in the middle, as paths differ at the end.
+MAX_LENGTH = 120
+HEAD_LENGTH, TAIL_LENGTH = 80, 30
+#: Number of names of a list that a message shows; the others are counted.
+MAX_NAMES = 10
 
 
 def printable(text: str) -> str:
-    r"""Return the text with all that a terminal would not print as it stands written as an escape.
+    r"""Return the text with escapes for the characters that a terminal does not print.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def printable(text: str) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return a value as Python writes it, on one line and cut where it is long.
+    """Return a value as Python writes it: on one line, a long one shortened.
 
     Examples
     --------
@@ -198,18 +198,17 @@ def quoted(value: Any) -> str:
     >>> len(quoted("u" * 10**6)) < 150
     True
     """
-    # Cut first: what is written of a gigabyte is a gigabyte too.
+    # Shorten first: the repr of a gigabyte is a gigabyte too.
     if isinstance(value, str):
-        return repr(_cut(value))
-    if (
-        isinstance(value, int) and value.bit_length() > LONGEST
-    ):  # Python refuses to write one of 4,301 digits
+        return repr(_shorten(value))
+    if isinstance(value, int) and value.bit_length() > MAX_LENGTH:
+        # Python refuses to write an integer of more than 4,300 digits.
         return f"a whole number of {value.bit_length()} bits"
-    return _cut(printable(repr(value)))
+    return _shorten(printable(repr(value)))
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Return the first names, and how many more there are.
+    """Return the first names and the number of the others.
 
     Examples
     --------
@@ -218,11 +217,11 @@ def listed(names: Sequence[Any]) -> str:
     >>> listed(range(10**6))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 999990 more'
     """
-    # Cut again: what is written for a control character is longer than it.
-    shown = ", ".join(_cut(printable(_cut(str(name)))) for name in islice(names, SHOWN))
-    more = len(names) - SHOWN
+    # Shorten again: an escape is longer than its control character.
+    shown = ", ".join(_shorten(printable(_shorten(str(name)))) for name in islice(names, MAX_NAMES))
+    more = len(names) - MAX_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:HEAD]}...{text[-TAIL:]}"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_LENGTH else f"{text[:HEAD_LENGTH]}...{text[-TAIL_LENGTH:]}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from tribit.data.files import atomic_path, writable
-from tribit.errors import InvalidInputError, marked
+from tribit.errors import InvalidInputError, with_mentions
 
 if TYPE_CHECKING:
     from tribit.selection import Candidate, Search
@@ -84,7 +84,7 @@ def search(found: Search) -> Any:
     """
     if found.best is None:
         raise InvalidInputError(
-            f"There is no candidate to draw, as the search tried none: {marked(found.stop_reason)}."
+            f"There is no candidate to draw, as the search tried none: {with_mentions(found.stop_reason)}."
         )
     with empty_figure(*PAGE_INCHES) as figure:
         _draw_scores(figure.add_axes((0.085, 0.14, 0.42, 0.66)), found)

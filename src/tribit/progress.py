@@ -1,4 +1,4 @@
-"""A progress bar for long fits: on a terminal only, and never in the way of a user's own callback."""
+"""Progress bars for long computations, on a terminal only; a user's own callback is still called."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 if TYPE_CHECKING:
     from tribit.solvers.loop import Callback, Iteration
 
-#: Number of candidates at which the bar of a search is full: few searches try more.
-CANDIDATES = 30
+#: Number of candidates at which the bar of a search is full; few searches try more.
+USUAL_CANDIDATES = 30
 
 
 @contextmanager
 def progress(
-    what: str, most: int, callback: Callback | None, *, shown: bool
+    title: str, most: int, callback: Callback | None, *, shown: bool
 ) -> Iterator[Callback | None]:
-    """Yield a callback that moves a bar of at most ``most`` iterations and then calls the user's own."""
+    """Yield a callback that advances a bar of at most ``most`` iterations and then calls the user's own."""
     counts = "{task.completed}/{task.total}  objective {task.fields[objective]}"
     with _bar(counts, shown=shown) as bar:
         if bar is None:
             yield callback
             return
-        task = bar.add_task(what, total=most, objective="")
+        task = bar.add_task(title, total=most, objective="")
 
         def both(iteration: Iteration) -> Any:
             bar.update(task, completed=iteration.iteration, objective=f"{iteration.objective:.6g}")
@@ -37,14 +37,14 @@ def progress(
 
 @contextmanager
 def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Yield a function that is called with each candidate of a search; None where there is no terminal."""
-    # Without the time that is left: how many candidates there will be is a guess.
+    """Yield a function to call with each candidate of a search; None without a terminal."""
+    # Without the remaining time, as the number of candidates is not known in advance.
     counts = "{task.completed} tried  best {task.fields[best]}"
     with _bar(counts, shown=shown, time_left=False) as bar:
         if bar is None:
             yield None
             return
-        task = bar.add_task("choosing", total=CANDIDATES, best="")
+        task = bar.add_task("searching", total=USUAL_CANDIDATES, best="")
         lowest = float("inf")
 
         def callback(candidate: Any) -> None:
@@ -56,19 +56,19 @@ def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
 
 
 @contextmanager
-def steps_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each of ``total`` steps; it does nothing where there is no terminal."""
+def steps_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each of ``total`` steps; it does nothing without a terminal."""
     with _bar("{task.completed}/{task.total}", shown=shown) as bar:
         if bar is None:
             yield lambda: None
             return
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(title, total=total)
         yield lambda: bar.update(task, advance=1)
 
 
 @contextmanager
 def _bar(counts: str, *, shown: bool, time_left: bool = True) -> Iterator[Progress | None]:
-    """Yield a bar with some counts beside it; None where it is not to be shown or there is no terminal."""
+    """Yield a bar with counts; None if it is not to be shown or there is no terminal."""
     console = Console(stderr=True)
     if not (shown and console.is_terminal):
         yield None

@@ -1,4 +1,4 @@
-"""One way to turn a ``random_state`` into draws, and the draws that divide entries at random."""
+"""Random generators from ``random_state``, and random splits and folds of entries."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | Non
 
 
 def generator(random_state: RandomState = None) -> np.random.Generator:
-    """Return the generator that ``random_state`` stands for.
+    """Return the generator for a ``random_state``.
 
     Parameters
     ----------
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        An integer gives the same draws on every machine. A ``Generator`` is used as it is, so
-        successive calls go on drawing from it. A ``RandomState``, or NumPy's global one for None,
-        supplies the seed of a new generator, as scikit-learn's users expect.
+        An integer gives the same numbers on every machine. A ``Generator`` is returned itself, so that successive
+        calls continue its stream. A ``RandomState``, or NumPy's global one for None, gives the seed of a new generator.
 
     Returns
     -------
     numpy.random.Generator
-        Ready to draw from.
+        A generator of PCG64, or the given one.
 
     Examples
     --------
@@ -41,7 +40,7 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
                 f"{parameter('random_state')} is {random_state}, but a seed cannot be negative; "
                 "pass 0 or a larger integer."
             )
-        # PCG64 by name: default_rng may come to stand for another bit generator.
+        # PCG64 by name: default_rng may return another bit generator in future.
         return np.random.Generator(np.random.PCG64(int(random_state)))
     if random_state is not None and not isinstance(random_state, np.random.RandomState):
         raise InvalidTypeError(
@@ -58,8 +57,8 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def held_out(n_entries: int, test: Any, random_state: RandomState) -> npt.NDArray[np.bool_]:
-    """Mark a share (a float in (0, 1)) or a number (an int) of the entries, drawn at random."""
+def held_out_mask(n_entries: int, test: Any, random_state: RandomState) -> npt.NDArray[np.bool_]:
+    """Return a random mask of test entries: a share (a float in (0, 1)) or a number (an int) of them."""
     if isinstance(test, bool) or not isinstance(test, Real):
         raise InvalidTypeError(f"test is {test!r}; pass a share between 0 and 1, or a count.")
     if not isinstance(test, Integral) and not 0 < float(test) < 1:
@@ -67,14 +66,14 @@ def held_out(n_entries: int, test: Any, random_state: RandomState) -> npt.NDArra
     n_test = int(test) if isinstance(test, Integral) else round(float(test) * n_entries)
     if not 0 < n_test < n_entries:
         raise InvalidInputError(
-            f"test={test} puts {n_test} of {n_entries} entries into the test part; "
-            "choose it so that both parts have an entry."
+            f"test={test} puts {n_test} of {n_entries} entries into the test set; "
+            "choose it so that training and test set have entries."
         )
     return generator(random_state).permutation(n_entries) < n_test
 
 
 def fold_numbers(n_entries: int, n: Any, random_state: RandomState) -> npt.NDArray[np.int64]:
-    """Give each entry one of ``n`` fold numbers at random; fold sizes differ by one at most."""
+    """Return a random fold number for each entry; fold sizes differ by one at most."""
     if isinstance(n, bool) or not isinstance(n, Integral) or not 2 <= int(n) <= n_entries:
         raise InvalidInputError(
             f"n is {n!r}; pass a number of folds, an integer from 2 to the {n_entries} entries."
@@ -85,11 +84,11 @@ def fold_numbers(n_entries: int, n: Any, random_state: RandomState) -> npt.NDArr
 def balanced_fold_numbers(
     marked: npt.NDArray[np.bool_], n: int, draws: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Give each entry one of ``n`` fold numbers at random; folds differ by one at most, also in marked entries."""
+    """Return a random fold number for each entry; folds differ by one at most, also in marked entries."""
     numbers = np.empty(marked.size, dtype=np.int64)
     for part in (marked, ~marked):
         count = np.arange(int(np.count_nonzero(part)))
-        # The others from the last fold down, so that sizes differ by one in all, not by one a kind.
+        # Unmarked entries fill folds from the last one, so that sizes differ by one in total.
         numbers[part] = draws.permutation((count if part is marked else n - 1 - count) % n)
     return numbers
 
@@ -97,14 +96,14 @@ def balanced_fold_numbers(
 def hashed_fold_numbers(
     rows: npt.NDArray[np.integer[Any]], columns: npt.NDArray[np.integer[Any]], n: int, seed: int
 ) -> npt.NDArray[np.int64]:
-    """Return one of ``n`` fold numbers for each entry: SplitMix64 of its row, of that and its column, of the seed."""
-    state = _mixed(np.full(1, seed, dtype=np.uint64))
-    state = _mixed(state ^ rows.astype(np.uint64))
-    state = _mixed(state ^ columns.astype(np.uint64))
+    """Return a fold number for each entry: SplitMix64 of the seed, its row and its column."""
+    state = _splitmix64(np.full(1, seed, dtype=np.uint64))
+    state = _splitmix64(state ^ rows.astype(np.uint64))
+    state = _splitmix64(state ^ columns.astype(np.uint64))
     return (state % np.uint64(n)).astype(np.int64)
 
 
-def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _splitmix64(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return the output function of SplitMix64 (Steele, Lea and Flood 2014), one step on."""
     with np.errstate(over="ignore"):
         z = state + np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""Registries that hold data: names and places of classes, which are imported when they are used."""
+"""Registries of classes by name, which are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Entry", "LazyRegistry", "lazily"]
+__all__ = ["Entry", "LazyRegistry", "lazy_getattr", "load"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The place of a class, with what can be asked of it before it is imported.
+    """Module and name of a class, with attributes that are known before its import.
 
     Attributes
     ----------
     place : str
-        Its module and name, as "module:Class".
+        Module and name, as "module:Class".
     about : mapping
         Attributes of the class, by name.
     """
@@ -28,22 +28,27 @@ class Entry:
 
     @classmethod
     def of(cls, place: str, **about: Any) -> Entry:
-        """Return the entry of a place with some attributes."""
+        """Return the entry of a class with some attributes."""
         return cls(place, MappingProxyType(about))
 
     def load(self) -> Any:
         """Import the class."""
-        module, _, name = self.place.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return load(self.place)
+
+
+def load(place: str) -> Any:
+    """Import the class at "module:Class"."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 class LazyRegistry(MutableMapping[str, Any]):
-    """Classes by name; one that is registered by its place is imported when it is looked up.
+    """Classes by name; a class registered by an :class:`Entry` is imported at its first lookup.
 
     Parameters
     ----------
     entries : mapping
-        The places of classes, by name. A class may be set under a name later.
+        Entries by name. A class may be set under a name later.
     """
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
@@ -65,25 +70,25 @@ class LazyRegistry(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def known(self, name: str, attribute: str) -> Any:
-        """Return an attribute of a registered class, without an import where the entry has it."""
+    def attribute(self, name: str, attribute: str) -> Any:
+        """Return an attribute of a registered class, without an import if its entry has the attribute."""
         found = self._known[name]
         if isinstance(found, Entry) and attribute in found.about:
             return found.about[attribute]
         return getattr(self[name], attribute)
 
     def may_be(self, name: str, attribute: str, value: Any) -> bool:
-        """Return whether an attribute may have a value: False only where an entry says otherwise."""
+        """Return False if an entry has another value of an attribute, else True."""
         found = self._known[name]
         return not isinstance(found, Entry) or found.about.get(attribute, value) == value
 
 
-def lazily(module: str, **places: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that imports some of its names when they are first used."""
+def lazy_getattr(module: str, **modules: str) -> Callable[[str], Any]:
+    """Return a package's ``__getattr__``, which imports a name from its module at the first use."""
 
-    def found(name: str) -> Any:
-        if name not in places:
+    def get(name: str) -> Any:
+        if name not in modules:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(places[name]), name)
+        return load(f"{modules[name]}:{name}")
 
-    return found
+    return get

@@ -126,5 +126,5 @@ def test_names_of_answers_are_not_ids(tmp_path):
     with pytest.warns(UserWarning, match="Only likes"):
         model = fit_file(table, row="place", column="item", random_state=0, **FIXED)
     model.save(tmp_path / "model.tribit")
-    with pytest.raises(InvalidInputError, match="has the name of an answer"):
+    with pytest.raises(InvalidInputError, match="has the name of a column of the answer"):
         recommend_file(tmp_path / "model.tribit", None, tmp_path / "out.csv")

@@ -9,7 +9,14 @@ import pandas as pd
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender
-from tribit.answers import MOST_PRINTED, Answer, as_json_values, check_headings, skipped, with_ids
+from tribit.answers import (
+    MAX_PRINTED_RECORDS,
+    Answer,
+    as_json_values,
+    check_headings,
+    skipped_remark,
+    with_ids,
+)
 from tribit.data.reading import Reading
 from tribit.data.tables import read_table
 
@@ -101,7 +108,7 @@ def test_facts_are_texts(answer):
 
 
 def test_it_prints_what_a_notebook_shows_as_text(answer):
-    assert repr(answer) == str(answer) == answer.text(MOST_PRINTED)
+    assert repr(answer) == str(answer) == answer.text(MAX_PRINTED_RECORDS)
     assert repr(answer).replace("\n", "").isprintable()
 
 
@@ -112,7 +119,7 @@ def test_a_page_has_no_markup_but_its_own(answer):
     assert "<img" not in page
     assert page.replace("\n", "").isprintable()
     n = len(next(iter(answer.table().values())))
-    assert page.count("<tr>") == 1 + min(n, MOST_PRINTED)
+    assert page.count("<tr>") == 1 + min(n, MAX_PRINTED_RECORDS)
 
 
 @pytest.mark.parametrize("name", [name for name in ASK if name != "export"])
@@ -141,7 +148,9 @@ def test_headings_are_those_of_the_table_of_the_fit(recommender):
 def test_a_heading_that_is_also_a_column_of_predictions_is_refused(recommender, tmp_path, name):
     clashing = replace(ASK["predict"](recommender), names=("user", name))
     for use in (clashing.table, clashing.to_frame, lambda: clashing.write(tmp_path / "o.csv")):
-        with pytest.raises(InvalidInputError, match=f"'{name}' has the name of an answer"):
+        with pytest.raises(
+            InvalidInputError, match=f"'{name}' has the name of a column of the answer"
+        ):
             use()
     assert not list(tmp_path.iterdir())
 
@@ -149,14 +158,14 @@ def test_a_heading_that_is_also_a_column_of_predictions_is_refused(recommender, 
 @pytest.mark.parametrize("name", ["place", "score", "lower", "expected_likes", "basis"])
 def test_a_heading_that_is_also_a_column_of_lists_is_refused(recommender, name):
     clashing = replace(ASK["recommend"](recommender), names=(name, "item"))
-    with pytest.raises(InvalidInputError, match=f"'{name}' has the name of an answer"):
+    with pytest.raises(InvalidInputError, match=f"'{name}' has the name of a column of the answer"):
         clashing.table()
 
 
 @pytest.mark.parametrize("name", ["of", "similarity"])
 def test_a_heading_that_is_also_a_column_of_neighbours_is_refused(recommender, name):
     clashing = replace(ASK["similar"](recommender), name=name)
-    with pytest.raises(InvalidInputError, match=f"'{name}' has the name of an answer"):
+    with pytest.raises(InvalidInputError, match=f"'{name}' has the name of a column of the answer"):
         clashing.table()
 
 
@@ -169,13 +178,13 @@ def test_a_table_is_aligned_and_numbers_have_four_digits():
 
 
 def test_long_tables_and_cells_are_cut_where_they_are_printed_and_nowhere_else(tmp_path):
-    found = Columns({"id": [f"{n} {'x' * 100}" for n in range(MOST_PRINTED + 5)]})
+    found = Columns({"id": [f"{n} {'x' * 100}" for n in range(MAX_PRINTED_RECORDS + 5)]})
     lines = str(found).splitlines()
-    assert len(lines) == 1 + MOST_PRINTED + 1
+    assert len(lines) == 1 + MAX_PRINTED_RECORDS + 1
     assert lines[1] == f"0 {'x' * 55}..."
-    assert lines[-1] == f"... {MOST_PRINTED + 5} records"
-    assert len(found.text().splitlines()) == 1 + MOST_PRINTED + 5
-    assert len(found.to_dict()) == MOST_PRINTED + 5
+    assert lines[-1] == f"... {MAX_PRINTED_RECORDS + 5} records"
+    assert len(found.text().splitlines()) == 1 + MAX_PRINTED_RECORDS + 5
+    assert len(found.to_dict()) == MAX_PRINTED_RECORDS + 5
     found.write(tmp_path / "o.csv")
     assert read_table(tmp_path / "o.csv").columns["id"].tolist() == found.columns["id"]
 
@@ -230,7 +239,9 @@ def test_ids_stand_before_the_columns_and_have_other_names():
     ids = np.array(["a"]), np.array(["x"])
     found = with_ids(("user", "item"), ids, {"score": np.array([0.5])})
     assert list(found) == ["user", "item", "score"]
-    with pytest.raises(InvalidInputError, match=r"'score' has the name of an answer \(score\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"'score' has the name of a column of the answer \(score\)"
+    ):
         with_ids(("user", "score"), ids, {"score": np.array([0.5])})
     check_headings(["user"], ["score"])
 
@@ -246,5 +257,5 @@ def test_plain_values():
 
 
 def test_what_was_left_out_is_counted():
-    assert skipped(0) == ""
-    assert skipped(3) == " (3 with unknown ids left out)"
+    assert skipped_remark(0) == ""
+    assert skipped_remark(3) == " (3 with unknown ids left out)"

@@ -110,13 +110,13 @@ def make_backend(
         )
         return remote
     check_choice(
-        "device", device, dict.fromkeys(BACKENDS.known(name, "device") for name in BACKENDS)
+        "device", device, dict.fromkeys(BACKENDS.attribute(name, "device") for name in BACKENDS)
     )
     here = (
         BACKENDS[name]
         for name in BACKENDS
-        if BACKENDS.known(name, "device") == device
-        and BACKENDS.known(name, "estimates") == sampled
+        if BACKENDS.attribute(name, "device") == device
+        and BACKENDS.attribute(name, "estimates") == sampled
         and BACKENDS.may_be(name, "takes_all", bool(risk.unobserved_weight))
     )
     kind = next((kind for kind in here if kind.takes(risk)), None)

@@ -320,7 +320,7 @@ def report(
     unknown: UnknownRefused = "error",
 ) -> None:
     """Write one page, for any browser, on what a model does and how good it is."""
-    from tribit.answers import skipped  # noqa: PLC0415 - help should not wait
+    from tribit.answers import skipped_remark  # noqa: PLC0415 - help should not wait
     from tribit.cli.actions import report_file  # noqa: PLC0415
 
     check_out(out, model, test)
@@ -337,7 +337,7 @@ def report(
     which = "held out for the report" if done.held_out_here else "of the test"
     facts = {
         "report": f"{out} ({done.size / 1000:.0f} kB)",
-        "measured on": f"{found.n_entries} entries {which}{skipped(n_skipped)}",
+        "measured on": f"{found.n_entries} entries {which}{skipped_remark(n_skipped)}",
     }
     if found.unseen is None:
         facts["sign error"] = f"{found.sign_error:.4f}"

@@ -123,7 +123,7 @@ class Entries:
         train, test : of the same class
             Disjoint, together all entries, each with the shape and ids of the whole.
         """
-        return self.hold_out(randomness.held_out(len(self), test, random_state))
+        return self.hold_out(randomness.held_out_mask(len(self), test, random_state))
 
     def folds(self, n: int, random_state: RandomState = None) -> Iterator[tuple[Self, Self]]:
         """Split the entries at random into ``n`` test parts, each given with what remains.

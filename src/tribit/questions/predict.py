@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.answers import Answer, skipped, with_ids
+from tribit.answers import Answer, skipped_remark, with_ids
 from tribit.data.axis import AnyArray, Axis, Positions, as_list
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError, InvalidTypeError
@@ -73,7 +73,7 @@ class Predictions(Answer):
 
     def facts(self) -> dict[str, str]:
         """Return the number of pairs."""
-        counts = f"{len(self)}{skipped(self.n_skipped)}"
+        counts = f"{len(self)}{skipped_remark(self.n_skipped)}"
         if unknown := int(np.count_nonzero(self.basis != BASES[1, 1])):
             counts += f" ({unknown} with an unknown id: see basis)"
         return {"pairs": counts}

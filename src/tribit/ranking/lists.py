@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.answers import Answer, skipped, with_ids
+from tribit.answers import Answer, skipped_remark, with_ids
 from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
@@ -143,7 +143,7 @@ class Recommendations(Answer):
         """Return the numbers of rows and listed columns, and what the lists are to bring."""
         facts = {
             "rows": str(len(self)),
-            "columns listed": f"{int(np.count_nonzero(self.shown))}{skipped(self.n_skipped)}",
+            "columns listed": f"{int(np.count_nonzero(self.shown))}{skipped_remark(self.n_skipped)}",
         }
         unknown = 0 if self.basis is None else int(np.count_nonzero(self.basis == BY_POPULARITY))
         if unknown:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tribit.data.observations import Observations
-from tribit.errors import TribitWarning, marked, parameter, warn
+from tribit.errors import TribitWarning, parameter, warn, with_mentions
 from tribit.metrics.entries import Array
 from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Platt, platt
 from tribit.model.factors import Factors
@@ -144,7 +144,7 @@ def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
             warn(
                 TribitWarning(
                     f"{parameter('calibration', estimator.calibration)} was left out, as too little was held out for "
-                    f"it: {marked(search.stop_reason)}."
+                    f"it: {with_mentions(search.stop_reason)}."
                 ),
             )
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tribit.checks import check_choice
 from tribit.errors import InvalidTypeError, parameter
-from tribit.registries import Entry, LazyRegistry, lazily
+from tribit.registries import Entry, LazyRegistry, lazy_getattr
 from tribit.solvers.capabilities import Solver
 from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
 
@@ -40,7 +40,7 @@ SOLVERS = LazyRegistry(
         "projected_gradient": Entry("tribit.solvers.projected_gradient:ProjectedGradient"),
     }
 )
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__,
     LBFGS="tribit.solvers.lbfgs",
     AugmentedLagrangian="tribit.solvers.bounded",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Axes
 from tribit.data.features import KINDS, FeatureEncoder, GroupEncoder
-from tribit.errors import Message, marked
+from tribit.errors import Message, with_mentions
 from tribit.model.calibration import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, FeatureMap, FeatureRegression, FeatureRegressions
@@ -124,7 +124,7 @@ def fitted_header(fitted: Fitted) -> dict[str, Any]:
             for each in fitted.members
         ],
         "calibrator": None if fitted.calibrator is None else fitted.calibrator.name,
-        "meaning": marked(fitted.meaning),
+        "meaning": with_mentions(fitted.meaning),
         "typical": None
         if activities is None
         else [float(each.activity.typical) for each in activities if each.activity is not None],

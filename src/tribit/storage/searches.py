@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.errors import InvalidInputError, Message, marked
+from tribit.errors import InvalidInputError, Message, with_mentions
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Average, Candidate, Search
 from tribit.storage.fields import (
@@ -82,7 +82,7 @@ def packed_search(search: Search) -> NDArray[np.uint8]:
 
     record = {
         **{name: getattr(search, name) for name in PLAIN},
-        **{name: marked(getattr(search, name)) for name in TEXTS},
+        **{name: with_mentions(getattr(search, name)) for name in TEXTS},
         "candidates": [_described(each) for each in candidates],
         "best": None if search.best is None else place(search.best),
         "average": None if average is None else [place(each) for each in average.members],
