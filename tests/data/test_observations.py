@@ -592,7 +592,9 @@ def test_folds_are_disjoint_and_cover_all():
 
 @pytest.mark.parametrize("test", [0.0, 1.0, 1.5, -0.1, NAN, 0, 5, -1, 0.01, 0.99])
 def test_split_needs_an_entry_in_both_parts(test):
-    with pytest.raises(InvalidInputError, match=r"test(=| is ).*(pass a share|training and test set)"):
+    with pytest.raises(
+        InvalidInputError, match=r"test(=| is ).*(pass a share|training and test set)"
+    ):
         example().split(test)
 
 
