@@ -461,7 +461,7 @@ def test_rho_is_below_1(loss, rho):
 
 @each_loss
 def test_rho_must_be_given(loss):
-    with pytest.raises(InvalidInputError, match=r"Likes alone do not tell .*: pass rho"):
+    with pytest.raises(InvalidInputError, match=r"Likes alone do not identify .*: pass rho"):
         model_of(loss=loss, rho=None).fit(TINY)
     with pytest.raises(InvalidTypeError, match="rho must be a number"):
         model_of(loss=loss, rho="0.5").fit(TINY)
@@ -469,7 +469,7 @@ def test_rho_must_be_given(loss):
 
 @each_loss
 def test_a_matrix_without_likes_is_refused(loss):
-    with pytest.raises(InvalidInputError, match="none of the 2 observed entries is one: observe"):
+    with pytest.raises(InvalidInputError, match="the 2 observed entries have none: observe"):
         model_of(loss=loss).fit([[0, -1], [-1, 0]])
 
 

@@ -1,7 +1,6 @@
-"""The other systems of the paper, each made of the same parts as the proposal; ``SYSTEMS`` has them all by name.
+"""The other systems of the paper by name in ``SYSTEMS``: scikit-learn estimators with the methods of tribit's own.
 
-Each is a scikit-learn estimator that is fitted on the same inputs as :class:`tribit.BinaryMatrixCompletion` (on
-real values too, where the method is for them) and answers with the same methods.
+All take the inputs of :class:`tribit.BinaryMatrixCompletion`; least-squares methods also take real values.
 """
 
 from tribit.completion import BinaryMatrixCompletion

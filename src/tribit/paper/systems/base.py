@@ -1,4 +1,4 @@
-"""Parts that the systems share: how they read data, their link and their entries, and the result of a solver."""
+"""Shared parts of the systems: base classes, the link of least squares, observed entries, results of solvers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_not_negative, check_whole
-from tribit.data.observations import Measurements, Observations, as_measurements, as_observations
+from tribit.data.observations import Measurements, as_measurements, as_observations
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import FactorModel
 from tribit.model.links import Label, Link
@@ -21,7 +21,7 @@ from tribit.solvers.loop import OUT_OF_ITERATIONS, SolverResult
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.int64]
 
-#: Least distance of a probability from 0 and 1: an estimate outside [low, high] is no certainty.
+#: Smallest distance of a probability from 0 and 1, also for estimates outside [low, high].
 MIN_PROBABILITY = 1e-3
 #: Numbers gathered at a time from a factor, so that they stay in cache.
 GATHERED_NUMBERS = 2**15
@@ -65,8 +65,8 @@ class Linear(Link):
         return np.asarray(self.first(x, y) ** 2)
 
 
-class MeasuredModel(FactorModel):
-    """A system of measured values, to which labels are the values +1 and -1: ``P(like) = (1 + x) / 2``."""
+class System(FactorModel):
+    """An estimator of likes and dislikes; a subclass fits its factors in ``_fit``."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the model.
@@ -74,46 +74,29 @@ class MeasuredModel(FactorModel):
         Parameters
         ----------
         X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
-            Real values, or likes as +1 and dislikes as -1 (see :func:`tribit.data.observations.as_measurements`).
+            Likes (+1) and dislikes (-1), or real values for a method of least squares; 0, NaN and entries that are not
+            stored are unobserved.
         y : ignored
             Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
         """
-        self._fit(as_measurements(X))
+        self._fit(self._read(X))
         return self
 
-    def _fit(self, measured: Measurements) -> None:
+    def _read(self, X: Any) -> Any:
+        return as_observations(X, like_at=self.like_at)
+
+    def _fit(self, data: Any) -> None:
         raise NotImplementedError
+
+
+class MeasuredSystem(System):
+    """A system of measured values, to which labels are the values +1 and -1: ``P(like) = (1 + x) / 2``."""
+
+    def _read(self, X: Any) -> Measurements:
+        return as_measurements(X)
 
     def _link(self) -> Link:
         return Linear()
-
-
-class LabelledModel(FactorModel):
-    """A system of likes and dislikes, with the parameter ``like_at`` for ratings."""
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
-        self._fit(as_observations(X, like_at=self.like_at))
-        return self
-
-    def _fit(self, observations: Observations) -> None:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +133,12 @@ class ObservedEntries:
 def lower_to_sum(sizes: Array, total: float) -> Array:
     """Return ``argmin |s - sizes|^2`` over ``s >= 0``, ``sum(s) = total``, of falling ``sizes`` with a larger sum."""
     excess = (np.cumsum(sizes) - total) / np.arange(1, sizes.size + 1)
-    # The sizes that stay positive are those above the shrinkage that they imply themselves.
+    # Sizes stay positive above the shrinkage that they imply.
     return np.asarray(np.maximum(sizes - excess[np.flatnonzero(sizes > excess)[-1]], 0.0))
 
 
-def check_columns(name: str, value: Any, most: int) -> int:
-    """Return a number of columns of the factors, from 1 to ``most``."""
+def check_rank(name: str, value: Any, most: int) -> int:
+    """Return a number of latent factors, from 1 to ``most``."""
     columns = check_whole(name, value)
     if not 1 <= columns <= most:
         raise InvalidInputError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,9 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count, check_positive
 from tribit.data.observations import Measurements, Observations, as_measurements, as_observations
 from tribit.errors import warn
-from tribit.factor_model import FactorModel
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
-from tribit.paper.systems.base import Linear, ObservedEntries, lower_to_sum
+from tribit.paper.systems.base import Linear, ObservedEntries, System, lower_to_sum
 from tribit.paper.systems.singular_values import top_singular_pairs
 from tribit.solvers.loop import Callback, SolverResult, Step, Stopping, run
 
@@ -37,7 +36,7 @@ ROUNDING_SHARE = 1e-12
 
 
 @dataclass(eq=False, repr=False)
-class ConditionalGradientCompletion(FactorModel):
+class ConditionalGradientCompletion(System):
     """Complete a matrix by the least loss of its observed entries in the trace-norm ball.
 
     Minimises over X
@@ -52,8 +51,8 @@ class ConditionalGradientCompletion(FactorModel):
     ----------
     radius : float or None, default=None
         Bound on the sum of singular values of X. A matrix of rank r with entries within [-alpha, alpha] has at most
-        ``alpha sqrt(r d1 d2)``; where few entries are observed far less predicts better, so compare radii on
-        entries held out. None: ``sqrt(d1 d2) / 3``, a third of what a matrix of signs of rank one has.
+        ``alpha sqrt(r d1 d2)``. With few observed entries a far smaller radius predicts better: compare radii on a
+        validation set. None: ``sqrt(d1 d2) / 3``, a third of the norm of a matrix of signs of rank one.
     loss : {"squared", "likelihood"}, default="squared"
         Squared errors, of any real values, or minus the log-likelihood of likes and dislikes.
     link : str or Link, default="logistic"
@@ -62,12 +61,12 @@ class ConditionalGradientCompletion(FactorModel):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the loss of ``X = 0``.
     max_iter : int, default=200
-        Most rank-one steps.
+        Largest number of rank-one steps.
     max_time : float or None, default=None
-        Most seconds.
+        Largest number of seconds.
     corrections : int, default=8
-        Steps of projected gradient after each rank-one step, in the row and column spaces found so far. 0 is the
-        plain method, which needs many times more rank-one steps and leaves as many columns in the factors.
+        Projected-gradient steps after each rank-one step, in the row and column spaces found so far. The plain method
+        (0) needs many times more rank-one steps, and the factors have as many columns.
     callback : callable or None, default=None
         Called with a :class:`~tribit.Iteration` after each rank-one step, whose ``decrease`` is the duality gap;
         returning True stops the fit.
@@ -81,15 +80,9 @@ class ConditionalGradientCompletion(FactorModel):
     radius_ : float
         The radius that was used.
     gap_ : float
-        At most how far ``objective_`` is above the minimum.
-    n_iter_ : int
-        Rank-one steps done.
-    converged_ : bool
-        Whether ``tol`` was reached.
-    stop_reason_ : str
-        Why the solver stopped.
-    history_ : list of Iteration
-        The objective and the duality gap before each step.
+        Upper bound on ``objective_`` minus the minimum.
+    n_iter_, converged_, stop_reason_, history_ :
+        As in :class:`~tribit.paper.systems.AlternatingLeastSquares`, for rank-one steps and the duality gap.
 
     Examples
     --------
@@ -111,24 +104,14 @@ class ConditionalGradientCompletion(FactorModel):
     corrections: int = 8
     callback: Callback | None = None
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : Observations, Measurements, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1), or with ``loss="squared"`` any real values
-            (see :func:`tribit.data.observations.as_measurements`).
-        y : ignored
-            Present for scikit-learn's interface.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, data: Measurements | Observations) -> None:
         solver = FrankWolfe(self.corrections)
         stopping = Stopping(self.max_iter, self.tol, self.max_time, self.callback)
-        data, loss = self._read(X)
+        loss: SummedLoss = (
+            LikelihoodLoss(as_link(self.link), data.labels)
+            if isinstance(data, Observations)
+            else SquaredLoss(data.values)
+        )
         entries = ObservedEntries(data.rows, data.columns, data.shape)
         size = float(np.sqrt(data.shape[0] * data.shape[1]))
         self.radius_ = check_positive("radius", size / 3.0 if self.radius is None else self.radius)
@@ -143,26 +126,20 @@ class ConditionalGradientCompletion(FactorModel):
                 f"({self.stop_reason_}): raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        return self
 
-    def _read(self, X: Any) -> tuple[Measurements | Observations, SummedLoss]:
-        """Return the observations and their loss."""
+    def _read(self, X: Any) -> Measurements | Observations:
         check_choice("loss", self.loss, LOSSES)
-        link = as_link(self.link)  # checked where it is of no use too
+        as_link(self.link)  # checked with the squared loss too
         if self.loss == "squared":
-            measurements = as_measurements(X)
-            return measurements, SquaredLoss(measurements.values)
-        if isinstance(X, Measurements):
-            X = _labels(X)
-        observations = as_observations(X)
-        return observations, LikelihoodLoss(link, observations.labels)
+            return as_measurements(X)
+        return as_observations(_as_labels(X) if isinstance(X, Measurements) else X)
 
     def _link(self) -> Link:
         return Linear() if self.loss == "squared" else as_link(self.link)
 
 
-def _labels(measurements: Measurements) -> Observations:
-    """Return values that are all +1 or -1 as likes and dislikes."""
+def _as_labels(measurements: Measurements) -> Observations:
+    """Return values of +1 and -1 as likes and dislikes."""
     return Observations.from_pairs(
         measurements.rows,
         measurements.columns,
@@ -206,7 +183,7 @@ class LikelihoodLoss:
         return self._each(self.link.second, x)
 
     def _each(self, function: Callable[..., Any], x: Array) -> Array:
-        # Both labels everywhere, then a choice: quicker than to pick the likes out and put them back.
+        # Evaluates both labels everywhere, which is faster than to index the likes.
         return np.asarray(np.where(self.labels > 0, function(x, 1), function(x, -1)))
 
 
@@ -218,16 +195,16 @@ SummedLoss: TypeAlias = SquaredLoss | LikelihoodLoss
 class FrankWolfe:
     """Rank-one steps towards the top singular pair of the gradient, each by exact line search.
 
-    Plain steps lower the objective as fast as ``1 / iterations`` and no faster, so each is followed by
-    ``corrections`` projected-gradient steps in the row and column spaces found so far: there ``X = P B Q'`` with
-    small ``B``, and the ball is ``|B|_* <= radius``. They never raise the objective, and never leave the ball.
+    Plain steps lower the objective only as ``1 / iterations``, so each is followed by ``corrections``
+    projected-gradient steps in the row and column spaces found so far: there ``X = P B Q'`` with small ``B``, and the
+    ball is ``|B|_* <= radius``. They never raise the objective or leave the ball.
 
     Parameters
     ----------
     corrections : int, default=8
         Corrective steps after each rank-one step; 0 for the plain method.
     pairs : int, default=5
-        How many singular pairs of the gradient join the spaces that corrections work in.
+        Number of singular pairs of the gradient that extend the spaces of the corrections.
     """
 
     corrections: int = 8
@@ -266,7 +243,7 @@ class FrankWolfe:
         loss: SummedLoss,
         entries: ObservedEntries,
         radius: float,
-        enough: float,
+        gap_tol: float,
     ) -> Step:
         U, V = factors.row_factors, factors.column_factors
         x = entries.of_product(U, V)
@@ -277,7 +254,7 @@ class FrankWolfe:
         n_pairs = self.pairs if self.corrections else 1
         left, sizes, right = top_singular_pairs(entries.matrix(first), n_pairs, exact=1)
         gap = max(float(np.vdot(x, first)) + radius * float(sizes[0]), 0.0)
-        if gap <= enough:
+        if gap <= gap_tol:
             return Step(factors, objective, gap, factors, certain=True)
         # The step to S = -radius u v' keeps (1 - step) X, a convex combination: inside the ball.
         towards = -radius * left[entries.rows, 0] * right[entries.columns, 0] - x
@@ -296,7 +273,7 @@ class FrankWolfe:
 
 @dataclass(frozen=True)
 class BallResult:
-    """The last iterate of the solver, and how far above the minimum it can be at most."""
+    """The last iterate of the solver, and its largest distance from the minimum."""
 
     solver: SolverResult
     gap: float
@@ -362,7 +339,7 @@ def line_search(loss: SummedLoss, x: Array, towards: Array) -> float:
         step = following
         if settled:
             break
-    # Newton may end a rounding error beyond the minimum, or the whole line be rounding.
+    # Newton may end a rounding error beyond the minimum.
     return step if loss.value(x + step * towards) <= loss.value(x) else 0.0
 
 

@@ -17,7 +17,7 @@ from tribit.checks import check_not_negative
 from tribit.data.observations import Measurements
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
-from tribit.paper.systems.base import MeasuredModel, ObservedEntries, check_columns, store_result
+from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_rank, store_result
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Step, Stopping, run
@@ -25,17 +25,17 @@ from tribit.solvers.loop import Step, Stopping, run
 Array = NDArray[np.floating[Any]]
 
 
-#: Most numbers in the normal equations of the rows that are solved together.
+#: Largest size of the normal equations that are solved together.
 BATCH_NUMBERS = 1 << 22
-#: Size of the random part of a start, as a share of the rest: no column of the factors may begin at 0.
+#: Size of the random part of a start, relative to the rest: no column of the factors may start at 0.
 NOISE_SHARE = 0.1
-#: Share of the largest entry of the start below which a row of it is rounding of 0.
+#: Rows of the start below this share of its largest entry count as 0.
 ROUNDING_SHARE = 1e-10
 
 
 @dataclass(eq=False, repr=False)
-class AlternatingLeastSquares(MeasuredModel):
-    """Minimise by turns over U and V ``sum over measured entries of (a_ij - u_i' v_j)^2 + l2 (|U|^2 + |V|^2)``.
+class AlternatingLeastSquares(MeasuredSystem):
+    """Minimise alternately over U and V ``sum over measured entries of (a_ij - u_i' v_j)^2 + l2 (|U|^2 + |V|^2)``.
 
     With V fixed each row of U has a linear problem of its own, which is solved exactly, and the other way round.
     Koren, Bell and Volinsky (2009), "Matrix factorization techniques for recommender systems"; the start, the leading
@@ -45,17 +45,17 @@ class AlternatingLeastSquares(MeasuredModel):
     Parameters
     ----------
     rank : int, default=10
-        Number of columns of U and V.
+        Number of latent factors.
     l2 : float, default=1.0
-        Weight of the ridge penalty. The default, that of one entry of size 1, keeps rows with fewer than ``rank``
-        entries well-posed and changes long rows little; noisy data such as likes want more (about 5 to 20), exact
-        data none: with 0 a row that its entries leave open gets about its solution of least norm.
+        Ridge penalty. The default has the weight of one entry of size 1: it keeps rows with fewer than ``rank`` entries
+        well-posed. Noisy data such as likes need more (about 5 to 20), exact data none; with 0, a row with too few
+        entries gets about the solution of least norm.
     max_iter : int, default=100
         Most sweeps over rows and columns.
     tol : float, default=1e-4
-        Stop when a sweep lowers the objective by at most this share of its value at ``X = 0``.
+        Converged: a sweep lowers the objective by at most this share of its value at ``X = 0``.
     random_state : int, Generator, RandomState or None, default=None
-        Starts the search for the singular vectors.
+        Seed of the search for singular vectors.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class AlternatingLeastSquares(MeasuredModel):
     stop_reason_ : str
         Why the fit stopped.
     history_ : list of Iteration
-        What was known after each sweep.
+        Objective and its decrease, by sweep.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class AlternatingLeastSquares(MeasuredModel):
     random_state: Any = None
 
     def _fit(self, measured: Measurements) -> None:
-        rank = check_columns("rank", self.rank, min(measured.shape))
+        rank = check_rank("rank", self.rank, min(measured.shape))
         l2 = check_not_negative("l2", self.l2)
         stopping = Stopping(self.max_iter, self.tol)
         loss = SquaredErrors(measured)
@@ -111,7 +111,7 @@ class AlternatingLeastSquares(MeasuredModel):
 
         with single_threaded_blas():
             draws = generator(self.random_state)
-            left = _off_zero(leading_factors(measured, rank, draws)[0], by_rows, draws)
+            left = _move_off_zero(leading_factors(measured, rank, draws)[0], by_rows, draws)
             # The paper's start is U alone: the first V is the best for it.
             start = Factors.of(left, _solve_rows(by_columns, left, l2))
             result = run(sweep, start, value, stopping, loss.size)
@@ -119,7 +119,7 @@ class AlternatingLeastSquares(MeasuredModel):
 
 
 @dataclass(eq=False, repr=False)
-class MaxNormLeastSquares(MeasuredModel):
+class MaxNormLeastSquares(MeasuredSystem):
     """Minimise ``sum over measured entries of (x_ij - a_ij)^2`` over ``|X|_max <= radius, |X|_inf <= alpha``.
 
     Foygel and Srebro (2011), "Concentration-based guarantees for low-rank matrix reconstruction"; Cai and Zhou (2016),
@@ -130,19 +130,18 @@ class MaxNormLeastSquares(MeasuredModel):
     Parameters
     ----------
     radius : float, default=1.0
-        Largest max norm of X; every row of the factors has a square of at most this.
+        Bound on the max norm of X, and on the squared norm of every row of the factors.
     alpha : float or None, default=None
         Largest absolute value of an entry of X. None, or at least ``radius``: the ball alone.
     rank : int, default=10
-        Number of columns of the factors, at most ``n_rows + n_columns``, with which they stand for every X in the
-        ball.
+        Number of latent factors. With ``n_rows + n_columns``, the most, they represent every X in the ball.
     max_iter : int, default=2000
         Most gradient steps.
     tol : float, default=5e-3
         Stop when the bounds of the minimum from above and below differ by at most this share of the loss at
         ``X = 0`` and a step gains a ten-thousandth of that.
     random_state : int, Generator, RandomState or None, default=None
-        Draws a small part of the first factors.
+        Seed of the small random part of the start.
 
     Attributes
     ----------
@@ -174,7 +173,7 @@ class MaxNormLeastSquares(MeasuredModel):
     random_state: Any = None
 
     def _fit(self, measured: Measurements) -> None:
-        rank = check_columns("rank", self.rank, sum(measured.shape))
+        rank = check_rank("rank", self.rank, sum(measured.shape))
         constraints: list[Constraint] = [MaxNorm(self.radius)]
         if self.alpha is not None:
             constraints.append(EntryBound(self.alpha))
@@ -200,7 +199,7 @@ def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
         H = np.empty((packed.shape[0], k, k))
         H[:, left, right] = packed
         H[:, right, left] = packed
-        # With too few entries in a row and l2 = 0 the problem is singular but for this; an empty row stays 0.
+        # Keeps a row with too few entries and l2 = 0 from being singular; an empty row stays 0.
         least = 4.0 * np.finfo(float).eps * np.trace(H, axis1=1, axis2=2)
         diagonal = np.arange(k)
         H[:, diagonal, diagonal] += (l2 + least + np.finfo(float).tiny)[:, None]
@@ -208,11 +207,11 @@ def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:
     return out
 
 
-def _off_zero(left: Array, A: csr_array, draws: np.random.Generator) -> Array:
-    """Return the start with random rows where it is 0 but for rounding, and the row has entries.
+def _move_off_zero(left: Array, A: csr_array, draws: np.random.Generator) -> Array:
+    """Return the start with random rows in place of those that are 0 up to rounding but have entries.
 
-    From exactly 0 such a row would never move, and from a rounding error it would: the bits of the singular vectors,
-    which differ with where arrays lie in memory, would decide.
+    A row of exact zeros never moves and one of rounding errors does, so that the bits of the singular vectors, which
+    depend on memory alignment, would decide.
     """
     largest = float(np.max(np.abs(left), initial=0.0))
     still = np.all(np.abs(left) <= ROUNDING_SHARE * largest, axis=1) & (np.diff(A.indptr) > 0)
@@ -227,7 +226,7 @@ def _off_zero(left: Array, A: csr_array, draws: np.random.Generator) -> Array:
 def _start_inside(
     measured: Measurements, constraints: list[Constraint], rank: int, draws: np.random.Generator
 ) -> Factors:
-    """Return factors along the leading singular vectors, with a little noise in every column, inside the bounds."""
+    """Return factors along the leading singular vectors, with small noise in every column, inside the bounds."""
     found = leading_factors(measured, min(rank, *measured.shape), draws)
     sides = []
     for side in found:
@@ -282,14 +281,14 @@ class SquaredErrors(Smooth):
 def leading_factors(
     measured: Measurements, rank: int, draws: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return leading singular vectors, times roots of values, of the entries divided by their share."""
-    if not np.any(measured.values):  # the search for singular vectors would have nowhere to go
+    """Return the leading singular vectors of the entries over their share, times roots of singular values."""
+    if not np.any(measured.values):  # no singular vectors to search for
         width = min(rank, *measured.shape)
         return np.zeros((measured.shape[0], width)), np.zeros((measured.shape[1], width))
     A = measured.to_sparse() / measured.density
     if rank < min(A.shape):
         left, values, right = svds(A, k=rank, v0=draws.standard_normal(min(A.shape)))
-    else:  # A has at most so many rows or columns, and is small
+    else:  # the smaller side of A is at most the rank
         left, values, right = np.linalg.svd(A.toarray(), full_matrices=False)
     roots = np.sqrt(np.maximum(values, 0.0))
     return left * roots, right.T * roots

@@ -1,4 +1,4 @@
-"""Maximum likelihood of likes and dislikes under a bound on entries and a norm that stands for the rank."""
+"""Maximum likelihood of likes and dislikes under a bound on entries and a norm instead of the rank."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tribit.data.observations import Observations
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import as_link
 from tribit.model.risks import pn
-from tribit.paper.systems.base import LabelledModel, check_columns, store_result
+from tribit.paper.systems.base import System, check_rank, store_result
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
 from tribit.solvers.loop import Stopping
 from tribit.solvers.start import spectral_start
 
-#: Columns of the factors beyond ``rank`` where their number is not given.
+#: Default number of latent factors beyond ``rank``.
 SPARE_COLUMNS = 5
-#: Least curvature of an entry that a solver is told: a link may be flat, a penalty may not.
+#: Smallest curvature of an entry passed to a solver, for flat links.
 MIN_CURVATURE = 1e-6
 
 
 @dataclass(eq=False, repr=False)
-class _BoundedLikelihood(LabelledModel):
+class _BoundedLikelihood(System):
     """The likelihood inside the ball of a subclass and within alpha."""
 
     alpha: float = 1.0
@@ -44,12 +44,12 @@ class _BoundedLikelihood(LabelledModel):
 
     def _fit(self, observations: Observations) -> None:
         alpha = check_positive("alpha", self.alpha)
-        rank = check_columns("rank", self.rank, min(observations.shape))
+        rank = check_rank("rank", self.rank, min(observations.shape))
         ball = self._ball(alpha, observations.shape, rank)
         self.radius_ = ball.radius
         most = sum(observations.shape)
         wanted = min(rank + SPARE_COLUMNS, most) if self.n_columns is None else self.n_columns
-        columns = check_columns("n_columns", wanted, most)
+        columns = check_rank("n_columns", wanted, most)
         link, draws = as_link(self.link), generator(self.random_state)
         stopping = Stopping(self.max_iter, self.tol)
         constraints: list[Constraint] = [ball, EntryBound(alpha)]
@@ -76,8 +76,8 @@ class TraceNormLikelihood(_BoundedLikelihood):
     rank : int, default=2
         The r of the bound.
     n_columns : int or None, default=None
-        Number of columns of the factors; None for ``rank + 5``. With ``n_rows + n_columns`` they stand for every X
-        in the ball and the problem is convex.
+        Number of latent factors; None for ``rank + 5``. With ``n_rows + n_columns`` they represent every X in the
+        ball and the problem is convex.
     link : str or Link, default="logistic"
         "logistic", "probit" or a :class:`~tribit.Link`.
     max_iter : int, default=2000
@@ -88,7 +88,7 @@ class TraceNormLikelihood(_BoundedLikelihood):
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like, below a dislike.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the first factors.
+        Seed of the start.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from tribit.checks import check_field, check_not_negative, check_positive
 from tribit.data.observations import Observations
 from tribit.model.links import Label, Link, Logistic
 from tribit.model.risks import pn
-from tribit.paper.systems.base import LabelledModel, check_columns, store_result
+from tribit.paper.systems.base import System, check_rank, store_result
 from tribit.randomness import generator
 from tribit.solvers.lbfgs import LBFGS
 from tribit.solvers.loop import Stopping
@@ -62,7 +62,7 @@ class Hinge(Link):
 
 
 @dataclass(eq=False, repr=False)
-class MaximumMarginFactorization(LabelledModel):
+class MaximumMarginFactorization(System):
     """Separate likes from dislikes by a margin, with the least sum of singular values.
 
     Minimises over X of at most the given rank
@@ -71,16 +71,16 @@ class MaximumMarginFactorization(LabelledModel):
 
     with the hinge ``h(z) = max(0, 1 - z)``: Srebro, Rennie and Jaakkola (2005), "Maximum-margin matrix factorization".
     As in Rennie and Srebro (2005), "Fast maximum margin matrix factorization for collaborative prediction", the kink
-    of h is rounded and the trace norm is the least ``(|U|^2 + |V|^2) / 2`` over ``X = U V'``, so that gradients do.
-    There are two kinds of entry and no thresholds to learn between ratings, and there are no intercepts.
+    of h is rounded and the trace norm is the least ``(|U|^2 + |V|^2) / 2`` over ``X = U V'``, which makes the objective
+    smooth. There are no thresholds between ratings and no intercepts.
 
     Parameters
     ----------
     l2 : float, default=5.0
-        Weight of the trace norm, their ``1 / C``. From the largest singular value of the observed labels up, X is 0.
+        Weight of the trace norm, their ``1 / C``. From the largest singular value of the observed labels on, X is 0.
     rank : int, default=10
-        Number of columns of U and V. With the smaller side of the matrix they stand for every X, and a minimum that
-        the search finds is as a rule that of the convex problem.
+        Number of latent factors. With the smaller side of the matrix they represent every X, and the minimum found is
+        usually that of the convex problem.
     smoothing : float, default=1.0
         The width over which the kink is rounded; 1 is the smooth hinge of Rennie and Srebro. The objective is below
         that of the hinge by at most ``smoothing / 2`` for each observed entry; small widths are slow.
@@ -91,7 +91,7 @@ class MaximumMarginFactorization(LabelledModel):
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like, below a dislike.
     random_state : int, Generator, RandomState or None, default=None
-        Draws a small part of the first factors.
+        Seed of the small random part of the start.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class MaximumMarginFactorization(LabelledModel):
     random_state: Any = None
 
     def _fit(self, observations: Observations) -> None:
-        rank = check_columns("rank", self.rank, min(observations.shape))
+        rank = check_rank("rank", self.rank, min(observations.shape))
         stopping, draws = Stopping(self.max_iter, self.tol), generator(self.random_state)
         l2 = check_not_negative("l2", self.l2)
         objective = Objective(observations, Hinge(self.smoothing), pn(), l2=l2)

@@ -1,4 +1,4 @@
-"""The least rank at which a matrix agrees with the measured entries."""
+"""The smallest rank at which a matrix agrees with the measured entries."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tribit.checks import check_count, check_not_negative
 from tribit.data.observations import Measurements
 from tribit.errors import warn
 from tribit.model.factors import Factors
-from tribit.paper.systems.base import MeasuredModel, check_share
+from tribit.paper.systems.base import MeasuredSystem, check_share
 from tribit.paper.systems.least_squares import AlternatingLeastSquares
 
-#: Share of ``|P_Omega(A)|_F`` below which errors are rounding, or what iterations leave.
+#: Errors below this share of ``|P_Omega(A)|_F`` count as rounding.
 ROUNDING_SHARE = 1e-5
 #: Share of the budget's sum of squares that a sweep must gain for a further one at its rank.
 MIN_GAIN = 1e-4
 
 
 @dataclass(eq=False, repr=False)
-class MinimumRankCompletion(MeasuredModel):
+class MinimumRankCompletion(MeasuredSystem):
     """Complete a matrix by the least rank that agrees with the measured entries.
 
     Minimises
@@ -32,9 +32,9 @@ class MinimumRankCompletion(MeasuredModel):
 
     the form of Jiang et al. (2017) that Hayashi et al. name beside the least error at a given rank. The problem is
     NP-hard, and is answered by ranks 0, 1, 2, ... in turn, each by
-    :class:`~tribit.paper.systems.AlternatingLeastSquares`, until one keeps the budget. Where every entry is measured,
-    that is the singular value decomposition cut where what is left is within the budget, and the rank is the least.
-    Else alternating least squares may miss the least error of a rank, and the rank found is an upper bound.
+    :class:`~tribit.paper.systems.AlternatingLeastSquares`, until one keeps the budget. With all entries
+    measured this is the truncated singular value decomposition, and the rank is the smallest. Otherwise alternating
+    least squares may miss the smallest error of a rank, and the rank found is an upper bound.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class MinimumRankCompletion(MeasuredModel):
     max_iter : int, default=300
         Most sweeps at each rank.
     random_state : int, Generator, RandomState or None, default=None
-        Starts the search for singular vectors.
+        Seed of the search for singular vectors.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class MinimumRankCompletion(MeasuredModel):
                 random_state=self.random_state,
             )
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # what counts is the budget
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the budget decides
                 factors = model.fit(measured).scores_.factors
             self.residuals_.append(float(np.sqrt(model.objective_)))
         self._set_scores(factors, measured)

@@ -1,4 +1,4 @@
-"""The least nuclear norm among the matrices that agree with the measured entries."""
+"""The smallest nuclear norm among the matrices that agree with the measured entries."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import DENSE_LIMIT
 from tribit.model.factors import Factors
-from tribit.paper.systems.base import MeasuredModel, ObservedEntries, check_share
+from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_share
 from tribit.paper.systems.singular_values import top_singular_pairs
 from tribit.solvers.loop import Stopping
 
 Array = NDArray[np.float64]
 
 
-#: Over-relaxation: from 1.5 to 1.8 is known to help, 2 may diverge.
+#: Over-relaxation: 1.5 to 1.8 helps, 2 may diverge.
 RELAXATION = 1.6
-#: Iterations between two changes of the penalty, and the last that may change it: with a fixed one it converges.
+#: Iterations between changes of the penalty, and the last that may change it: a fixed penalty converges.
 ADAPT_INTERVAL, ADAPT_ITERATIONS = 5, 200
-#: The penalty times the largest singular value of the data stays below this. The Gram matrix squares singular
-#: values, so that those below 1e-8 of the largest are rounding; the threshold, 1 / penalty, must be above them.
+#: Largest penalty times largest singular value. The Gram matrix squares singular values, so that those below 1e-8 of
+#: the largest are rounding; the threshold, 1 / penalty, must be above them.
 MAX_PENALTY = 1e6
 
 
 @dataclass(eq=False, repr=False)
-class NuclearNormCompletion(MeasuredModel):
+class NuclearNormCompletion(MeasuredSystem):
     """Complete a matrix by the least sum of singular values that agrees with the measured entries.
 
     Solves
@@ -59,8 +59,7 @@ class NuclearNormCompletion(MeasuredModel):
         above X is 0, and the factors have no columns.
     budget_share : float or None, default=None
         The budget as a share of ``|P_Omega(A)|_F``, from 0 to 1, in place of ``budget``. Likes and dislikes are
-        noisy: a model that is right about ``P(like) = p`` has the share ``sqrt(mean of 4 p (1 - p))``, which is
-        0.85 where it says 0.76 or 0.24 of every entry.
+        noisy: the true ``P(like) = p`` has the share ``sqrt(mean of 4 p (1 - p))``, 0.85 for p of 0.76 or 0.24.
     tol : float, default=1e-5
         Stop when ``X`` is this near to the set of matrices that agree, as a share of its norm, and its multipliers
         change by no more than this share.
@@ -80,10 +79,8 @@ class NuclearNormCompletion(MeasuredModel):
         ``|P_Omega(X - A)|_F``; above ``budget_`` by about ``tol |X|_F`` at most.
     budget_ : float
         The budget that was used.
-    n_iter_ : int
-        Iterations done.
-    converged_ : bool
-        Whether ``tol`` was reached.
+    n_iter_, converged_ :
+        As in :class:`~tribit.paper.systems.AlternatingLeastSquares`.
 
     Examples
     --------
@@ -150,8 +147,8 @@ def minimise(measurements: Measurements, budget: float, stopping: Stopping) -> N
     at, a = (measurements.rows, measurements.columns), measurements.values
     entries = ObservedEntries(*at, measurements.shape)
     if float(np.linalg.norm(a)) <= budget or not a.any():
-        nothing = np.zeros((measurements.shape[0], 0)), np.zeros((measurements.shape[1], 0))
-        return NuclearMinimum(Factors.of(*nothing), 0.0, 0.0, 0, converged=True)
+        empty = np.zeros((measurements.shape[0], 0)), np.zeros((measurements.shape[1], 0))
+        return NuclearMinimum(Factors.of(*empty), 0.0, 0.0, 0, converged=True)
     largest = _spectral_norm(entries, a)
     penalty = 1.25 / largest
     Z = np.zeros(measurements.shape)

@@ -1,4 +1,4 @@
-"""PU matrix completion: learn a matrix from some of its likes alone."""
+"""PU matrix completion: a matrix from some of its likes alone."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import Link, as_link
 from tribit.model.spec import DEFAULT_BOUND_PROBABILITY
-from tribit.paper.systems.base import LabelledModel, Linear, store_result
+from tribit.paper.systems.base import Linear, System, store_result
 from tribit.paper.systems.likelihood import MIN_CURVATURE
 from tribit.paper.systems.pu_risks import (
     BOX,
     PU_RISKS,
     SquaredUnlabelled,
-    check_rank,
+    check_positive_rank,
     closed_form,
     inside_box,
-    likes_of,
     search_factors,
+    select_likes,
 )
 from tribit.randomness import generator
 from tribit.solvers.bounded import AugmentedLagrangian
@@ -34,14 +34,13 @@ from tribit.solvers.start import spectral_start
 
 LOSSES = ("likelihood", "squared")
 NORMS = ("max", "trace")
-#: Gap between the bounds of the minimum at which a fit ends, in multiples of ``tol``: they meet more slowly than the
-#: steps of Newton's method shrink.
+#: Gap between the bounds of the minimum at which a fit ends, in multiples of ``tol``: the bounds meet slowly.
 GAP_MULTIPLE = 100.0
 
 
 @dataclass(eq=False, repr=False)
-class PUMatrixCompletion(LabelledModel):
-    """Complete a matrix of which some likes were observed, each with probability ``1 - rho``, and nothing else.
+class PUMatrixCompletion(System):
+    """Complete a matrix from likes alone, each observed with probability ``1 - rho``.
 
     Minimises over X of at most the given rank
 
@@ -58,8 +57,8 @@ class PUMatrixCompletion(LabelledModel):
       singular values of C, shrunk. With ``box=True`` also subject to ``0 <= X <= 1``: the estimator of their theorem.
 
     Dislikes, where there are any, count as unobserved entries: the risk gives both the same weight, but for
-    ``risk="without-dislikes"``. Two other risks
-    are there to be compared with it; both are biased (:func:`tribit.paper.theory.limiting_probability`):
+    ``risk="without-dislikes"``. Two other risks,
+    for comparison, are biased (:func:`tribit.paper.theory.limiting_probability`):
 
     - "biased" is the second estimator of Hsieh et al., biased matrix completion, for signs ``Y = 1[M > 1/2]`` without
       noise: ``sum over observed likes of (1 + rho) l(x, +1) + sum over the others of (1 - rho) l(x, -1)``, over
@@ -69,8 +68,8 @@ class PUMatrixCompletion(LabelledModel):
     Parameters
     ----------
     rho : float or Missingness
-        Probability that a like is unobserved, in [0, 1), or a model with one value for each entry. It has no default:
-        likes alone do not tell it.
+        Probability that a like is unobserved, in [0, 1), or a model with one value for each entry. No default: likes
+        alone do not identify it.
     loss : {"likelihood", "squared"}, default="likelihood"
         The loss of an entry.
     risk : {"unbiased", "biased", "without-dislikes"}, default="unbiased"
@@ -79,14 +78,14 @@ class PUMatrixCompletion(LabelledModel):
     link : str or Link, default="logistic"
         How an entry becomes a probability under "likelihood"; "squared" has ``f(x) = x``.
     rank : int, default=10
-        Number of columns of U and V.
+        Number of latent factors.
     radius : float or None, default=None
         Radius of the ball of ``norm`` under "likelihood" and of the trace-norm ball under "squared" (None for no
-        ball). None under "likelihood" is what every X of the rank within alpha has at most: ``alpha sqrt(rank)`` for
-        the max-norm, ``alpha sqrt(rank d1 d2)`` for the trace norm, the paper's ``K_*(alpha, rank)``. Where alpha is
-        None too it is ``f^-1(0.75)`` for the max-norm, about 1.1 for the logistic link.
+        ball). None under "likelihood" is the bound of every X of this rank within alpha: ``alpha sqrt(rank)`` for the
+        max-norm, ``alpha sqrt(rank d1 d2)`` for the trace norm, the paper's ``K_*(alpha, rank)``. Without alpha it
+        is ``f^-1(0.75)`` for the max-norm, about 1.1 for the logistic link.
     norm : {"max", "trace"}, default="max"
-        What the radius bounds under "likelihood"; "squared" has the trace norm always.
+        Norm of the ball under "likelihood"; "squared" always has the trace norm.
     alpha : float or None, default=None
         Bound on the entries, "likelihood" only. Where the max-norm ball does not imply it, and with any trace-norm
         ball, the solver is :class:`tribit.solvers.bounded.AugmentedLagrangian`, whose factors are float64.
@@ -95,7 +94,7 @@ class PUMatrixCompletion(LabelledModel):
         Where the closed form is not in the box already, the solver is the same as for alpha.
     l2 : float or None, default=None
         Weight of the ridge penalty on the factors, whose least value is ``l2 |X|_*``. None for 0, except under
-        "squared" without a radius: there it takes away what a matrix of noise would have (see ``l2_``).
+        "squared" without a radius, where it removes the singular values of noise (see ``l2_``).
     max_iter : int or None, default=None
         Most iterations of "likelihood"; None for the solver's own number.
     tol : float, default=1e-5
@@ -108,7 +107,7 @@ class PUMatrixCompletion(LabelledModel):
     n_jobs : int or None, default=None
         Threads of "likelihood"; None or -1 for every core. The result has the same bits for any number.
     random_state : int, Generator, RandomState or None, default=None
-        Draws where the search for factors, or for singular vectors, begins.
+        Seed of the start of the search for factors or singular vectors.
 
     Attributes
     ----------
@@ -123,7 +122,7 @@ class PUMatrixCompletion(LabelledModel):
     radius_ : float or None
         The radius that was used.
     stop_reason_, history_ : str, list of Iteration
-        Why the fit stopped and what was known after each iteration, "likelihood" only.
+        Reason of the stop, and the objective by iteration; "likelihood" only.
     l2_ : float
         The ridge weight that was used.
 
@@ -158,8 +157,8 @@ class PUMatrixCompletion(LabelledModel):
         check_choice("risk", self.risk, PU_RISKS)
         if self.rho is None:
             raise InvalidInputError(
-                "Likes alone do not tell how many were missed: pass rho, the probability in [0, 1) that a like "
-                "is unobserved."
+                "Likes alone do not identify the share of unobserved likes: pass rho, the probability in [0, 1) that a "
+                "like is unobserved."
             )
         check_choice("norm", self.norm, NORMS)
         if not isinstance(self.box, bool | np.bool_):
@@ -168,7 +167,7 @@ class PUMatrixCompletion(LabelledModel):
             raise InvalidInputError(
                 "box=True keeps 0 <= X <= 1, where X are probabilities: pass loss='squared', or alpha instead of box."
             )
-        likes = likes_of(observations)
+        likes = select_likes(observations)
         seen = observations if self.risk == "without-dislikes" else likes
         if self.loss == "squared":
             self._fit_squared(seen)
@@ -181,7 +180,7 @@ class PUMatrixCompletion(LabelledModel):
         return Linear(0.0, 1.0) if self.loss == "squared" else as_link(self.link)
 
     def _fit_likelihood(self, likes: Observations) -> None:
-        """Minimise the PU risk as one corner of the simplex, without intercepts."""
+        """Minimise the PU risk, a corner of the simplex, without intercepts."""
         model = BinaryMatrixCompletion(
             (0, 1, 0),
             rho=self.rho,
@@ -204,7 +203,7 @@ class PUMatrixCompletion(LabelledModel):
         self.stop_reason_, self.history_ = model.stop_reason_, model.history_
 
     def _is_ball_enough(self) -> bool:
-        """Return whether a max-norm ball keeps every bound: Newton's method knows no other."""
+        """Return whether a max-norm ball keeps every bound, as Newton's method needs."""
         for name in ("radius", "alpha"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
@@ -213,7 +212,7 @@ class PUMatrixCompletion(LabelledModel):
 
     def _fit_bounded(self, seen: Observations) -> SolverResult:
         """Minimise the risk inside a ball and within alpha."""
-        rank = check_rank(self.rank, seen.shape)
+        rank = check_positive_rank(self.rank, seen.shape)
         self.radius_ = self._radius(rank, seen.shape)
         ball = MaxNorm(self.radius_) if self.norm == "max" else TraceNorm(self.radius_)
         constraints: list[Constraint] = [ball]
@@ -225,13 +224,13 @@ class PUMatrixCompletion(LabelledModel):
         arithmetic = Arithmetic(self.dtype, self.n_jobs)
         objective = Objective(seen, link, risk, l2=self.l2_, arithmetic=arithmetic)
         start = spectral_start(objective, constraints, rank, 0.0, draws)
-        # Without alpha no entry goes beyond what the trace norm allows, but few come near.
+        # Without alpha the trace norm bounds entries, but few come near the bound.
         reach = link.level(0.99) if self.alpha is None else self.alpha
         solver = AugmentedLagrangian(max(link.curvature(reach), MIN_CURVATURE))
         return solver.minimise(objective, constraints, start, self._stopping_rule(), draws)
 
     def _radius(self, rank: int, shape: tuple[int, int]) -> float:
-        """Return the radius, by default the most that an X of the rank and within alpha has."""
+        """Return the radius, by default the bound of every X of this rank within alpha."""
         if self.radius is not None:
             return check_positive("radius", self.radius)
         if self.alpha is None and self.norm == "max":
@@ -242,12 +241,12 @@ class PUMatrixCompletion(LabelledModel):
         return check_positive("alpha", self.alpha) * float(np.sqrt(min(rank, *shape) * entries))
 
     def _fit_squared(self, seen: Observations) -> None:
-        """Shrink the leading singular values of C, and search from there where that is not the minimum."""
+        """Shrink the leading singular values of C, and search from there if this is not the minimum."""
         if self.alpha is not None:
             raise InvalidInputError(
                 "loss='squared' has no alpha: pass box=True to keep 0 <= X <= 1, or loss='likelihood'."
             )
-        rank = check_rank(self.rank, seen.shape)
+        rank = check_positive_rank(self.rank, seen.shape)
         self.radius_ = None if self.radius is None else check_positive("radius", self.radius)
         radius = np.inf if self.radius_ is None else self.radius_
         stopping, draws = self._stopping_rule(), generator(self.random_state)

@@ -47,7 +47,7 @@ from tribit.solvers.loop import SolverResult, Stopping
 Array = NDArray[np.floating[Any]]
 
 BOX = (0.0, 1.0)  #: bounds of a probability
-#: Size of the noise in columns that the closed form leaves at 0, as a share of the root of its mean entry.
+#: Size of the noise in columns that the closed form sets to 0, relative to the root of its mean entry.
 NOISE_SHARE = 0.1
 ROUNDING = 1e-12  #: of an entry
 
@@ -121,7 +121,7 @@ class SquaredUnlabelled(Smooth):
     Parameters
     ----------
     observations : Observations
-        The likes, and the dislikes where the risk tells them from unobserved entries.
+        The likes, and the dislikes where the risk distinguishes them from unobserved entries.
     risk : Risk
         One of :data:`tribit.paper.systems.pu_risks.PU_RISKS`.
     l2 : float
@@ -213,7 +213,7 @@ def closed_form(
 ) -> Factors:
     """Return ``argmin F`` over a rank and ``|X|_* <= radius``: the leading singular values of C, shrunk.
 
-    Where observed entries weigh more or less than others it is where a search begins, from C over their weights.
+    Where observed entries have unequal weights it is the start of a search, from C over the weights.
     """
     target = objective.target
     if objective.is_uneven:
@@ -232,7 +232,7 @@ def closed_form(
 
 
 def inside_box(factors: Factors) -> bool:
-    """Return whether every entry of ``U V'`` is in [0, 1], but for rounding."""
+    """Return whether every entry of ``U V'`` is in [0, 1] up to rounding."""
     U, V = factors.row_factors, factors.column_factors
     tiles = (U[rows] @ V.T for rows in tile_rows((U.shape[0], V.shape[0])))
     return all(np.min(X) >= BOX[0] - ROUNDING and np.max(X) <= BOX[1] + ROUNDING for X in tiles)
@@ -250,7 +250,7 @@ def search_factors(
     ball: Constraint = TraceNorm(radius) if np.isfinite(radius) else Unconstrained()
     solver = AugmentedLagrangian(objective.curvature, box)
     U, V = start.row_factors, start.column_factors
-    # The minimum may have more columns than the start, and a column that is 0 stays 0.
+    # The minimum may have a higher rank than the start, and a column of zeros stays 0.
     size = NOISE_SHARE * np.sqrt(
         float(np.mean(np.abs(U), axis=0).max() * np.abs(V).mean(axis=0).max())
     )
@@ -261,19 +261,19 @@ def search_factors(
     return solver.minimise(objective, [ball], Factors.of(*ball.project(*noisy)), stopping, draws)
 
 
-def likes_of(observations: Observations) -> Observations:
+def select_likes(observations: Observations) -> Observations:
     """Return the likes alone."""
     likes = np.flatnonzero(observations.labels > 0)
     if not likes.size:
         raise InvalidInputError(
-            f"PU matrix completion learns from likes, and none of the {observations.n_observed} observed entries is "
-            "one: observe likes, or swap the signs to learn from dislikes."
+            f"PU matrix completion learns from likes, and the {observations.n_observed} observed entries have none: "
+            "observe likes, or swap the signs to learn from dislikes."
         )
     return observations.take(likes)
 
 
-def check_rank(rank: Any, shape: tuple[int, int]) -> int:
-    """Return a number of columns, at most the larger side."""
+def check_positive_rank(rank: Any, shape: tuple[int, int]) -> int:
+    """Return a rank, at most the larger side of the matrix."""
     meaning = f"the larger side of the {shape[0]} x {shape[1]} matrix"
     return check_count("rank", rank, 1, max(shape), meaning=meaning)
 
@@ -283,13 +283,13 @@ def _leading_triplets(
 ) -> tuple[Array, Array, Array]:
     """Return the leading singular vectors and values of a sparse matrix, at most ``rank``, largest first."""
     least = min(C.shape)
-    if 2 * rank >= least:  # the dense matrix is then no larger than four times the answer
+    if 2 * rank >= least:  # the dense matrix is at most four times as large as the result
         left, values, right = np.linalg.svd(C.toarray(), full_matrices=False)
     else:
         left, values, right = svds(C, k=rank, v0=draws.standard_normal(least))
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
-    # The sign of a pair is free: fixed here, so that the answer does not show where the search began.
+    # The sign of a pair is free: fixed here, independent of the start of the search.
     largest = np.argmax(np.abs(left), axis=0)
     signs = np.where(left[largest, np.arange(left.shape[1])] < 0, -1.0, 1.0)
     return (left * signs)[:, :rank], values[:rank], (right.T * signs)[:, :rank]

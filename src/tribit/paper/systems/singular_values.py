@@ -1,4 +1,4 @@
-"""Universal singular value thresholding, and the largest singular values of a sparse matrix that it needs."""
+"""Universal singular value thresholding, and the largest singular values of a sparse matrix."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.paper.systems.base import Linear, MeasuredModel
+from tribit.paper.systems.base import Linear, MeasuredSystem
 from tribit.randomness import generator
 
 Array = NDArray[np.floating[Any]]
 
-#: Triplets computed at first; doubled until the last is below the threshold.
+#: Number of triplets computed first; doubled until the last is below the threshold.
 FIRST_COUNT = 8
 
 
 @dataclass(eq=False, repr=False)
-class UniversalSingularValueThresholding(MeasuredModel):
-    """Complete a matrix by the singular values of its observed part that stand above noise.
+class UniversalSingularValueThresholding(MeasuredSystem):
+    """Complete a matrix by the singular values of its observed part that exceed those of noise.
 
     With values scaled to [-1, 1], zeros where nothing was observed, ``p`` the observed share and
     ``n = max(d1, d2)``,
@@ -36,9 +36,9 @@ class UniversalSingularValueThresholding(MeasuredModel):
 
     scaled back (Chatterjee 2015, Matrix estimation by universal singular value thresholding). ``(1 / p)`` times the
     zero-filled matrix has the mean M where entries are observed at random alike, and its noise has singular values
-    below about ``2 sqrt(n / p)``: nothing is to be tuned. For M of rank r the mean squared error of an entry is at
-    most a constant times ``sqrt(r / (min(d1, d2) p))`` (his bound for matrices of low rank). With less than about one
-    entry for each row and column single entries pass the threshold: slow, and no estimate.
+    below about ``2 sqrt(n / p)``, so that there is no hyperparameter. For M of rank r the mean squared error of an
+    entry is at most a constant times ``sqrt(r / (min(d1, d2) p))`` (his bound for matrices of low rank). With less than
+    about one entry for each row and column single entries pass the threshold: slow, and no estimate.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class UniversalSingularValueThresholding(MeasuredModel):
     Attributes
     ----------
     row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
-        U and V with ``X = clip(U V' + intercept)``. The factors cannot hold the clip, every answer of the model does.
+        U and V with ``X = clip(U V' + intercept)``; predictions apply the clip.
     intercept_ : float
         The middle of the bounds.
     singular_values_ : array of shape (rank,)
@@ -98,7 +98,7 @@ class UniversalSingularValueThresholding(MeasuredModel):
 
 def triplets_above(matrix: sp.csr_array, threshold: float) -> tuple[Array, Array, Array]:
     """Return the singular values of a sparse matrix from ``threshold`` up, with left and right vectors as columns."""
-    # The squares of all singular values sum to the squared norm: so many at most can reach the threshold.
+    # The squares of the singular values sum to the squared norm, which bounds the number above the threshold.
     most = min(int(np.sum(matrix.data**2) / threshold**2 * (1.0 + 1e-9)), *matrix.shape)
     if most == 0:
         return np.zeros((matrix.shape[0], 0)), np.zeros(0), np.zeros((matrix.shape[1], 0))
@@ -140,13 +140,13 @@ def _bounds(bounds: Any, values: Array) -> tuple[float, float]:
     return low, high
 
 
-#: Matrices with a side up to this are decomposed whole: quicker than iterating, and no case is too small for it.
+#: Matrices with a side up to this are decomposed densely, which is faster than iterating.
 MAX_DENSE_SIDE = 64
-#: Entries of a matrix that is made dense for that; of a longer one only the square of its short side is.
+#: Largest matrix that is made dense; a longer one is reduced to the Gram matrix of its short side.
 MAX_DENSE_ENTRIES = 1 << 22
-#: Vectors of a Lanczos space beyond twice those asked for; how often it is restarted at most; when it is settled.
+#: Vectors of a Lanczos space beyond twice the wanted number; most restarts; relative error at convergence.
 SPARE_VECTORS, MAX_RESTARTS, SETTLED_SHARE = 30, 500, 1e-11
-#: Share of a vector outside a space below which it is rounding.
+#: A vector with a smaller share outside a space counts as inside.
 ROUNDING_SHARE = 1e-12
 
 
@@ -156,8 +156,8 @@ def top_singular_pairs(
 ) -> tuple[Array, Array, Array]:
     """Return the ``count`` largest singular values of a sparse matrix and their vectors, as columns.
 
-    Only the first ``exact`` pairs (all, by default) are waited for, and of these only what is not plainly below
-    ``floor``; the others are about right.
+    Only the first ``exact`` pairs (all, by default) converge, except those clearly below ``floor``; the others are
+    approximate.
     """
     side = min(G.shape)
     count = min(count, side)
@@ -175,7 +175,7 @@ def top_singular_pairs(
     else:
         waited = count if exact is None else exact
         V = _top_vectors(lambda v: transposed @ (G @ v), (side, size), count, waited, floor**2)
-    # Of G itself, not of its square: half the digits of small singular values would be gone.
+    # Of G, not of its square, which would lose half the digits of small singular values.
     left, sizes, small = np.linalg.svd(G @ V, full_matrices=False)
     return left, sizes, V @ small.T
 
@@ -186,9 +186,9 @@ def _top_vectors(
     """Return eigenvectors of the ``count`` largest eigenvalues of a positive operator.
 
     Lanczos' method, restarted with its best vectors: Wu and Simon (2000), Thick-restart Lanczos method for large
-    symmetric eigenvalue problems. Unlike ARPACK's, the bits are the same in every run, at low rank too.
+    symmetric eigenvalue problems. Unlike ARPACK's, the bits are the same in every run, even at low rank.
     """
-    # Any start will do that is not orthogonal to the answer: a fixed draw.
+    # Any start that is not orthogonal to the result: a fixed sample.
     draws = generator(0)
     basis, T = np.zeros(shape), np.zeros((shape[1], shape[1]))
     following: Array = draws.standard_normal(shape[0])
