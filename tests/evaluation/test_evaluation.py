@@ -214,7 +214,7 @@ def test_one_label_alone_is_ranked_among_unseen_cells(sign):
 
 def test_entries_that_were_seen_are_no_test(parts):
     model, train, _ = parts
-    with pytest.raises(InvalidInputError, match=f"{train.n_observed} of the entries to predict"):
+    with pytest.raises(InvalidInputError, match=f"{train.n_observed} of the test entries"):
         evaluate(model, train, train)
     with pytest.raises(InvalidInputError, match="level must be in"):
         evaluate(model, train, level=1.0)

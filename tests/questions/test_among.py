@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tribit import InvalidInputError, Observations, Recommender
 from tribit.cli import app
 from tribit.serve.app import create_app
-from tribit.serve.settings import ServiceSettings
+from tribit.serve.requests import ServiceSettings
 
 ITEMS = [f"item{j}" for j in range(18)]
 AMONG = ["item3", "item11", "item7", "item14"]

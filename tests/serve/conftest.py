@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 from service_parts import fitted
 from tribit import Recommender
 from tribit.serve.app import create_app
-from tribit.serve.settings import ServiceSettings
+from tribit.serve.requests import ServiceSettings
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,8 @@ import pytest
 from service_parts import fitted
 from tribit import Observations, Recommender, similar
 from tribit.model import ease
-from tribit.serve import rates_table
 from tribit.serve.schemas import ENDPOINTS
-from tribit.serve.served import ServedModel
+from tribit.serve.served_model import MAX_TABLE_CELLS, ServedModel
 
 LABELS = {"c7": 1, "c2": -1, "c19": 1, "c11": 1}
 ENTRIES = [{"column": column, "label": label} for column, label in LABELS.items()]
@@ -82,12 +81,9 @@ def test_lists(client, library, options, again):
         assert_list(items(answer, place), expected, place)
 
 
-@pytest.mark.parametrize("cells", [0, rates_table.MAX_CELLS])
-def test_lists_do_not_depend_on_rates_that_were_computed_before(
-    library, recommenders, monkeypatch, cells
-):
-    monkeypatch.setattr(rates_table, "MAX_CELLS", cells)
-    served = ServedModel(Recommender.load(recommenders[0]))
+@pytest.mark.parametrize("cells", [0, MAX_TABLE_CELLS])
+def test_lists_do_not_depend_on_precomputed_rates(library, recommenders, cells):
+    served = ServedModel(Recommender.load(recommenders[0]), max_table_cells=cells)
     assert (served.recommender.top_n_.prepared is not None) == bool(cells)
     expected = library.recommend(["r3", "r20"], 6, avoid_dislikes=0.3, level=None)
     answer = ask(served, "/recommend", rows=["r3", "r20"], n=6, avoid_dislikes=0.3)
@@ -293,15 +289,15 @@ def test_a_model_without_entries_says_what_it_cannot_do(client_of, tmp_path):
     assert items(client.get("/recommend", params={"row": "nobody"}))
 
 
-def test_kept_lists_are_dropped_when_they_are_too_many(served):
-    served.kept.limit = 3000
+def test_the_cache_drops_lists_above_its_limit(served):
+    served.cache.max_bytes = 3000
     rows = [f"r{n}" for n in range(40)]
     first = ask(served, "/recommend", rows=rows, n=3)
-    assert 0 < served.kept.size <= 3000
+    assert 0 < served.cache.size <= 3000
     assert ask(served, "/recommend", rows=rows, n=3) == first
 
 
-def test_kept_lists_are_answered_at_once(served):
+def test_cached_lists_are_answered_at_once(served):
     endpoint = ENDPOINTS["/recommend"]
     served.has_tables = False
     body = json.dumps({"rows": ["r1", "nobody"]}).encode()
@@ -315,8 +311,7 @@ def test_a_model_with_too_many_columns_for_tables_has_the_same_lists(
     library, recommenders, monkeypatch
 ):
     monkeypatch.setattr(ease, "MAX_INVERSE_COLUMNS", 5)
-    monkeypatch.setattr(rates_table, "MAX_CELLS", 0)
-    served = ServedModel(Recommender.load(recommenders[0]))
+    served = ServedModel(Recommender.load(recommenders[0]), max_table_cells=0)
     assert not served.has_tables
     found = ask(served, "/recommend", rows=["r3"], n=4)["lists"][0]["items"]
     expected = library.recommend(["r3"], 4, level=None)

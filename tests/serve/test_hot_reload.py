@@ -1,4 +1,4 @@
-"""Models that take the place of others while requests come, and the numbers that tell of it."""
+"""Hot reload of a replaced file during requests, and the metrics of it."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from service_parts import replace_file
-from tribit.serve.counters import BINS, Counters
-from tribit.serve.hot_reload import INTERVAL, HotReload
+from tribit.serve.counters import LATENCY_BINS, Counters
+from tribit.serve.hot_reload import POLL_SECONDS, HotReload
 
 
 def versions(client):
@@ -59,7 +59,7 @@ def test_a_damaged_file_keeps_the_old_model(client_of, model_path, recommenders,
         assert "tribit_model_stale 1.0\n" in text
         assert model.check() is False  # and is not tried again and again
         assert f"tribit_model_load_failures_total {number}.0\n" in client.get("/metrics").text
-    assert "old model goes on" in caplog.text
+    assert "old model stays loaded" in caplog.text
     replace_file(model_path, whole)
     assert model.check() is True
     assert versions(client)[1:] == ("ok", None)
@@ -72,7 +72,7 @@ def test_a_file_that_is_gone_is_told(client_of, model_path):
     model_path.unlink()
     model = client.app.state.service.model
     assert model.check() is False
-    assert "not there any more" in versions(client)[2]
+    assert "does not exist any more" in versions(client)[2]
     assert client.get("/recommend?row=r3").status_code == 200
     replace_file(model_path, content)
     assert model.check() is True
@@ -98,7 +98,7 @@ def test_the_application_looks_by_itself(client_of, model_path, recommenders):
         for _ in range(100):
             if versions(client)[0] != before:
                 break
-            waited.wait(INTERVAL / 5)
+            waited.wait(POLL_SECONDS / 5)
         assert versions(client)[0] != before
 
 
@@ -168,13 +168,13 @@ def test_counts_of_several_workers_are_summed(tmp_path):
     assert 'tribit_requests_total{endpoint="/recommend",status="422"} 1.0\n' in text
     assert 'tribit_requests_total{endpoint="other",status="404"} 1.0\n' in text
     counts = re.findall(r'_bucket\{endpoint="/recommend",le="[^"]+"\} (\d+)', text)
-    assert list(map(int, counts)) == [(b >= 0.0007) + (b >= 0.03) for b in BINS] + [3]
+    assert list(map(int, counts)) == [(b >= 0.0007) + (b >= 0.03) for b in LATENCY_BINS] + [3]
     total = re.search(r'tribit_request_seconds_sum\{endpoint="/recommend"\} (\S+)', text)[1]
     assert float(total) == pytest.approx(99.0307)
     assert "tribit_model_swaps_total 2.0\n" in text
 
 
-def test_paths_that_clients_make_up_are_counted_together(client_of, model_path):
+def test_unknown_paths_are_counted_together(client_of, model_path):
     client = client_of(model_path)
     client.get("/made-up")
     text = client.get("/metrics").text

@@ -378,8 +378,8 @@ def serve(
             f"The service needs {' and '.join(missing)}, which {'is' if len(missing) < 2 else 'are'} not installed; "
             'run pip install "tribit[serve]".'
         )
-    from tribit.serve.run import serve as run  # noqa: PLC0415 - help should not wait
-    from tribit.serve.settings import ServiceSettings  # noqa: PLC0415
+    from tribit.serve.app import serve as run  # noqa: PLC0415 - help should not wait
+    from tribit.serve.requests import ServiceSettings  # noqa: PLC0415
 
     def ready(address: str) -> None:
         typer.echo(f"{model} at {address} (questions: {address}/docs)")

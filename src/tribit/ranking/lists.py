@@ -169,7 +169,7 @@ class TopN:
     seen : sparse array or None
         The cells of the entries, which lists leave out by default; None where they are not kept.
     prepared : callable or None
-        Scores for any weight that were computed before (:mod:`tribit.serve.rates_table`); None to compute them.
+        Scores for any weight that were computed before (:mod:`tribit.serve.served_model`); None to compute them.
     """
 
     model: Scores | Ranker

@@ -1,37 +1,76 @@
-"""The endpoints: from a checked request to the answer of the model that serves now."""
+"""The application: endpoints, the ``/docs`` page, and the server with its worker processes."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import json
+import os
+import socket
+import tempfile
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import cache
+from pathlib import Path
+from shlex import quote
+from typing import Any, NamedTuple
 
+import uvicorn
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tribit.errors import TribitWarning, quoted
-from tribit.serve.answers import encode
-from tribit.serve.counters import Counters
-from tribit.serve.handling import JSON, Threads, check_size, error_answer, handler, read
-from tribit.serve.hot_reload import HotReload
-from tribit.serve.pages import HEADERS, manual, openapi
-from tribit.serve.schemas import BY_QUERY, ENDPOINTS, Endpoint
-from tribit.serve.settings import ServiceSettings
+from tribit import __version__
+from tribit.checks import check_count
+from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted
+from tribit.serve.counters import METRICS_FOLDER_VARIABLE, Counters
+from tribit.serve.hot_reload import HotReload, load_model
+from tribit.serve.requests import (
+    JSON,
+    Handler,
+    ServiceSettings,
+    Threads,
+    check_size,
+    counted_handler,
+    error_response,
+    read_request,
+)
+from tribit.serve.schemas import ENDPOINTS, PATH_WITH_QUERY, Endpoint, NewEntry, Pair, encode
+
+#: Maximum number of open connections of a worker. Further ones get a 503, so that clients cannot fill the memory.
+MAX_CONNECTIONS = 1000
+#: Maximum number of connections that the system queues until a worker accepts them.
+BACKLOG = 2048
+#: Time limit in seconds for open requests when the service stops.
+SHUTDOWN_SECONDS = 10
+#: Headers of the ``/docs`` page, which loads nothing from elsewhere.
+DOCS_HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+#: Statuses of errors.
+ERRORS = {
+    400: "The body is not JSON, or the query is not UTF-8.",
+    404: "An id is unknown where it must be known, or the path does not exist.",
+    405: "The endpoint does not accept this method.",
+    408: "The body did not arrive in time.",
+    413: "The request exceeds a limit (414: its query does).",
+    422: "A field is invalid.",
+    500: "The service failed; its log has the reason.",
+    503: "Too many long requests are waiting: try again.",
+}
 
 
 class Service:
-    """The answers of a service.
+    """Endpoints of a service.
 
     Parameters
     ----------
     settings : ServiceSettings
-        The model, which is loaded here, and the limits.
+        Model file, which is loaded here, and limits.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -41,34 +80,39 @@ class Service:
         self.threads = Threads()
 
     def routes(self) -> list[Route]:
-        """Return the endpoints."""
-        found = []
-        for path, endpoint in ENDPOINTS.items():
-            methods = ["GET", "POST"] if path == BY_QUERY else ["POST"]
-            found.append(self._route(path, self._asker(endpoint), methods))
-        others = {"/health": self.health, "/metrics": self.metrics}
-        found += [self._route(path, answer, ["GET"]) for path, answer in others.items()]
-        return [*found, Route("/docs", _docs), Route("/openapi.json", _openapi)]
+        """Return the routes of all endpoints."""
+        handlers: dict[str, tuple[Handler, list[str]]] = {
+            path: (
+                self._question_handler(endpoint),
+                ["GET", "POST"] if path == PATH_WITH_QUERY else ["POST"],
+            )
+            for path, endpoint in ENDPOINTS.items()
+        }
+        handlers |= {"/health": (self.health, ["GET"]), "/metrics": (self.metrics, ["GET"])}
+        return [
+            *(
+                Route(path, counted_handler(path, self.counters, handler), methods=methods)
+                for path, (handler, methods) in handlers.items()
+            ),
+            Route("/docs", _docs),
+        ]
 
-    def _route(
-        self, path: str, answer: Callable[[Request], Awaitable[Response]], methods: list[str]
-    ) -> Route:
-        return Route(path, handler(path, self.counters, answer), methods=methods)
+    def _question_handler(self, endpoint: Endpoint) -> Handler:
+        async def answer(request: Request) -> Response:
+            fields = await read_request(request, endpoint, self.settings)
+            served = self.model.served  # read once: a reload may replace it during the request
+            check_size(fields, served.shape, self.settings)
+            parsed = endpoint.make_question(fields, served.recommender)
+            if served.is_quick(parsed):
+                found = served.answer(parsed)
+            else:
+                found = await self.threads.run(served.answer, parsed)
+            return Response(found, media_type=JSON)
 
-    def _asker(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-        async def ask(request: Request) -> Response:
-            given = await read(request, endpoint, self.settings)
-            served = self.model.served  # once: the next may be another
-            check_size(given, served.shape, self.settings)
-            asked = endpoint.make_question(given, served.recommender)
-            quick = served.is_quick(asked)
-            answer = served.answer(asked) if quick else await self.threads.run(served.answer, asked)
-            return Response(answer, media_type=JSON)
-
-        return ask
+        return answer
 
     async def health(self, _: Request) -> Response:
-        """Whether the service answers, by which model, and whether the file holds another."""
+        """Return the version and shape of the loaded model, and the problem with a newer file."""
         model = self.model
         rows, columns = model.served.shape
         loaded = datetime.datetime.fromtimestamp(model.loaded, datetime.UTC)
@@ -83,20 +127,78 @@ class Service:
         return Response(encode(answer), media_type=JSON)
 
     async def metrics(self, _: Request) -> Response:
-        """Numbers of requests, seconds and models in the text format of Prometheus."""
+        """Return counts of requests, latencies and model versions in Prometheus's text format."""
         return Response(self.counters.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 async def _docs(_: Request) -> Response:
-    return HTMLResponse(manual(), headers=HEADERS)
+    return HTMLResponse(docs_page(), headers=DOCS_HEADERS)
 
 
-async def _openapi(_: Request) -> Response:
-    return Response(encode(openapi()), media_type=JSON)
+class DocumentedField(NamedTuple):
+    """A field of a request on the ``/docs`` page."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+
+
+@cache
+def docs_page() -> str:
+    """Return the ``/docs`` page: fields, defaults and an example of each endpoint."""
+    environment = Environment(
+        loader=PackageLoader("tribit.serve"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    endpoints = [
+        {
+            "path": path,
+            "help": endpoint.entry.help,
+            "fields": documented_fields(endpoint.schema),
+            "example": f"curl http://127.0.0.1:8000{path} -d {quote(json.dumps(endpoint.entry.request))}",
+        }
+        for path, endpoint in ENDPOINTS.items()
+    ]
+    records = {each.__name__: documented_fields(each) for each in (Pair, NewEntry)}
+    return environment.get_template("docs.html").render(
+        version=__version__, endpoints=endpoints, records=records, errors=ERRORS
+    )
+
+
+def documented_fields(model: type[BaseModel]) -> list[DocumentedField]:
+    """Return the fields of a request, from its JSON schema."""
+    schema = model.model_json_schema()
+    required = schema.get("required", ())
+    return [
+        DocumentedField(
+            name,
+            _type_name(field),
+            "required" if name in required else json.dumps(field["default"]),
+            field.get("description", ""),
+        )
+        for name, field in schema["properties"].items()
+    ]
+
+
+def _type_name(schema: dict[str, Any]) -> str:
+    """Return the JSON type of a field."""
+    if "anyOf" in schema:
+        types = [_type_name(each) for each in schema["anyOf"] if each.get("type") != "null"]
+        return " or ".join(dict.fromkeys(types))
+    if "enum" in schema:
+        return " or ".join(map(json.dumps, schema["enum"]))
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
+    if schema.get("type") == "array":
+        return f"list of {_type_name(schema['items'])}"
+    return str(schema.get("type", "value"))
 
 
 def create_app(settings: ServiceSettings) -> Starlette:
-    """Return the application with its model loaded; while it runs it reloads a file that is replaced."""
+    """Return the application with its model loaded; while it runs, it reloads a replaced file."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -111,11 +213,11 @@ def create_app(settings: ServiceSettings) -> Starlette:
         status = error.status_code if isinstance(error, HTTPException) else 500
         path = quoted(request.url.path)
         sentence = {
-            404: f"There is nothing at {path}; /docs lists the endpoints.",
-            405: f"{path} does not take {quoted(request.method)}; see /docs.",
+            404: f"There is no endpoint {path}; /docs lists them.",
+            405: f"{path} does not accept {quoted(request.method)}; see /docs.",
         }.get(status, "The request cannot be answered.")
         service.counters.count("other", status, 0.0)
-        return error_answer(status, sentence)
+        return error_response(status, sentence)
 
     app = Starlette(
         routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: refuse}
@@ -124,7 +226,77 @@ def create_app(settings: ServiceSettings) -> Starlette:
     return app
 
 
-def from_environment() -> Starlette:
+def app_of_worker() -> Starlette:
     """Return the application of a worker process."""
-    warnings.simplefilter("ignore", TribitWarning)  # the basis of an answer says it
+    warnings.simplefilter("ignore", TribitWarning)  # the field "basis" of an answer has the reason
     return create_app(ServiceSettings.from_environment())
+
+
+def serve(
+    settings: ServiceSettings,
+    host: str,
+    port: int,
+    *,
+    workers: int = 1,
+    access_log: bool = False,
+    ready: Callable[[str], None],
+) -> None:
+    """Run the service until a signal stops it.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Model file and limits.
+    host : str
+        Address to listen at.
+    port : int
+        Port; 0 for any free one.
+    workers : int
+        Number of processes that share the port. Each has the model in its own memory.
+    access_log : bool
+        Whether to log a line for each request.
+    ready : callable
+        Called with the address when the model is loaded, before the first request.
+    """
+    check_count("workers", workers)
+    check_count("port", port, 0, 65535)
+    warnings.simplefilter("ignore", TribitWarning)  # the field "basis" of an answer has the reason
+    port = _check_address(host, port)
+    with ExitStack() as stack:
+        app: Starlette | str = "tribit.serve.app:app_of_worker"
+        if workers == 1:
+            app = create_app(settings)
+        else:
+            load_model(Path(settings.model))  # refuse a damaged file once, not in each worker
+            folder = tempfile.TemporaryDirectory(prefix="tribit-serve-")
+            os.environ[METRICS_FOLDER_VARIABLE] = stack.enter_context(folder)
+            settings.to_environment()
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        uvicorn.run(
+            app,
+            factory=workers > 1,
+            host=host,
+            port=port,
+            workers=workers,
+            log_level="info" if access_log else "warning",
+            access_log=access_log,
+            limit_concurrency=MAX_CONNECTIONS,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            server_header=False,
+            ws="none",
+        )
+
+
+def _check_address(host: str, port: int) -> int:
+    """Return the port, a free one for 0; refuse an address at which the service cannot listen."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((host, port))
+            return int(trial.getsockname()[1])
+    except OSError as error:
+        raise InvalidInputError(
+            f"The service cannot listen at {quoted(host)}, port {port} ({error.strerror or error}); choose another "
+            f"{parameter('port')} or {parameter('host')}."
+        ) from None

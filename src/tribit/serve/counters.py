@@ -1,4 +1,4 @@
-"""Numbers about a service for Prometheus, summed over all workers."""
+"""Counters, latencies and versions of a service for Prometheus, summed over all workers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-#: Variable with the folder in which several workers keep their numbers, so that each can sum them.
-FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-#: Upper ends of the bins of seconds: around 1 ms, which a kept list takes, and 50 ms, above which people notice.
-BINS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+#: Environment variable with the folder in which the workers store their counts, so that each can report the sums.
+METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+#: Upper limits of the latency bins in seconds: finest around 1 ms (a cached list) and below 50 ms (a noticeable delay).
+LATENCY_BINS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class LoadedModel(Protocol):
-    """The model that answers: its version, the time of loading, and the problem with a newer file."""
+    """A loaded model: version, time of loading, and the problem with a newer file."""
 
     loaded: float
     problem: str | None
@@ -38,7 +38,7 @@ class LoadedModel(Protocol):
 
 
 class Counters:
-    """Counters of one worker: of requests, and of models that were loaded."""
+    """Counters of one worker: requests, latencies and reloads of the model."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -50,18 +50,16 @@ class Counters:
         )
         self._seconds = Histogram(
             "tribit_request_seconds",
-            "Seconds from a request's headers to its answer.",
+            "Seconds from the headers of a request to its response.",
             ("endpoint",),
-            buckets=BINS,
+            buckets=LATENCY_BINS,
             registry=registry,
         )
-        self.swaps = Counter(
-            "tribit_model_swaps", "Models that took the place of another.", registry=registry
-        )
+        self.swaps = Counter("tribit_model_swaps", "Reloads of the model.", registry=registry)
         self.failures = Counter(
             "tribit_model_load_failures", "Files that could not be loaded.", registry=registry
         )
-        if FOLDER in os.environ:
+        if METRICS_FOLDER_VARIABLE in os.environ:
             self.registry = CollectorRegistry()
             MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
 
@@ -71,11 +69,11 @@ class Counters:
         self._seconds.labels(endpoint).observe(seconds)
 
     def describe(self, model: LoadedModel) -> None:
-        """Add gauges of the model of the worker that answers."""
+        """Add gauges of the model of this worker."""
         self.registry.register(_ModelGauges(model))
 
     def text(self) -> bytes:
-        """Return all numbers in the text format of Prometheus."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
 
@@ -86,14 +84,16 @@ class _ModelGauges(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges."""
         model = self.model
-        info = GaugeMetricFamily("tribit_model_info", "The model that answers.", labels=["version"])
+        info = GaugeMetricFamily(
+            "tribit_model_info", "Version of the loaded model.", labels=["version"]
+        )
         info.add_metric([model.version], 1)
         yield info
         yield GaugeMetricFamily(
-            "tribit_model_loaded_timestamp_seconds", "When the model was loaded.", model.loaded
+            "tribit_model_loaded_timestamp_seconds", "Time of loading the model.", model.loaded
         )
         yield GaugeMetricFamily(
             "tribit_model_stale",
-            "Whether the file holds another model than the one loaded.",
+            "Whether the file differs from the loaded model.",
             int(model.problem is not None),
         )

@@ -1,8 +1,10 @@
-"""Requests: pydantic models made from the fields of questions, and questions made from requests."""
+"""Questions and answers as JSON: request models from the fields of questions, questions from requests, answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
@@ -11,6 +13,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 from pydantic import Field as Rule
 
+from tribit.answers import Answer
 from tribit.data.axis import Axes, Axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
@@ -18,20 +21,23 @@ from tribit.errors import InvalidInputError, quoted
 from tribit.questions import QUESTIONS, Entry
 from tribit.questions.base import OMIT, Field, Question, fields_of
 from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
+from tribit.ranking.lists import Recommendations
 from tribit.recommender import Recommender
 
-#: Most characters of an id in a request.
+#: Maximum number of characters of an id in a request.
 MAX_ID_LENGTH = 1000
 STRICT = ConfigDict(extra="forbid")
+#: Fields of answers that hold an id.
+ID_FIELDS = {"row", "column", "of"}
 
 
 def _as_text(given: Any) -> Any:
-    """Return a whole number of 64 bits as text; anything else as it is."""
+    """Return an integer of 64 bits as text, any other value unchanged."""
     is_whole = type(given) is int and abs(given) < 2**64
     return str(given) if is_whole else given
 
 
-#: An id as text, as a file has it: 7 and "7" are the same id.
+#: An id as text, as in a file: 7 and "7" are the same id.
 Id = Annotated[
     str, Rule(max_length=MAX_ID_LENGTH), BeforeValidator(_as_text, json_schema_input_type=str | int)
 ]
@@ -46,31 +52,29 @@ class Pair(BaseModel):
 
 
 class NewEntry(BaseModel):
-    """An entry of a new row: a label, or a rating where the model was fitted on ratings."""
+    """An entry of a new row: a label, or a rating if the model was fitted on ratings."""
 
     model_config = STRICT
     column: Id
     label: Annotated[Literal[1, -1] | None, Rule(description="1 (like) or -1 (dislike).")] = None
     value: Annotated[float | None, Rule(allow_inf_nan=False, description="A rating.")] = None
-    row: Annotated[Id | None, Rule(description="Name of the new row, where there are several.")] = (
-        None
-    )
+    row: Annotated[Id | None, Rule(description="Name of the new row, if there are several.")] = None
 
 
 class Unnamed:
-    """Id of a new row that the request does not name; equal to no other, and null in the answer."""
+    """Id of a new row without a name: distinct from all others, and null in the answer."""
 
 
-#: Types of the kinds that are lists in JSON.
-LISTS: dict[Any, Any] = {
+#: Types of fields that are lists in JSON.
+LIST_TYPES: dict[Any, Any] = {
     IDS: Annotated[list[Id], Rule(min_length=1)],
     PAIRS: Annotated[list[Pair], Rule(min_length=1)],
     ENTRIES: list[NewEntry],
 }
 
 
-class AskedQuestion(NamedTuple):
-    """A question as the library takes it, and the columns of its entries that the model does not know."""
+class ParsedQuestion(NamedTuple):
+    """A question of the library, and the unknown columns of its entries (None without entries)."""
 
     question: Question[Any]
     unknown_columns: list[str] | None
@@ -83,9 +87,9 @@ class Endpoint:
     Attributes
     ----------
     name : str
-        Its name; the path is that after a slash.
+        Name of the question; the path is ``/name``.
     entry : Entry
-        What the register of questions says of it.
+        Its entry in :data:`tribit.questions.QUESTIONS`.
     """
 
     name: str
@@ -93,18 +97,18 @@ class Endpoint:
 
     @cached_property
     def question(self) -> Any:
-        """The class of the question."""
+        """Class of the question."""
         return self.entry.load()
 
     @cached_property
     def fields(self) -> dict[str, Field]:
-        """The fields that a request may have, by name."""
+        """Fields of a request by name."""
         known = fields_of(self.question)
         return {each.name: each for each in known if each.default_of("serve") is not OMIT}
 
     @cached_property
     def schema(self) -> type[BaseModel]:
-        """The pydantic model of a request."""
+        """Pydantic model of a request."""
         fields: dict[str, Any] = {name: _schema_of(field) for name, field in self.fields.items()}
         config = ConfigDict(extra="forbid", json_schema_extra={"examples": [self.entry.request]})
         name = f"{self.question.__name__}Request"
@@ -112,33 +116,33 @@ class Endpoint:
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:
-        """Kinds of the fields that JSON has in another form."""
+        """Kinds of the fields that need conversion from JSON, by name."""
         kinds = {name: _kind_in_json(each) for name, each in self.fields.items()}
         return {name: kind for name, kind in kinds.items() if kind is not None}
 
     @cached_property
     def query_names(self) -> dict[str, str]:
-        """Fields that a query may have, by their names there: those of lists are singular, once for each id."""
+        """Fields by their name in a query: a list of ids is a repeated parameter with a singular name."""
         ids = [name for name, kind in self._kinds.items() if kind is IDS]
         return {name.removesuffix("s"): name for name in ids} | {
             name: name for name in self.fields if name not in self._kinds
         }
 
     def read_json(self, body: bytes) -> BaseModel:
-        """Return the request in a body."""
+        """Return the checked fields of a body."""
         return self.schema.model_validate_json(body)
 
     def read_query(self, query: dict[str, list[str]]) -> BaseModel:
-        """Return the request in a query."""
+        """Return the checked fields of a query."""
         values = {}
-        for written, given in query.items():
-            name = self.query_names.get(written, written)
+        for query_name, given in query.items():
+            name = self.query_names.get(query_name, query_name)
             is_list = self._kinds.get(name) is IDS and not _is_single(self.fields[name])
             values[name] = given if is_list else given[-1]
         return self.schema.model_validate(values)
 
-    def make_question(self, request: BaseModel, recommender: Recommender) -> AskedQuestion:
-        """Return the question that a request asks."""
+    def make_question(self, request: BaseModel, recommender: Recommender) -> ParsedQuestion:
+        """Return the question of a request."""
         values, unknown = dict(request.__dict__), None
         for name, kind in self._kinds.items():
             given = values[name]
@@ -153,27 +157,27 @@ class Endpoint:
                 )
             elif isinstance(given, list):
                 values[name], unknown = read_entries(given, recommender)
-        return AskedQuestion(self.question(**values), unknown)
+        return ParsedQuestion(self.question(**values), unknown)
 
 
-#: The questions that have an example request, by path.
+#: Questions with an example request, by path.
 ENDPOINTS = {
     f"/{name}": Endpoint(name, entry)
     for name, entry in QUESTIONS.items()
     if entry.request is not None
 }
-#: The path of the one question that a query may ask, too.
-BY_QUERY = "/recommend"
+#: Path of the one question that can also be sent as a query, by GET.
+PATH_WITH_QUERY = "/recommend"
 
 
 def _schema_of(field: Field) -> tuple[Any, Any]:
-    """Return type and default of a field of a request."""
+    """Return the type and the default of a field of a request."""
     kind, rules = _kind_in_json(field), dict(field.about.rules)
     hint: Any = field.types[0]
     if "choices" in rules:
         hint = Literal[tuple(rules.pop("choices"))]
     elif kind is not None:
-        hint = Id if _is_single(field) else LISTS[kind]
+        hint = Id if _is_single(field) else LIST_TYPES[kind]
     elif _is_switch(field):
         hint = bool
     elif hint is float:
@@ -187,12 +191,12 @@ def _schema_of(field: Field) -> tuple[Any, Any]:
 
 
 def _is_switch(field: Field) -> bool:
-    """Return whether a field is on or off; of entries or a switch, HTTP has the switch."""
+    """Return whether a field is a boolean in JSON, as is one that takes entries or a boolean in Python."""
     return bool in field.types
 
 
 def _is_single(field: Field) -> bool:
-    """Return whether a field is a single id: a positional argument of the command."""
+    """Return whether a field is a single id, which is a positional argument of the command."""
     return field.about.argument and kind_of(field.hint) is IDS
 
 
@@ -204,23 +208,23 @@ def _kind_in_json(field: Field) -> Kind | None:
 def read_entries(
     given: Sequence[NewEntry], recommender: Recommender
 ) -> tuple[Observations, list[str]]:
-    """Return the entries of new rows in the columns of the model, and the columns that it does not know.
+    """Return the entries of new rows in the columns of the model, and their unknown columns.
 
-    Without entries there is one new row, of which nothing is known.
+    Without entries there is one new row (cold start).
     """
     rows, columns = recommender.axes_
     numbers = {name: number for number, name in enumerate(dict.fromkeys(e.row for e in given))}
     numbers = numbers or {None: 0}
     known = columns.by_text
     labels = {}
-    bar = like_at(recommender)
+    threshold = like_at(recommender)
     for entry in given:
         cell = numbers[entry.row], entry.column
         if cell in labels:
             raise InvalidInputError(
-                f"The column {quoted(entry.column)} is in two entries; send each once."
+                f"The column {quoted(entry.column)} is in two entries; send it once."
             )
-        labels[cell] = _label(entry, bar)
+        labels[cell] = _label(entry, threshold)
     cells = sorted(
         (row, known[column], label) for (row, column), label in labels.items() if column in known
     )
@@ -236,19 +240,87 @@ def read_entries(
 def like_at(recommender: Recommender) -> float | None:
     """Return the smallest rating that is a like; None for a model of labels."""
     reading = recommender.reading_
-    bar: float | None = recommender.model_.like_at if reading is None else reading.like_at
-    return bar
+    return recommender.model_.like_at if reading is None else reading.like_at
 
 
-def _label(entry: NewEntry, bar: float | None) -> int:
+def _label(entry: NewEntry, threshold: float | None) -> int:
     if (entry.label is None) == (entry.value is None):
         raise InvalidInputError(
             f"The entry in the column {quoted(entry.column)} needs either a label (1 or -1) or a value (a rating)."
         )
     if entry.value is None:
         return entry.label or 0
-    if bar is None:
+    if threshold is None:
         raise InvalidInputError(
-            "The model was fitted on labels and not on ratings: send labels, 1 or -1, and no values."
+            "The model was fitted on labels, not on ratings: send labels (1 or -1) and no values."
         )
-    return 1 if entry.value >= bar else -1
+    return 1 if entry.value >= threshold else -1
+
+
+def encode(value: Any) -> bytes:
+    """Return JSON in ASCII."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def fields_of_answer(answer: Answer) -> dict[str, Any]:
+    """Return the fields of an answer; a list of records is under the name of its class, such as ``predictions``."""
+    if isinstance(answer, Recommendations):
+        return {"lists": list(fields_of_lists(answer))}
+    found = json_value(answer.to_dict())
+    return found if isinstance(found, dict) else {type(answer).__name__.lower(): found}
+
+
+def json_value(value: Any, name: str = "") -> Any:
+    """Return the value of a field for JSON: ids as a request has them, null for NaN and infinities."""
+    if isinstance(value, dict):
+        return {str(key): json_value(each, key) for key, each in value.items()}
+    if isinstance(value, list | tuple) and name not in ID_FIELDS:
+        return [json_value(each, name) for each in value]
+    if name in ID_FIELDS:
+        return json_id(value)
+    if hasattr(value, "tolist"):
+        return json_value(value.tolist(), name)
+    return finite_or_none(value) if isinstance(value, float) else value
+
+
+def json_id(value: Any) -> str | int | None:
+    """Return an id as a request can send it: text and integers unchanged, other ids as text."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Unnamed):
+        return None
+    return value if isinstance(value, str) or type(value) is int else str(value)
+
+
+def fields_of_lists(found: Recommendations) -> Iterator[dict[str, Any]]:
+    """Yield the list of each row, best column first, with scores, probabilities, rates and intervals."""
+    measures = {
+        "score": found.scores,
+        "probability": found.probabilities,
+        "expected_likes": found.likes,
+        "expected_dislikes": found.dislikes,
+    }
+    known = {name: values.tolist() for name, values in measures.items() if values is not None}
+    ends = None
+    if found.intervals is not None:
+        # One interval for each place that is shown, row after row.
+        ends = zip(found.intervals.lower.tolist(), found.intervals.upper.tolist(), strict=True)
+    bases = found.basis.tolist() if found.basis is not None else [None] * len(found)
+    columns, counts = found.columns.tolist(), found.shown.sum(axis=1).tolist()
+    for row, (name, basis, count) in enumerate(
+        zip(found.rows.tolist(), bases, counts, strict=True)
+    ):
+        items: list[dict[str, Any]] = []
+        for place in range(count):
+            item: dict[str, Any] = {"column": json_id(columns[row][place])}
+            item |= {
+                measure: finite_or_none(values[row][place]) for measure, values in known.items()
+            }
+            if ends is not None:
+                item["lower"], item["upper"] = map(finite_or_none, next(ends))
+            items.append(item)
+        yield {"row": json_id(name), "basis": basis, "items": items}
+
+
+def finite_or_none(number: float) -> float | None:
+    """Return a finite number, None for NaN and infinities."""
+    return number if math.isfinite(number) else None
