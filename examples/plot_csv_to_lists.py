@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib import pyplot
 
 from tribit import Recommender
-from tribit.data.tables import observations_from_file
+from tribit.data.reading import observations_from_file
 
 # %%
 # A file as it may be exported from anywhere: who, what, how many stars. Here 150 people and 80 films are drawn, of four

@@ -10,7 +10,7 @@ from asked import n_unknown, recommend_file
 from tribit import BinaryMatrixCompletion, InvalidInputError
 from tribit.cli import main
 from tribit.cli.actions import fit_file
-from tribit.data.tables import observations_from_file
+from tribit.data.reading import observations_from_file
 from tribit.ranking import CandidateRanker
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}

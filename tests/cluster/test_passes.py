@@ -11,7 +11,7 @@ from tribit.backends.designs import features_of
 from tribit.backends.rows import RowProblem, RowState
 from tribit.cluster import backend as cluster_backend
 from tribit.cluster import calls, from_observations
-from tribit.data.features import learned
+from tribit.data.features import fit_side_features
 from tribit.model.factors import Factors
 from tribit.model.features import Features
 from tribit.model.risks import Risk, doubly_robust, pn, pu, tri
@@ -142,7 +142,7 @@ def test_features_equal_those_of_one_machine(seen, there, side):
     if side:
         spec = replace(spec, side_features=True, l2_side=3.0)
         tables = draws.normal(size=(160, 3)), draws.integers(0, 2, size=(60, 4))
-        _, known = learned(seen.axes, *tables)
+        _, known = fit_side_features(seen.axes, *tables)
     backend = make_backend(there, Logistic(), pn(), dtype="float64", n_jobs=1)
     ours, theirs = features_of(spec, seen, known), features_of(spec, there, known, backend)
     assert isinstance(theirs, Features)

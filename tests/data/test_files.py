@@ -9,10 +9,10 @@ from tribit.data.files import (
     atomic_path,
     check_different,
     checked_path,
-    column_places,
     text_writer,
     writable,
 )
+from tribit.data.sources import column_places
 from tribit.errors import InvalidInputError, InvalidTypeError
 
 

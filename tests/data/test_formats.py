@@ -10,9 +10,9 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from tribit.data.reading import Reading
+from tribit.data.reading import Reading, observations_from_file
 from tribit.data.sources import Source
-from tribit.data.tables import FORMATS, Format, observations_from_file, read_table, write_table
+from tribit.data.tables import FORMATS, Format, read_table, write_table
 from tribit.errors import InvalidInputError
 
 A = np.array([[1, 0, -1, 0], [0, 0, 1, 1], [0, -1, 0, 0]])

@@ -10,18 +10,27 @@ import pyarrow.parquet as pq
 import pytest
 
 from tribit import InvalidInputError
-from tribit.data import limits, parquet
-from tribit.data.limits import FLOOR, LARGEST, RATIO, Lines, byte_limit, in_units
-from tribit.data.tables import observations_from_file, read_table
+from tribit.data import parquet, sources
+from tribit.data.reading import observations_from_file
+from tribit.data.sources import (
+    MAX_BYTES,
+    MAX_UNPACKED_RATIO,
+    MIN_BYTE_LIMIT,
+    MIN_LINE_BYTES,
+    Lines,
+    byte_limit,
+    size_in_units,
+)
+from tribit.data.tables import read_table
 
 NAMES = {"row": "user", "column": "item"}
 
 
 def test_the_limit_follows_the_size_of_the_file():
-    assert byte_limit(10, None) == FLOOR
-    assert byte_limit(2**20, None) == RATIO * 2**20 > FLOOR
-    assert byte_limit(LARGEST // 2, None) == LARGEST
-    assert byte_limit(LARGEST, 7) == 7
+    assert byte_limit(10, None) == MIN_BYTE_LIMIT
+    assert byte_limit(2**20, None) == MAX_UNPACKED_RATIO * 2**20 > MIN_BYTE_LIMIT
+    assert byte_limit(MAX_BYTES // 2, None) == MAX_BYTES
+    assert byte_limit(MAX_BYTES, 7) == 7
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "4G", "x" * 1000])
@@ -34,7 +43,7 @@ def test_a_limit_that_is_none_is_one_sentence(tmp_path, size):
 
 
 def test_sizes_are_told_in_units():
-    assert [in_units(size) for size in (0, 1023, 2**10, 2**25, 3 * 2**39)] == [
+    assert [size_in_units(size) for size in (0, 1023, 2**10, 2**25, 3 * 2**39)] == [
         "0 bytes",
         "1023 bytes",
         "1 KiB",
@@ -67,8 +76,8 @@ def test_bytes_are_counted_and_not_characters():
 def test_a_small_file_that_unpacks_to_much_is_refused_unless_it_is_asked_for(tmp_path, monkeypatch):
     path = tmp_path / "r.csv.gz"
     path.write_bytes(gzip.compress(b"user,item\n" + b"u,i\n" * 100_000))
-    assert path.stat().st_size * RATIO < 400_000
-    monkeypatch.setattr(limits, "FLOOR", 1000)
+    assert path.stat().st_size * MAX_UNPACKED_RATIO < 400_000
+    monkeypatch.setattr(sources, "MIN_BYTE_LIMIT", 1000)
     with pytest.raises(InvalidInputError, match=r"r\.csv\.gz holds more than .* max_size"):
         read_table(path)
     assert read_table(path, max_size=10**6).columns["user"].size == 100_000
@@ -79,7 +88,7 @@ def test_honest_repetitive_tables_stay_far_below_the_ratio(seed):
     rng = np.random.default_rng(seed)
     lines = [f"user{u},item{i},{rng.integers(1, 6)}" for u in range(300) for i in range(100)]
     text = "\n".join(lines).encode()
-    assert len(text) / len(gzip.compress(text)) < RATIO / 4
+    assert len(text) / len(gzip.compress(text)) < MAX_UNPACKED_RATIO / 4
 
 
 def peak(call):
@@ -93,7 +102,7 @@ def peak(call):
 
 @pytest.mark.parametrize("name", ["blank.csv.gz", "blank.txt.gz", "after.csv.gz", "after.txt.gz"])
 def test_blank_lines_take_no_memory_and_end(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(limits, "BLANK", 30_000)
+    monkeypatch.setattr(sources, "MAX_BLANK_LINES", 30_000)
     path = tmp_path / name
     head = b"user item\nu i\n" if name == "after.txt.gz" else b"user,item\nu,i\n"
     path.write_bytes(gzip.compress((head if name.startswith("after") else b"") + b"\n" * 60_000))
@@ -105,7 +114,7 @@ def test_blank_lines_take_no_memory_and_end(tmp_path, monkeypatch, name):
 
 
 def test_blank_lines_between_records_are_fine(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "BLANK", 3)
+    monkeypatch.setattr(sources, "MAX_BLANK_LINES", 3)
     path = tmp_path / "r.csv"
     path.write_text("\n\nuser,item\n" + "\n\n\nu,i\n" * 10)
     table = read_table(path)
@@ -118,14 +127,14 @@ def test_blank_lines_between_records_are_fine(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["r.csv.gz", "r.txt.gz"])
 def test_a_line_without_end_is_refused_before_it_is_held(tmp_path, name):
     path = tmp_path / name
-    path.write_bytes(gzip.compress(bytes(3 * limits.LINE)))
+    path.write_bytes(gzip.compress(bytes(3 * sources.MAX_RECORD_CHARACTERS)))
     size, message = peak(lambda: read_table(path, max_size=2**40))
-    assert size < 4 * limits.LINE
+    assert size < 4 * sources.MAX_RECORD_CHARACTERS
     assert message.startswith(f"line 1 of {name}: the record has more than 16777216 characters")
 
 
 def test_a_record_of_many_lines_is_limited_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LINE", 1000)
+    monkeypatch.setattr(sources, "MAX_RECORD_CHARACTERS", 1000)
     path = tmp_path / "r.csv"
     path.write_text("user,item\n" + '"\nu",' * 300 + "i\n")
     with pytest.raises(InvalidInputError, match="the record has more than 1000 characters"):
@@ -191,7 +200,7 @@ def test_sizes_that_lie_are_counted_while_reading(tmp_path, monkeypatch):
 
 
 def test_batches_join_to_the_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "ROWS", 7)
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 7)
     users = [None if place % 5 == 0 else f" u{place % 13}" for place in range(100)]
     columns = {
         "user": users,
@@ -219,16 +228,18 @@ def test_many_short_records_are_refused_by_their_number_and_not_by_their_bytes(t
     """In memory a record of six bytes takes far more than six."""
     table = tmp_path / "short.csv.gz"
     with gzip.open(table, "wt") as text:
-        text.write("u,i,v\n" + "1,1,1\n" * (limits.FLOOR // limits.RECORD + 1))
+        text.write("u,i,v\n" + "1,1,1\n" * (MIN_BYTE_LIMIT // MIN_LINE_BYTES + 1))
     assert table.stat().st_size < 100_000
     with pytest.raises(InvalidInputError, match=r"short\.csv\.gz holds more than 32 MiB"):
         read_table(table)
-    assert read_table(table, max_size=2**30).ids("u").size == limits.FLOOR // limits.RECORD + 1
+    assert (
+        read_table(table, max_size=2**30).columns["u"].size == MIN_BYTE_LIMIT // MIN_LINE_BYTES + 1
+    )
 
 
 def test_one_cell_of_a_parquet_file_may_not_unpack_to_much(tmp_path):
     table = tmp_path / "long.parquet"
-    cells = {"u": ["x" * (2 * limits.FLOOR)], "i": ["a"], "v": [1]}
+    cells = {"u": ["x" * (2 * MIN_BYTE_LIMIT)], "i": ["a"], "v": [1]}
     pq.write_table(pa.table(cells), table, compression="zstd")
     assert table.stat().st_size < 100_000
     with pytest.raises(InvalidInputError, match=r"long\.parquet holds more than 32 MiB"):

@@ -715,7 +715,7 @@ def test_no_data_frame_library_is_needed(tmp_path):
     path.write_text("u,i\na,b\n")
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('pandas', 'polars'))); "
-        "from tribit.data.tables import observations_from_file; "
+        "from tribit.data.reading import observations_from_file; "
         "print(observations_from_file(sys.argv[1], row='u', column='i'))"
     )
     command = [sys.executable, "-c", code, str(path)]

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tribit.data import delimited
-from tribit.data.limits import Lines
-from tribit.data.reading import Reading
-from tribit.data.tables import observations_from_file, read_table, write_table
+from tribit.data import text_formats
+from tribit.data.reading import Reading, observations_from_file
+from tribit.data.sources import Lines
+from tribit.data.tables import read_table, write_table
 from tribit.errors import InvalidInputError, InvalidTypeError
 
 LONG = Reading(row="user", column="item", value="opinion")
@@ -437,7 +437,7 @@ def test_blocks_give_the_records_and_lines_of_single_lines(write, monkeypatch, d
     text = end.join(delimiter.join(fields) for fields in table) + end
     odd = text.replace(end, end + end, 2) if delimiter == "," else text
     for each in (text, text.removesuffix(end), odd, text + end + delimiter.join("xyz")):
-        monkeypatch.setattr("tribit.data.limits.BLOCK", 300)
+        monkeypatch.setattr("tribit.data.sources.BLOCK_CHARACTERS", 300)
         blocks = read_table(write(each, "r.txt"), delimiter=delimiter)
         monkeypatch.setattr(Lines, "block", lambda _: None)
         single = read_table(write(each, "r.txt"), delimiter=delimiter)
@@ -510,10 +510,12 @@ def test_a_line_that_is_no_object_is_named_inside_a_block(write, text):
 
 def test_single_lines_are_followed_by_blocks(write, monkeypatch):
     calls = []
-    original = delimited._columns
-    monkeypatch.setattr("tribit.data.limits.BLOCK", 100)
+    original = text_formats._delimited_columns
+    monkeypatch.setattr("tribit.data.sources.BLOCK_CHARACTERS", 100)
     monkeypatch.setattr(
-        delimited, "_columns", lambda *given: calls.append(original(*given)) or calls[-1]
+        text_formats,
+        "_delimited_columns",
+        lambda *given: calls.append(original(*given)) or calls[-1],
     )
     text = "a,b\n" + "1,2\n" * 30 + '"3\n4",5\n' + "6,7\n" * 60
     table = read_table(write(text))
@@ -545,9 +547,11 @@ def test_white_space_of_any_kind_is_one_delimiter(write):
 
 def test_blocks_are_used(write, monkeypatch):
     calls = []
-    original = delimited._columns
+    original = text_formats._delimited_columns
     monkeypatch.setattr(
-        delimited, "_columns", lambda *given: calls.append(original(*given)) or calls[-1]
+        text_formats,
+        "_delimited_columns",
+        lambda *given: calls.append(original(*given)) or calls[-1],
     )
     read_table(write("a,b\n" + "1,2\n" * 100))
     assert len(calls) == 1

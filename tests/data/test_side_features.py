@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from tribit import InvalidInputError, InvalidTypeError
 from tribit.data.axis import Axis
-from tribit.data.features import KNOTS, FeatureEncoder, learned
+from tribit.data.features import MAX_KNOTS, FeatureEncoder, fit_side_features
 
 AGES = np.array([20.0, 30.0, np.nan, 50.0, 40.0, 30.0])
 FRAME = pd.DataFrame(
@@ -22,7 +22,7 @@ PLAIN = Axis("row", 6)
 
 
 def encoded(table, axis=PLAIN):
-    encoder, groups = FeatureEncoder.learned(table, axis)
+    encoder, groups = FeatureEncoder.fit(table, axis)
     return {each.name: (each, group) for each, group in zip(encoder.groups, groups, strict=True)}
 
 
@@ -58,7 +58,7 @@ def test_a_quantity_has_few_knots():
     values = np.random.default_rng(0).normal(size=(6, 1)) + np.arange(6)[:, None]
     many = np.vstack([values + shift for shift in range(40)])
     (encoder, _), *_ = encoded(many, Axis("row", 240)).values()
-    assert len(encoder.levels) == KNOTS
+    assert len(encoder.levels) == MAX_KNOTS
 
 
 def test_tags_are_indicators_of_length_1_and_rare_ones_are_left_out():
@@ -115,7 +115,7 @@ def test_what_is_the_same_everywhere_is_left_out():
 
 
 def test_new_rows_are_encoded_as_those_of_the_fit_were():
-    encoder, groups = FeatureEncoder.learned(FRAME, PLAIN)
+    encoder, groups = FeatureEncoder.fit(FRAME, PLAIN)
     again = encoder.encode(FRAME.iloc[[1, 0]].reset_index(drop=True), Axis("row", 2))
     for old, new in zip(groups, again, strict=True):
         np.testing.assert_allclose(new.matrix.toarray(), old.matrix.toarray()[[1, 0]])
@@ -142,7 +142,7 @@ def test_wrong_tables_are_refused():
 
 
 def test_nothing_given_is_nothing_learned():
-    assert learned((PLAIN, PLAIN), None, None) == ((None, None), None)
+    assert fit_side_features((PLAIN, PLAIN), None, None) == ((None, None), None)
 
 
 def test_a_table_of_which_no_id_is_known_is_refused():

@@ -5,13 +5,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tribit.data.tables import observations_from_file, read_table, write_table
+from tribit.data.reading import observations_from_file
+from tribit.data.tables import read_table, write_table
 from tribit.errors import InvalidInputError, InvalidTypeError
 
 
 def pairs_from_file(path, *, row, column):
     table = read_table(path, [row, column])
-    return table.ids(row), table.ids(column)
+    return table.columns[row], table.columns[column]
 
 
 HEADER = ["user", "item", "rating"]
@@ -199,7 +200,7 @@ def test_parquet_columns(tmp_path):
     assert table.columns["float"].tolist() == ["1", "2.5", "3"]
     assert table.columns["text"].tolist() == ["x"] * 3
     with pytest.raises(InvalidInputError, match=r"row 1 of r\.parquet: the id in column 'item' is"):
-        pairs_from_file(path, row="user", column="item")
+        observations_from_file(path, row="user", column="item")
     with pytest.raises(InvalidInputError, match=r"no column 'film'; choose .*: user, item, float"):
         read_table(path, ["film"])
 
@@ -225,7 +226,7 @@ def test_round_trip(tmp_path, name):
     table = read_table(path)
     assert table.columns["row"].tolist() == ["u,1", 'u"2', "é\tu"]
     assert table.columns["n"].tolist() == ["7", "-8", "9"]
-    np.testing.assert_array_equal(table.numbers("score"), scores)
+    np.testing.assert_array_equal([float(text) for text in table.columns["score"]], scores)
     assert [found.name for found in tmp_path.iterdir()] == [name]
 
 

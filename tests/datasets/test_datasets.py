@@ -11,7 +11,7 @@ import pooch
 import pytest
 
 from tribit import InvalidInputError, TribitError, datasets
-from tribit.data import limits
+from tribit.data import sources
 from tribit.datasets import Ratings, coat, movielens, movielens100k, senate
 
 LINES = {
@@ -467,7 +467,7 @@ def test_a_zip_that_would_fill_the_memory_is_one_sentence(tmp_path):
 
 
 def test_a_line_without_end_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "LINE", 100)
+    monkeypatch.setattr(sources, "MAX_RECORD_CHARACTERS", 100)
     folder = write(tmp_path, "ml-100k")
     next(folder.rglob("u.data")).write_text("1\t2\t3\t4\n" + "7" * 200)
     with pytest.raises(

@@ -11,7 +11,7 @@ from other_parts import with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
 from tribit.backends.designs import features_of
 from tribit.backends.objective import Objective
-from tribit.data.features import Group, learned
+from tribit.data.features import Group, fit_side_features
 from tribit.data.observations import as_observations
 from tribit.folding import cold_start
 from tribit.model.factors import Factors
@@ -135,7 +135,7 @@ def test_the_map_is_the_minimum_of_its_objective(monkeypatch):
 def test_the_gradient_with_side_features_is_that_of_differences():
     A = SEEN[:9, :7]
     observations = as_observations(A)
-    _, side = learned(
+    _, side = fit_side_features(
         observations.axes,
         pd.DataFrame({"age": np.arange(9.0) ** 2}),
         pd.DataFrame({"tags": [["a"], ["a", "b"], ["b"], [], ["a"], ["b"], ["a", "b"]]}),

@@ -8,8 +8,7 @@ from tribit import (
     Recommender,
     load,
 )
-from tribit.data.reading import Reading
-from tribit.data.tables import observations_from_file
+from tribit.data.reading import Reading, observations_from_file
 from tribit.ranking import CandidateRanker
 from tribit.serve.app import create_app
 from tribit.serve.requests import ServiceSettings

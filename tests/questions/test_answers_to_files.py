@@ -94,8 +94,9 @@ def test_from_a_file_to_an_answer(tmp_path, name):
     assert list(table.columns) == ["user", "item", "probability", "label", "basis"]
     assert table.columns["user"].tolist() == users
     assert table.columns["item"].tolist() == items
-    np.testing.assert_array_equal(table.numbers("probability"), model.predict_proba(users, items))
-    np.testing.assert_array_equal(table.numbers("label"), signs)
+    written = np.array(table.columns["probability"], dtype=float)
+    np.testing.assert_array_equal(written, model.predict_proba(users, items))
+    np.testing.assert_array_equal(np.array(table.columns["label"], dtype=float), signs)
 
 
 def test_every_file_gives_the_same_model(tmp_path):
@@ -243,7 +244,7 @@ def test_a_model_fitted_in_python_on_numbers(tmp_path):
     path.write_text("user,item\n1,0\n0,2\n")
     predict_file(tmp_path / "model.tribit", path, tmp_path / "out.csv", row="user", column="item")
     np.testing.assert_array_equal(
-        read_table(tmp_path / "out.csv").numbers("probability"),
+        np.array(read_table(tmp_path / "out.csv").columns["probability"], dtype=float),
         positions.predict_proba([1, 0], [0, 2]),
     )
 

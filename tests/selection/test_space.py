@@ -58,7 +58,7 @@ class Featureless(Undeclared):
 
 
 def side_of(seen, features=FEATURES):
-    return side_features.learned(seen.axes, None, features)[1]
+    return side_features.fit_side_features(seen.axes, None, features)[1]
 
 
 def space_of(table=A, solver=None, *, features=False, **parameters):

@@ -33,7 +33,7 @@ from torture.damaged import (
     wrong_number,
 )
 from tribit import InvalidInputError
-from tribit.data.tables import observations_from_file
+from tribit.data.reading import observations_from_file
 
 NAMES = {"row": "user", "column": "item", "value": "rating", "like_at": 3}
 UNKNOWN = "unknown"
@@ -201,7 +201,7 @@ BOUNDED = """
 import json, resource, sys
 import pyarrow.parquet
 from tribit import InvalidInputError
-from tribit.data.tables import observations_from_file
+from tribit.data.reading import observations_from_file
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 # Room for libraries that reserve addresses without using them.
 resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))

@@ -46,7 +46,7 @@ def fit_file(
     path : str or path-like
         A file that :func:`tribit.data.tables.read_table` reads.
     max_size : int, optional
-        The most bytes to read; see :func:`tribit.data.tables.observations_from_file`.
+        The most bytes to read; see :func:`tribit.data.reading.observations_from_file`.
     row_features, column_features : str or path-like, optional
         Tables of what is known of rows and of columns, ids in the first column. Tags are separated by ``|``.
     ranker, keep_seen

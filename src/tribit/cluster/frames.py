@@ -21,7 +21,8 @@ from tribit.cluster.calls import Cluster
 from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
-from tribit.data.ingest import Checked, Duplicates, as_labels, check_shape, merge_duplicates
+from tribit.data.ingest import Checked, Duplicates, check_shape, merge_duplicates
+from tribit.data.labels import as_labels
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import propensity, storage
 from tribit.backends.arithmetic import check_dtype
 from tribit.completion.estimator import BinaryMatrixCompletion, check_options
-from tribit.data.ingest import check_like_at
+from tribit.data.labels import check_like_at
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.model.links import LINKS
 from tribit.model.risks import Missingness

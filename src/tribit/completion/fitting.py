@@ -50,7 +50,9 @@ def fit(
     device = _device(model, observations)
     # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
     with single_threaded_blas(), memory_named(), sharing_layouts(observations):
-        encoders, side = features.learned(observations.axes, row_features, column_features)
+        encoders, side = features.fit_side_features(
+            observations.axes, row_features, column_features
+        )
         spec, search = searched(model, observations, asked, draws, side, device)
         spec = with_fitted_rho(spec, observations, model, draws)
         solver = default_solver(spec) if asked is None else asked

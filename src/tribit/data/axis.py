@@ -28,7 +28,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Where: TypeAlias = Callable[[int], str]
 
 #: The most entries a matrix may have.
-LARGEST = int(np.iinfo(np.int64).max)
+MAX_ENTRIES = int(np.iinfo(np.int64).max)
 
 
 def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
@@ -75,7 +75,7 @@ def distinct_ids(ids: Any, name: str) -> AnyArray:
     if (again := first_true(codes != np.arange(codes.size))) is not None:
         # Up to the first repeat every id was new, so its number is its position.
         raise InvalidInputError(
-            f"{name} holds {named(array, again)} at positions {codes[again]} and {again}; "
+            f"{name} holds {quoted_id(array, again)} at positions {codes[again]} and {again}; "
             "give each its own id."
         )
     return array.copy()
@@ -95,7 +95,7 @@ def check_positions(positions: AnyArray, size: int, name: str) -> None:
         )
 
 
-def named(ids: AnyArray | None, position: int | np.int64) -> str:
+def quoted_id(ids: AnyArray | None, position: int | np.int64) -> str:
     """Return the id at ``position``, or without ids the position, for an error to name."""
     # Through a list, which turns NumPy's numbers into Python's: 7, not np.int64(7).
     return str(position) if ids is None else quoted(ids[position : position + 1].tolist()[0])
@@ -114,7 +114,7 @@ class Axis:
         """Check positions, ids and size against each other; without a size, the ids or the positions imply it."""
         known = None if ids is None else distinct_ids(ids, f"{name}_ids")
         if size is None:
-            check_positions(positions, LARGEST, name)  # before the largest is made a size
+            check_positions(positions, MAX_ENTRIES, name)  # before the largest is made a size
             size = int(positions.max()) + 1 if known is None else known.size
         if known is not None and known.size != size:
             raise InvalidInputError(
@@ -137,8 +137,8 @@ class Axis:
         places = _places(self.ids, sought, name)
         if (position := first_true(places < 0)) is not None:
             raise InvalidInputError(
-                f"The {self.name} id {named(sought, position)} at position {position} of the list is "
-                f"unknown; pass ids from the data, such as {named(self.ids, 0)}."
+                f"The {self.name} id {quoted_id(sought, position)} at position {position} of the list is "
+                f"unknown; pass ids from the data, such as {quoted_id(self.ids, 0)}."
             )
         return places
 
@@ -202,7 +202,7 @@ class Axes(NamedTuple):
         """Numbers of rows and columns."""
         return self.rows.size, self.columns.size
 
-    def transposed(self) -> Axes:
+    def transpose(self) -> Axes:
         """Return the axes with rows and columns exchanged."""
         return Axes.of(self.shape[::-1], self.columns.ids, self.rows.ids)
 
@@ -239,7 +239,7 @@ class Axes(NamedTuple):
             )
             if (lost := first_true(places < 0)) is not None:
                 raise InvalidInputError(
-                    f"The {name} does not know the {ours.name} {named(ours.ids, lost)} of the model: fit both "
+                    f"The {name} does not know the {ours.name} {quoted_id(ours.ids, lost)} of the model: fit both "
                     "on the same rows and columns."
                 )
             sides.append(places)
@@ -295,7 +295,7 @@ def check_new(ours: Axis, new: Axis) -> None:
     places = ours.match(new, "the entries have", "give new ids")
     if (again := first_true(places >= 0)) is not None:
         raise InvalidInputError(
-            f"The model knows the {ours.name} {named(new.ids, again)} already: add entries to it with update."
+            f"The model knows the {ours.name} {quoted_id(new.ids, again)} already: add entries to it with update."
         )
 
 

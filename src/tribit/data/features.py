@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.data.axis import Axes, Axis, distinct_ids, eager_frame, first_true, named
+from tribit.data.axis import Axes, Axis, distinct_ids, eager_frame, first_true, quoted_id
 from tribit.errors import InvalidInputError, InvalidTypeError, listed, quoted
 
 #: Separator of tags within a text.
@@ -69,7 +69,8 @@ def feature_columns(table: Any, axis: Axis) -> Iterable[tuple[str, str, Any]]:
         places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
         _check_matched(places, axis)
     return [
-        _finite(name, *_placed(_values(frame.get_column(name)), places), axis) for name in names
+        _finite(name, *_take_or_missing(_values(frame.get_column(name)), places), axis)
+        for name in names
     ]
 
 
@@ -85,7 +86,8 @@ def _of_texts(table: Mapping[str, Any], axis: Axis) -> list[tuple[str, str, Any]
     places = source.match(axis, f"the {axis.name}s have", "give both the same ids")
     _check_matched(places, axis)
     return [
-        _finite(name, *_placed(_of_list(list(table[name])), places), axis) for name in names[1:]
+        _finite(name, *_take_or_missing(_of_list(list(table[name])), places), axis)
+        for name in names[1:]
     ]
 
 
@@ -161,7 +163,9 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _placed(kind_and_values: tuple[str, Any], places: NDArray[np.int64]) -> tuple[str, Any]:
+def _take_or_missing(
+    kind_and_values: tuple[str, Any], places: NDArray[np.int64]
+) -> tuple[str, Any]:
     """Return the values at some positions; missing where the position is -1."""
     kind, values = kind_and_values
     if kind == "quantity":
@@ -173,8 +177,8 @@ def _finite(name: str, kind: str, values: Any, axis: Axis) -> tuple[str, str, An
     """Return a column as it is; an infinite number in it is refused."""
     if kind == "quantity" and (bad := first_true(np.isinf(values))) is not None:
         raise InvalidInputError(
-            f"{axis.name}_features, {axis.name} {named(axis.ids, bad)}: the {quoted(name)} is infinite; leave out what "
-            "is not known."
+            f"{axis.name}_features, {axis.name} {quoted_id(axis.ids, bad)}: the {quoted(name)} is infinite; leave "
+            "unknown values out."
         )
     return name, kind, values
 
@@ -190,7 +194,7 @@ def _check_length(length: int, axis: Axis) -> None:
 def _check_matched(places: NDArray[np.int64], axis: Axis) -> None:
     if places.size and (places < 0).all():
         raise InvalidInputError(
-            f"None of the {axis.size} {axis.name}s, such as {named(axis.ids, 0)}, is among the ids of "
+            f"None of the {axis.size} {axis.name}s, such as {quoted_id(axis.ids, 0)}, is among the ids of "
             f"{axis.name}_features; give the same ids, in the index of a pandas frame or in the first column."
         )
 
@@ -205,9 +209,9 @@ def _check_finite(data: NDArray[Any], axis: Axis) -> None:
 Array = NDArray[np.floating[Any]]
 
 #: Most knots of the hat functions of a quantity: enough for an effect that rises and falls, few beside the rows.
-KNOTS = 8
+MAX_KNOTS = 8
 #: Fewest rows in which a category or a tag must appear: with fewer it tells nothing of other rows.
-LEAST_ROWS = 2
+MIN_ROWS_PER_TAG = 2
 #: Kinds of groups: hat functions between knots, indicators of categories or tags, numbers as they are.
 KINDS = ("quantity", "tags", "matrix")
 
@@ -252,13 +256,15 @@ class GroupEncoder:
     scale: float = 1.0
 
     @classmethod
-    def learned(cls, name: str, kind: str, values: Any) -> Self | None:
+    def fit(cls, name: str, kind: str, values: Any) -> Self | None:
         """Return the encoder that suits the values; None where all rows are alike."""
         levels: tuple[Any, ...]
         if kind == "quantity":
             finite = values[np.isfinite(values)]
             knots = (
-                np.unique(np.quantile(finite, np.linspace(0, 1, KNOTS))) if finite.size else finite
+                np.unique(np.quantile(finite, np.linspace(0, 1, MAX_KNOTS)))
+                if finite.size
+                else finite
             )
             levels = tuple(float(knot) for knot in knots)
         elif kind == "tags":
@@ -266,7 +272,7 @@ class GroupEncoder:
             for tags in values:
                 for tag in () if tags is None else dict.fromkeys(tags):
                     counts[tag] = counts.get(tag, 0) + 1
-            levels = tuple(tag for tag, count in counts.items() if count >= LEAST_ROWS)
+            levels = tuple(tag for tag, count in counts.items() if count >= MIN_ROWS_PER_TAG)
         else:
             levels = tuple(range(values.shape[1]))
         if len(levels) < 2 and kind != "matrix":
@@ -307,12 +313,12 @@ class FeatureEncoder:
     groups: tuple[GroupEncoder, ...]
 
     @classmethod
-    def learned(cls, table: Any, axis: Axis) -> tuple[Self, tuple[Group, ...]]:
+    def fit(cls, table: Any, axis: Axis) -> tuple[Self, tuple[Group, ...]]:
         """Return the encoder of a table, and the groups of the rows (or columns) of an axis."""
         found = [
             (encoder, encoder.encode(values))
             for name, kind, values in feature_columns(table, axis)
-            if (encoder := GroupEncoder.learned(name, kind, values)) is not None
+            if (encoder := GroupEncoder.fit(name, kind, values)) is not None
         ]
         return cls(tuple(encoder for encoder, _ in found)), tuple(group for _, group in found)
 
@@ -342,14 +348,14 @@ class FeatureEncoder:
         return tuple(groups)
 
 
-def learned(
+def fit_side_features(
     axes: Axes, row_features: Any, column_features: Any
 ) -> tuple[tuple[FeatureEncoder | None, FeatureEncoder | None], SideFeatures | None]:
     """Return the encoders of the features of both sides, and the features; None where nothing is given."""
     if row_features is None and column_features is None:
         return (None, None), None
     found = [
-        (None, None) if table is None else FeatureEncoder.learned(table, axis)
+        (None, None) if table is None else FeatureEncoder.fit(table, axis)
         for table, axis in zip((row_features, column_features), axes, strict=True)
     ]
     (rows, of_rows), (columns, of_columns) = found

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from tribit.errors import InvalidInputError, InvalidTypeError, listed, quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, quoted
 
 if sys.platform != "win32":
     import fcntl
@@ -138,28 +138,6 @@ def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
         io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
     ):
         yield text
-
-
-def column_place(header: list[str], column: str, name: str) -> int:
-    """Return where the file called ``name`` has a column, which must be there once."""
-    if header.count(column) != 1:
-        problem = "has two columns" if column in header else "has no column"
-        raise InvalidInputError(
-            f"{name} {problem} {quoted(column)}; choose one of its columns: {listed(header)}."
-        )
-    return header.index(column)
-
-
-def column_places(header: list[str], wanted: list[str] | None, name: str) -> dict[str, int]:
-    """Return where the file called ``name`` has the wanted columns, or all; each must be there once."""
-    if wanted:
-        return {column: column_place(header, column, name) for column in wanted}
-    places = {column: place for place, column in enumerate(header)}
-    # With a name twice, the place of its first is not the one that was kept.
-    for place, column in enumerate(header):
-        if places[column] != place:
-            column_place(header, column, name)
-    return places
 
 
 # Temporary files beside the files they will become: locked while they are written, removed when their writer is dead.

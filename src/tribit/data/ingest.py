@@ -1,15 +1,11 @@
-"""From what a user holds (a matrix, pairs, ids) to checked entries: arrays in, arrays out.
+"""Checked entries of a matrix, of pairs of positions or of pairs of ids, in row-major order and without duplicates.
 
-Every function here returns arrays that nothing else refers to, or raises one sentence that says
-what is wrong, where, and what to do.
+The arrays returned are referred to by nothing else. An error names the place of a wrong entry.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from math import isfinite
-from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -18,17 +14,17 @@ import scipy.sparse as sp
 
 from tribit.checks import check_choice
 from tribit.data.axis import (
-    LARGEST,
+    MAX_ENTRIES,
     AnyArray,
     Axes,
     Axis,
     Positions,
     Where,
     factorize,
-    first_true,
     frame_labels,
-    named,
+    quoted_id,
 )
+from tribit.data.labels import ValueReader, as_labels, as_real
 from tribit.data.sources import TextColumn
 from tribit.errors import (
     InvalidInputError,
@@ -39,11 +35,7 @@ from tribit.errors import (
     warn,
 )
 
-Labels: TypeAlias = npt.NDArray[np.int8]
-Values: TypeAlias = npt.NDArray[np.float64]
 Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
-#: Function that checks given values, and names the place of a wrong one.
-Read: TypeAlias = Callable[[AnyArray, Where], AnyArray]
 
 
 class Checked(NamedTuple):
@@ -55,11 +47,11 @@ class Checked(NamedTuple):
     axes: Axes
 
 
-def entries_from_matrix(X: Any, read: Read, *, zeros: bool = False) -> Checked:
+def entries_from_matrix(X: Any, read: ValueReader, *, zeros: bool = False) -> Checked:
     """Read a sparse or dense matrix, in which dense NaN means unobserved; 0 is a value only with ``zeros``."""
     if sp.issparse(X):
         stored = X.tocoo()
-        values, shape = _as_real(stored.data, "X"), check_shape(X.shape)
+        values, shape = as_real(stored.data, "X"), check_shape(X.shape)
         # A stored NaN is not zero, so it is kept here and refused among the values.
         kept = np.arange(values.size) if zeros else np.flatnonzero(values)
         values, rows, columns = values[kept], stored.row[kept], stored.col[kept]
@@ -82,14 +74,14 @@ def entries_from_matrix(X: Any, read: Read, *, zeros: bool = False) -> Checked:
 
 
 def warn_of_zeros(X: Any, like_at: float | None) -> None:
-    """Warn where 0 in a dense matrix of likes may have been meant as a dislike: something else says unobserved."""
+    """Warn where 0 in a dense matrix of likes may mean a dislike, since NaN or ratings mark the unobserved entries."""
     dense = _dense(X, False)
     zeros = int(np.count_nonzero(dense == 0))
     marked = like_at is not None or bool(np.isnan(dense).any())
     if zeros and marked:
         warn(
-            f"X holds {zeros} zeros and no dislike: 0 was read as unobserved. Write dislikes as -1 if that is what the "
-            "zeros are.",
+            f"X holds {zeros} zeros and no dislike: 0 was read as unobserved. If zeros are dislikes, write "
+            "them as -1.",
             TribitWarning,
         )
 
@@ -101,7 +93,7 @@ def entries_from_pairs(
     shape: tuple[int, int] | None,
     row_ids: Any,
     column_ids: Any,
-    read: Read,
+    read: ValueReader,
     duplicates: Duplicates = "error",
 ) -> Checked:
     """Check the positions against each other and the shape, and the values."""
@@ -149,54 +141,6 @@ def entries_from_ids(
     return merge_duplicates(found, duplicates, where)
 
 
-def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
-    """Return +1 or -1 per value: the value itself, or with ``like_at`` its side of that bar."""
-    values = _finite(values, where)
-    if like_at is not None:
-        check_like_at(like_at)
-        return np.where(values >= like_at, np.int8(1), np.int8(-1))
-    if values.dtype.kind == "b":
-        raise InvalidTypeError(
-            "The labels are booleans, and False could mean disliked or unobserved; "
-            "pass +1 for a like and -1 for a dislike."
-        )
-    if (position := first_true((values != 1) & (values != -1))) is not None:
-        raise InvalidInputError(
-            f"{where(position)}: the value {values.flat[position]} is neither +1 (like) nor -1 "
-            f"(dislike); if these are ratings, pass {parameter('like_at')}"
-            f"{either(' (for pairs: Observations.from_ratings)')}."
-        )
-    return values.astype(np.int8)
-
-
-def labels_by(like_at: float | None) -> Read:
-    """Return what reads labels, or ratings with that bar."""
-    return lambda values, where: as_labels(values, like_at, where)
-
-
-def as_values(values: AnyArray, where: Where) -> Values:
-    """Return finite numbers."""
-    return _finite(values, where).astype(np.float64)
-
-
-def _finite(values: AnyArray, where: Where) -> AnyArray:
-    values = _as_real(values, "The list of values")
-    if (position := first_true(~np.isfinite(values))) is not None:
-        raise InvalidInputError(
-            f"{where(position)}: the value {values.flat[position]} is not finite; "
-            "leave the entry out if it is unobserved."
-        )
-    return values
-
-
-def check_like_at(like_at: Any) -> None:
-    """Refuse a bar that is no finite number."""
-    if not _is_finite_number(like_at):
-        raise InvalidInputError(
-            f"{parameter('like_at')} is {like_at!r}; pass the smallest rating that is a like, a finite number."
-        )
-
-
 def merge_duplicates(
     entries: Checked, duplicates: Duplicates, where: Where, *, agreeing: bool = True
 ) -> Checked:
@@ -219,8 +163,8 @@ def merge_duplicates(
         again = int(order[wrong].min())
         before = int(np.argmax(keys == keys[again]))
         raise InvalidInputError(
-            f"{where(before)} and {where(again)} both give row {named(axes.rows.ids, rows[again])}, "
-            f"column {named(axes.columns.ids, columns[again])}; remove one, or say which to keep with "
+            f"{where(before)} and {where(again)} both give row {quoted_id(axes.rows.ids, rows[again])}, "
+            f"column {quoted_id(axes.columns.ids, columns[again])}; remove one, or say which to keep with "
             f"{parameter('duplicates')} (first, last or majority)"
             f"{either('; for a matrix use Observations.from_pairs')}."
         )
@@ -254,7 +198,7 @@ def check_shape(shape: Any) -> tuple[int, int]:
                 f"(shape={sizes}) while a minimum of 1 is required."
             )
     n_rows, n_columns = sizes
-    if n_rows * n_columns > LARGEST:
+    if n_rows * n_columns > MAX_ENTRIES:
         raise InvalidInputError(
             f"A matrix of {n_rows} x {n_columns} has more entries than a 64-bit integer can count; "
             "number the rows and columns consecutively from 0."
@@ -272,27 +216,4 @@ def _dense(X: Any, zeros: bool) -> AnyArray:
         raise InvalidInputError(
             "The rows of X differ in length; pass a rectangular matrix with 0 for unobserved."
         ) from error
-    return _as_real(array, "X")
-
-
-def _as_real(array: AnyArray, name: str) -> AnyArray:
-    advice = "pass numbers, or use Observations.from_frame for a data frame with ids"
-    if array.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in array.flat):
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidTypeError(
-                f"{name} holds something that is not a number ({error}); {advice}."
-            ) from error
-    if array.dtype.kind == "c":
-        raise InvalidInputError(f"Complex data not supported: {name} is {array.dtype}; {advice}.")
-    if array.dtype.kind not in "biuf":
-        raise InvalidTypeError(f"{name} has the dtype {array.dtype}; {advice}.")
-    return array
-
-
-def _is_finite_number(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
-    except OverflowError:  # an integer may be too large to be a float
-        return False
+    return as_real(array, "X")

@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 
 from tribit.data.axis import AnyArray, first_true
-from tribit.data.files import column_places
 from tribit.data.ingest import check_shape
-from tribit.data.limits import Lines, check_size
-from tribit.data.sources import LineNumbers, Source, Table, TextColumn, number_text
+from tribit.data.sources import (
+    LineNumbers,
+    Lines,
+    Source,
+    Table,
+    TextColumn,
+    check_size,
+    column_places,
+    number_text,
+)
 from tribit.errors import InvalidInputError, listed, printable, quoted
 
 COLUMNS = ("row", "column", "value")
@@ -63,7 +70,7 @@ def read_npz(source: Source, wanted: list[str] | None) -> Table:
             f"{source.name} could not be read as a sparse matrix ({printable(str(error))}); write it with "
             "scipy.sparse.save_npz."
         ) from error
-    check_size(source.least * int(parts[2].size), source.limit, source.name)
+    check_size(source.min_line_bytes * int(parts[2].size), source.limit, source.name)
     first, second, values = _triplets(kind, shape, parts, source.name)
     sides = (second, first) if kind == "csc" else (first, second)
     _check_distinct(*sides, source.name)
@@ -81,7 +88,7 @@ def read_mtx(source: Source, wanted: list[str] | None) -> Table:
                 "entries, general or symmetric; write it with scipy.io.mmwrite of a sparse matrix."
             )
         n_rows, n_columns, n_entries = _sizes(records, lines)
-        check_size(source.least * n_entries, source.limit, source.name)
+        check_size(source.min_line_bytes * n_entries, source.limit, source.name)
         is_pattern = banner[1].lower() == "pattern"
         entries, numbers = _entries(records, lines, 2 if is_pattern else 3)
     if len(numbers) != n_entries:
@@ -157,7 +164,7 @@ def _triplets(
     first, second, values = parts
     wrong = any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (shape, first, second))
     if wrong or shape.size != 2 or values.dtype.kind not in "biuf" or values.ndim != 1:
-        raise _damaged(name)
+        raise _damage_error(name)
     n_first, n_second = check_shape(shape.tolist())
     if kind == "csc":
         n_first, n_second = n_second, n_first
@@ -166,17 +173,17 @@ def _triplets(
         steps = first.astype(np.int64)
         rises = steps.size == n_first + 1 and steps[0] == 0 and (steps[1:] >= steps[:-1]).all()
         if not rises or steps[-1] != second.size:
-            raise _damaged(name)
+            raise _damage_error(name)
         first = np.repeat(np.arange(n_first), np.diff(steps))
     if not first.size == second.size == values.size:
-        raise _damaged(name)
+        raise _damage_error(name)
     for places, size in ((first, n_first), (second, n_second)):
         if first_true((places < 0) | (places >= size)) is not None:
-            raise _damaged(name)
+            raise _damage_error(name)
     return first, second, values
 
 
-def _damaged(name: str) -> InvalidInputError:
+def _damage_error(name: str) -> InvalidInputError:
     return InvalidInputError(
         f"{name} holds places or values that do not make a sparse matrix of real numbers; write it again with "
         "scipy.sparse.save_npz."

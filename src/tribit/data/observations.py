@@ -21,7 +21,8 @@ from tribit.data.axis import (
     frame_column,
     row_of_frame,
 )
-from tribit.data.ingest import Checked, Duplicates, Labels, Values
+from tribit.data.ingest import Checked, Duplicates
+from tribit.data.labels import Floats, Labels, as_values, label_reader
 from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState
 
@@ -89,7 +90,7 @@ class Entries:
         # Rows are in order already, so a stable sort by column alone gives the new order.
         order = np.argsort(self.columns, kind="stable")
         sides = self.columns[order], self.rows[order]
-        return self.from_checked(Checked(*sides, self._values[order], self.axes.transposed()))
+        return self.from_checked(Checked(*sides, self._values[order], self.axes.transpose()))
 
     def take(self, positions: npt.ArrayLike) -> Self:
         """Return the entries at ``positions`` alone, in a matrix of the same shape and ids.
@@ -255,7 +256,7 @@ class Observations(Entries):
         column_ids: Any = None,
     ) -> None:
         given = rows, columns, labels, shape, row_ids, column_ids
-        self._store(ingest.entries_from_pairs(*given, ingest.labels_by(None)))
+        self._store(ingest.entries_from_pairs(*given, label_reader(None)))
 
     @classmethod
     def from_matrix(cls, X: Any, *, like_at: float | None = None) -> Self:
@@ -271,7 +272,7 @@ class Observations(Entries):
             Read the values as ratings: from ``like_at`` up a like, below it a dislike. A rating of
             0 cannot be told from an unobserved entry, so it stays unobserved.
         """
-        entries = ingest.entries_from_matrix(X, ingest.labels_by(like_at))
+        entries = ingest.entries_from_matrix(X, label_reader(like_at))
         if not sp.issparse(X) and np.all(entries.values > 0):
             ingest.warn_of_zeros(X, like_at)
         return cls.from_checked(entries)
@@ -305,9 +306,7 @@ class Observations(Entries):
             first or last, or the more frequent one (a tie goes to the label given last).
         """
         given = rows, columns, labels, shape, row_ids, column_ids
-        return cls.from_checked(
-            ingest.entries_from_pairs(*given, ingest.labels_by(None), duplicates)
-        )
+        return cls.from_checked(ingest.entries_from_pairs(*given, label_reader(None), duplicates))
 
     @classmethod
     def from_ratings(
@@ -328,7 +327,7 @@ class Observations(Entries):
         """
         given = rows, columns, ratings, shape, row_ids, column_ids
         return cls.from_checked(
-            ingest.entries_from_pairs(*given, ingest.labels_by(like_at), duplicates)
+            ingest.entries_from_pairs(*given, label_reader(like_at), duplicates)
         )
 
     @classmethod
@@ -396,7 +395,7 @@ class Observations(Entries):
     def as_likes(self) -> Observations:
         """Return the same entries, each a like: the mask, as whoever fits a model to it reads it."""
         likes = np.ones(self.n_observed, dtype=np.int8)
-        return Observations.from_checked(ingest.Checked(self.rows, self.columns, likes, self.axes))
+        return Observations.from_checked(Checked(self.rows, self.columns, likes, self.axes))
 
     def sums(self, values: ValuesOf) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the sums over each row and over each column of a value at each entry."""
@@ -506,7 +505,7 @@ class Measurements(Entries):
         column_ids: Any = None,
     ) -> None:
         given = rows, columns, values, shape, row_ids, column_ids
-        self._store(ingest.entries_from_pairs(*given, ingest.as_values))
+        self._store(ingest.entries_from_pairs(*given, as_values))
 
     @classmethod
     def from_matrix(cls, X: Any) -> Self:
@@ -517,10 +516,10 @@ class Measurements(Entries):
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
             The values. The index and the columns of a pandas frame become ids, unless they count from 0.
         """
-        return cls.from_checked(ingest.entries_from_matrix(X, ingest.as_values, zeros=True))
+        return cls.from_checked(ingest.entries_from_matrix(X, as_values, zeros=True))
 
     @property
-    def values(self) -> Values:
+    def values(self) -> Floats:
         """The measured value of each entry."""
         return self._values
 

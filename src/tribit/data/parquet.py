@@ -6,15 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from tribit.data.axis import AnyArray
-from tribit.data.files import atomic_path, column_places
-from tribit.data.limits import byte_limit, check_size
-from tribit.data.sources import ColumnBuilder, Source, Table, TextColumn
+from tribit.data.files import atomic_path
+from tribit.data.sources import (
+    ColumnBuilder,
+    Source,
+    Table,
+    TextColumn,
+    byte_limit,
+    check_size,
+    column_places,
+)
 from tribit.errors import InvalidInputError, printable
 
 #: Rows, and bytes as the file says, that are read at a time.
-ROWS, BYTES = 2**18, 2**26
+BATCH_ROWS, BATCH_BYTES = 2**18, 2**26
 #: Bytes that a cell takes here, however small it is in the file.
-REFERENCE = 8
+CELL_BYTES = 8
 
 
 def read(source: Source, wanted: list[str] | None) -> Table:
@@ -82,7 +89,7 @@ def _groups(metadata: Any) -> list[Any]:
 def _size(metadata: Any, leaves: list[int]) -> int:
     """Return the least bytes that the rows will take, by what the file says: a cell is a reference, or has a width."""
     rows = max(metadata.num_rows, sum(group.num_rows for group in _groups(metadata)))
-    return int(rows * sum(max(REFERENCE, metadata.schema.column(leaf).length) for leaf in leaves))
+    return int(rows * sum(max(CELL_BYTES, metadata.schema.column(leaf).length) for leaf in leaves))
 
 
 def _batch_rows(metadata: Any) -> int:
@@ -90,7 +97,7 @@ def _batch_rows(metadata: Any) -> int:
     widest = max(
         (group.total_byte_size // max(1, group.num_rows) for group in _groups(metadata)), default=0
     )
-    return int(min(ROWS, max(1, BYTES // max(1, widest))))
+    return int(min(BATCH_ROWS, max(1, BATCH_BYTES // max(1, widest))))
 
 
 def _is_text(metadata: Any, leaf: int) -> bool:
@@ -140,4 +147,4 @@ class _Texts:
             self._numbers = self.builder.number([*texts, None])
         codes = values.indices.cast(pa.int64()).fill_null(self._numbers.size - 1)
         self.builder.extend(self._numbers[codes.to_numpy(zero_copy_only=False)])
-        self.size += REFERENCE * len(values)
+        self.size += CELL_BYTES * len(values)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import codecs
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypeAlias, TypedDict, get_args
+from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 
 from tribit.checks import check_choice, check_field, is_number, is_whole
 from tribit.data.axis import AnyArray, Where
-from tribit.data.delimited import NAMES as DELIMITER_NAMES
-from tribit.data.delimited import SPACE
-from tribit.data.formats import check_format, opened
-from tribit.data.ingest import Duplicates, Labels, check_like_at, entries_from_ids
-from tribit.data.label_parsing import Words, compared
+from tribit.data.ingest import Duplicates, entries_from_ids
+from tribit.data.labels import Labels, Words, check_like_at, normalise_word
 from tribit.data.observations import Observations
-from tribit.data.records import labelled, long_cells, wide_cells, without_missing
+from tribit.data.records import label_cells, long_cells, wide_cells, without_missing
 from tribit.data.sources import STANDARD, PathLike, TextColumn, number_text
+from tribit.data.tables import check_delimiter, check_encoding, check_format, open_source
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 
 Missing: TypeAlias = Literal["error", "skip"]
 Layout: TypeAlias = Literal["long", "wide"]
 Zeros: TypeAlias = Literal["seen", "unseen"]
-
-#: Encodings of names of domains, which Python knows as encodings of text, and takes very long or much memory for.
-OF_DOMAINS = {"idna", "punycode"}
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +136,7 @@ class Reading:
                 "pass one or the other."
             )
         words = (
-            {compared(word, self.decimal) for word in given or ()}
+            {normalise_word(word, self.decimal) for word in given or ()}
             for given in (self.like, self.dislike)
         )
         if both := set.intersection(*words):
@@ -182,7 +175,7 @@ class Reading:
         path : str or path-like
             A file that :func:`tribit.data.tables.read_table` reads.
         max_size : int, optional
-            As in :func:`tribit.data.tables.observations_from_file`.
+            As in :func:`observations_from_file`.
         """
         return self.records(path, max_size=max_size).observations()
 
@@ -201,7 +194,7 @@ class Reading:
 
     def _records(self, path: PathLike, max_size: int | None, *, valued: bool) -> Records:
         text = {name: getattr(self, name) for name in ("delimiter", "encoding", "decimal")}
-        with opened(path, max_size=max_size, ending=self.format, **text) as (form, source):
+        with open_source(path, max_size=max_size, format=self.format, **text) as (form, source):
             if self.layout == "wide" and not form.is_matrix:
                 cells = wide_cells(self, form, source)
             else:
@@ -209,12 +202,12 @@ class Reading:
         cells = without_missing(cells, self.missing)
         labels = None
         if valued:
-            cells, labels = labelled(cells, self, is_matrix=form.is_matrix)
+            cells, labels = label_cells(cells, self, is_matrix=form.is_matrix)
         for note in cells.notes:
             logger.info(note)
         # The format of a stream is not that of the files that come later.
         ending = None if os.fspath(path) == STANDARD else self.format
-        reading = replace(self, **cells.told, format=ending, notes=cells.notes)
+        reading = replace(self, **cells.rules, format=ending, notes=cells.notes)
         return Records(
             cells.rows, cells.columns, labels, cells.where, cells.source, cells.names, reading
         )
@@ -249,6 +242,31 @@ class Records:
         return Observations.from_checked(entries)
 
 
+def observations_from_file(
+    path: PathLike,
+    *,
+    max_size: int | None = None,
+    **rules: Unpack[Rules],
+) -> Observations:
+    """Read observations from a file.
+
+    Guesses are logged (``logging``, level INFO), and are in ``Reading(...).records(path).reading``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that :func:`tribit.data.tables.read_table` reads.
+    max_size : int, optional
+        The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
+        200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
+    **rules
+        ``row``, ``column``, ``value``, ``like_at``, ``like``, ``dislike``, ``delimiter``, ``decimal``, ``encoding``,
+        ``missing``, ``duplicates``, ``layout``, ``zeros`` and ``format``, as in :class:`Reading`, which keeps them for
+        further files.
+    """
+    return Reading(**rules).read(path, max_size=max_size)  # type: ignore[arg-type]
+
+
 def _check_column(name: str, value: Any) -> str:
     """Return the name of a column; a place may come as a number."""
     if isinstance(value, str) or is_whole(value):
@@ -274,33 +292,6 @@ def _word(word: Any) -> str:
     return number_text(word) if is_number(word) else word if isinstance(word, str) else ""
 
 
-def _check_delimiter(name: str, value: Any) -> str:
-    """Return a delimiter, which may come by its name."""
-    if isinstance(value, str):
-        delimiter = {**DELIMITER_NAMES, "\\t": "\t"}.get(value, value)
-        plain = delimiter.isprintable() or delimiter == "\t"
-        if plain and 1 <= len(delimiter) <= 5 and not re.search(r"[\w\"\r\n]", delimiter):
-            return SPACE if delimiter.isspace() and delimiter != "\t" else delimiter
-    raise InvalidInputError(
-        f"{parameter(name)} must be the mark between fields, such as ; or |, or one of {', '.join(DELIMITER_NAMES)}; "
-        f"got {quoted(value)}."
-    )
-
-
-def _check_encoding(name: str, value: Any) -> str:
-    try:
-        "".encode(value)
-        known = codecs.lookup(value).name not in OF_DOMAINS
-    except (LookupError, TypeError, ValueError):
-        known = False
-    if not known:
-        raise InvalidInputError(
-            f"{parameter(name)} must be the name of an encoding of text, such as utf-8, latin-1 or cp1252; got "
-            f"{quoted(value)}."
-        )
-    return str(value)
-
-
 def _check_bar(name: str, value: Any) -> Any:  # noqa: ARG001 - the sentence has the name
     check_like_at(value)
     return value
@@ -318,9 +309,9 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "like_at": _check_bar,
     "like": _check_words,
     "dislike": _check_words,
-    "delimiter": _check_delimiter,
+    "delimiter": check_delimiter,
     "decimal": lambda name, value: check_choice(name, value, (".", ",")),
-    "encoding": _check_encoding,
+    "encoding": check_encoding,
     "missing": _choice(Missing),
     "duplicates": _choice(Duplicates),
     "layout": _choice(Layout),

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tribit.data.axis import AnyArray, Where, first_true
-from tribit.data.delimited import are_places
-from tribit.data.formats import Format, read_source
-from tribit.data.ingest import Labels
-from tribit.data.label_parsing import MISSING, Values, are_missing, as_number, compared
+from tribit.data.labels import MISSING, Labels, TextValues, are_missing, as_number, normalise_word
 from tribit.data.sources import Source, TextColumn, reads_as_number
+from tribit.data.tables import Format, read_source
+from tribit.data.text_formats import are_places
 from tribit.errors import InvalidInputError, listed, parameter, quoted
 
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 #: Names of the columns of cells that had none: of a wide table or a matrix; and those that lists and predictions have
 #: where the columns of the fit were given by number.
-NAMES = ("row", "column", "value")
+DEFAULT_NAMES = ("row", "column", "value")
 #: Usual headings of columns of ids, without case, underscores and "id".
-USUAL = frozenset(
+ID_HEADINGS = frozenset(
     {"row", "column", "user", "item", "movie", "film", "book", "song", "artist", "track"}
     | {"customer", "client", "person", "product", "thing", "article"}
 )
@@ -39,13 +38,13 @@ def names_of_own_file(
     value = names[2]
     if not are_places([name for name in names if name is not None]):
         return names
-    if not set(NAMES[:2]) <= set(first) or (value is not None and int(value) >= len(first)):
+    if not set(DEFAULT_NAMES[:2]) <= set(first) or (value is not None and int(value) >= len(first)):
         return names
-    return NAMES[0], NAMES[1], None if value is None else first[int(value)]
+    return DEFAULT_NAMES[0], DEFAULT_NAMES[1], None if value is None else first[int(value)]
 
 
 def is_heading(
-    rows: TextColumn, columns: TextColumn, values: Values | None, words: set[str]
+    rows: TextColumn, columns: TextColumn, values: TextValues | None, words: set[str]
 ) -> bool:
     """Return whether the first record of a text is its heading.
 
@@ -60,22 +59,22 @@ def is_heading(
 
     def is_value(text: str) -> bool:
         known = as_number(text, values.decimal) is not None
-        return compared(text, values.decimal) in words if words else known
+        return normalise_word(text, values.decimal) in words if words else known
 
     if first in MISSING or as_number(first, values.decimal) is not None or is_value(first):
         return False
-    return is_value(rest.texts[0]) or (not words and rest.pair() is not None)
+    return is_value(rest.texts[0]) or (not words and rest.known_pair() is not None)
 
 
 def _usual(text: str) -> bool:
     plain = text.casefold().replace("_", "").replace(" ", "").removesuffix("id")
-    return plain.removesuffix("s") in USUAL
+    return plain.removesuffix("s") in ID_HEADINGS
 
 
 class TableCells(NamedTuple):
     """Cells that a file lists: ids and values as text, where each stands, and what was found out on the way.
 
-    ``source`` is the file, ``names`` the columns they are from, ``told`` the rules that the file told, ``value_column``
+    ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
     the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
     """
 
@@ -85,19 +84,19 @@ class TableCells(NamedTuple):
     where: Where
     source: str
     names: tuple[str, str, str | None]
-    told: dict[str, Any]
+    rules: dict[str, Any]
     notes: tuple[str, ...]
     value_column: str | None = None
     filled: bool = False
 
-    def values(self, decimal: str) -> Values:
+    def values(self, decimal: str) -> TextValues:
         """Return the values, which must have been read."""
         assert self.texts is not None
-        return Values(self.texts, self.where, self.source, self.value_column, decimal)
+        return TextValues(self.texts, self.where, self.source, self.value_column, decimal)
 
-    def noted(self, note: str, **told: Any) -> TableCells:
+    def with_note(self, note: str, **rules: Any) -> TableCells:
         """Return the cells with one more note, and rules that were found."""
-        return self._replace(notes=(*self.notes, note), told={**self.told, **told})
+        return self._replace(notes=(*self.notes, note), rules={**self.rules, **rules})
 
     def at(self, kept: AnyArray) -> TableCells:
         """Return some of the cells."""
@@ -116,10 +115,10 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
     row, column, value = names
     wanted = [row, column] if value is None or not valued else [row, column, value]
     table = read_source(form, source, wanted)
-    told = {}
+    settled = {}
     if not form.is_matrix:  # whose names are no user's, so that another file will have others
         # Where numbers were given, the next file may have no heading.
-        told = {
+        settled = {
             "row": rules.row or row,
             "column": rules.column or column,
             "value": rules.value or value,
@@ -132,17 +131,17 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
         table.where,
         table.name,
         names,
-        told,
+        settled,
         (*table.notes, *notes),
         None if form.is_matrix else value,
     )
-    return _without_heading(cells, rules) if form.header and are_places(wanted) else cells
+    return _without_heading(cells, rules) if form.first_record and are_places(wanted) else cells
 
 
 def _without_heading(cells: TableCells, rules: Reading) -> TableCells:
     """Return the cells of a text whose columns were given by number, without its first record if that is a heading."""
     words = {
-        compared(word, rules.decimal)
+        normalise_word(word, rules.decimal)
         for given in (rules.like, rules.dislike)
         for word in given or ()
     }
@@ -151,7 +150,9 @@ def _without_heading(cells: TableCells, rules: Reading) -> TableCells:
         return cells
     heading = listed([cells.rows[0], cells.columns[0]])
     rest = cells.at(np.arange(cells.rows.size) > 0)
-    return rest.noted(f"{cells.source}: the first record ({heading} ...) is a heading (guessed).")
+    return rest.with_note(
+        f"{cells.source}: the first record ({heading} ...) is a heading (guessed)."
+    )
 
 
 def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
@@ -181,7 +182,7 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
         TextColumn.of(texts),
         where,
         table.name,
-        (row or NAMES[0], NAMES[1], NAMES[2]),
+        (row or DEFAULT_NAMES[0], DEFAULT_NAMES[1], DEFAULT_NAMES[2]),
         {"row": row},
         table.notes,
         filled=bool(filled.all()),
@@ -219,10 +220,10 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
         )
     records = "record was" if n_lost == 1 else "records were"
     note = f"{cells.source}: {n_lost} {records} left out, without an id or a value."
-    return cells.at(~lost).noted(note)
+    return cells.at(~lost).with_note(note)
 
 
-def labelled(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[TableCells, Labels]:
+def label_cells(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[TableCells, Labels]:
     """Return the cells that were seen and their labels, with what the values told about the rules."""
     if cells.texts is None:
         for rule in ("like_at", "like", "dislike"):
@@ -239,18 +240,18 @@ def labelled(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[Tab
         cells = _without_zeros(cells, rules)
     values = cells.values(rules.decimal)
     if words:
-        return cells, values.labels(rules.like or (), rules.dislike or ())
-    pair = None if rules.like_at is not None else values.pair()
+        return cells, values.labels_by_word(rules.like or (), rules.dislike or ())
+    pair = None if rules.like_at is not None else values.known_pair()
     if pair is None:
-        return cells, values.plain_labels(rules.like_at)
+        return cells, values.labels_by_number(rules.like_at)
     like, dislike = pair
     listed_zero = ", where it is listed," if dislike == "0" else ""
-    cells = cells.noted(
+    cells = cells.with_note(
         f"{cells.source}: {like} is a like and {dislike}{listed_zero} a dislike (guessed).",
         like=(like,),
         dislike=(dislike,),
     )
-    return cells, values.labels((like,), (dislike,))
+    return cells, values.labels_by_word((like,), (dislike,))
 
 
 def _without_zeros(cells: TableCells, rules: Reading) -> TableCells:
@@ -267,7 +268,7 @@ def _without_zeros(cells: TableCells, rules: Reading) -> TableCells:
     if rules.zeros is not None:
         return cells.at(~zero)
     why = "as no cell is empty" if cells.filled else f"as in any matrix, and stored {n_zero} times"
-    return cells.at(~zero).noted(f"{name}: 0 is unobserved, {why} (guessed).", zeros="unseen")
+    return cells.at(~zero).with_note(f"{name}: 0 is unobserved, {why} (guessed).", zeros="unseen")
 
 
 def _names(
@@ -277,11 +278,11 @@ def _names(
     first_record = None
     if rules.row is not None and rules.column is not None:
         names = rules.row, rules.column, rules.value
-        if form.header is not None and are_places([rules.row, rules.column]):
-            names = names_of_own_file(names, form.header(source))
+        if form.first_record is not None and are_places([rules.row, rules.column]):
+            names = names_of_own_file(names, form.first_record(source))
         return names, ()
-    if form.header is not None:
-        first_record = form.header(source)
+    if form.first_record is not None:
+        first_record = form.first_record(source)
     header = first_record or list(read_source(form, source, None).columns)
     given = any(name is not None for name in (rules.row, rules.column, rules.value))
     if given or not 2 <= len(header) <= 3:

@@ -1,25 +1,35 @@
-"""Tables of the user's own ids in files: delimited text, JSON lines, parquet and sparse matrices."""
+"""Tables of the user's own ids in files: the formats, and reading and writing by the ending of a file's name."""
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Unpack
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tribit.checks import check_choice
+from tribit.data import matrices, parquet, text_formats
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path, checked_path, text_writer
-from tribit.data.formats import FORMATS, Format, opened, read_source, written_as
-from tribit.data.observations import Observations
-from tribit.data.reading import Reading, Rules
-from tribit.data.sources import PathLike, Table, is_standard
+from tribit.data.sources import (
+    GZIP_START,
+    MIN_LINE_BYTES,
+    PathLike,
+    Source,
+    Table,
+    is_standard,
+    local_copy,
+)
+from tribit.data.text_formats import DELIMITER_NAMES, WHITE_SPACE
 from tribit.errors import (
     InvalidInputError,
     TribitWarning,
@@ -30,34 +40,139 @@ from tribit.errors import (
     warn,
 )
 
-__all__ = ["FORMATS", "Format", "Table", "observations_from_file", "read_table", "write_table"]
-
-#: First characters of a cell that a spreadsheet takes for a formula, in one of its languages or after trimming it.
-STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+#: First characters of a cell that a spreadsheet runs as a formula, in one of its languages or after trimming it.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 #: Signed numbers, which are no formulas.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+#: Encodings of domain names, which Python lists among those of text and which take very long or much memory for it.
+DOMAIN_ENCODINGS = {"idna", "punycode"}
 
 
-def first_formula(cells: Iterable[Any]) -> str | None:
-    """Return a text among the cells that a spreadsheet would run, if there is one."""
-    return next((cell for cell in cells if _is_formula(cell)), None)
+class Format(NamedTuple):
+    """Reader and writer of one format of tables.
+
+    Parameters
+    ----------
+    read : callable
+        Takes a :class:`~tribit.data.sources.Source` and the names of the columns (None for all); returns a
+        :class:`~tribit.data.sources.Table`, whose columns are a :class:`~tribit.data.sources.TextColumn` or an array
+        of str.
+    write : callable, optional
+        Takes a text that is open for writing, or where ``is_text`` is False a path, and the columns by name.
+    is_text : bool
+        Whether files are text, which may be gzipped and have encodings.
+    is_matrix : bool
+        Whether a file is a matrix and not a table: a stored 0 is unobserved.
+    for_spreadsheets : bool
+        Whether spreadsheets open such files, and run some cells as formulas.
+    first_record : callable, optional
+        Takes a Source and returns the fields of the first record: of formats that may have no header.
+    """
+
+    read: Callable[[Source, list[str] | None], Table]
+    write: Callable[..., None] | None = None
+    is_text: bool = False
+    is_matrix: bool = False
+    for_spreadsheets: bool = False
+    first_record: Callable[[Source], list[str]] | None = None
 
 
-def escaped(values: AnyArray) -> AnyArray:
-    """Return the values with an apostrophe before each text that a spreadsheet would run."""
-    if values.dtype.kind not in "OU":
-        return values
-    cells = [escaped_cell(cell) for cell in values.tolist()]
-    return np.fromiter(cells, dtype=object, count=len(cells))
+def _delimited_format(*promised: str, writes: bool = False) -> Format:
+    return Format(
+        partial(text_formats.read_delimited, promised=promised),
+        partial(text_formats.write_delimited, delimiter=promised[0]) if writes else None,
+        is_text=True,
+        for_spreadsheets=writes,
+        first_record=partial(text_formats.first_record, promised=promised),
+    )
 
 
-def escaped_cell(cell: Any) -> Any:
-    """Return a cell, with an apostrophe before it if it is a text that a spreadsheet would run."""
-    return f"'{cell}" if _is_formula(cell) else cell
+_JSON_LINES = Format(text_formats.read_json_lines, text_formats.write_json_lines, is_text=True)
+#: The formats of tables, by the ending of a file's name.
+FORMATS = {
+    ".csv": _delimited_format(",", writes=True),
+    ".tsv": _delimited_format("\t", writes=True),
+    **dict.fromkeys((".txt", ".data", ".dat"), _delimited_format("\t", WHITE_SPACE)),
+    ".parquet": Format(parquet.read, parquet.write),
+    ".jsonl": _JSON_LINES,
+    ".ndjson": _JSON_LINES,
+    ".npz": Format(matrices.read_npz, is_matrix=True),
+    ".mtx": Format(matrices.read_mtx, is_text=True, is_matrix=True),
+}
 
 
-def _is_formula(cell: Any) -> bool:
-    return isinstance(cell, str) and cell.startswith(STARTS) and not NUMBER.fullmatch(cell)
+def check_format(name: str, value: str) -> str:
+    """Return the name of a format, without a dot."""
+    return check_choice(name, value, (end[1:] for end in FORMATS))
+
+
+def check_delimiter(name: str, value: object) -> str:
+    """Return a delimiter, which may come by its name."""
+    if isinstance(value, str):
+        delimiter = {**DELIMITER_NAMES, "\\t": "\t"}.get(value, value)
+        plain = delimiter.isprintable() or delimiter == "\t"
+        if plain and 1 <= len(delimiter) <= 5 and not re.search(r"[\w\"\r\n]", delimiter):
+            return WHITE_SPACE if delimiter.isspace() and delimiter != "\t" else delimiter
+    raise InvalidInputError(
+        f"{parameter(name)} must be the mark between fields, such as ; or |, or one of {', '.join(DELIMITER_NAMES)}; "
+        f"got {quoted(value)}."
+    )
+
+
+def check_encoding(name: str, value: Any) -> str:
+    """Return the name of an encoding of text."""
+    try:
+        "".encode(value)
+        known = codecs.lookup(value).name not in DOMAIN_ENCODINGS
+    except (LookupError, TypeError, ValueError):
+        known = False
+    if not known:
+        raise InvalidInputError(
+            f"{parameter(name)} must be the name of an encoding of text, such as utf-8, latin-1 or cp1252; got "
+            f"{quoted(value)}."
+        )
+    return str(value)
+
+
+@contextmanager
+def open_source(
+    path: PathLike,
+    *,
+    max_size: int | None = None,
+    format: str | None = None,  # noqa: A002 - as on the command line
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    decimal: str = ".",
+) -> Iterator[tuple[Format, Source]]:
+    """Yield the format and the source of a file or of standard input.
+
+    ``format`` decides where the name does not. Standard input is CSV by default, and unpacked where it is gzipped.
+    """
+    with local_copy(path, max_size) as (file, name, limit):
+        if is_standard(path):
+            ending = f".{format or 'csv'}"
+            with file.open("rb") as raw:
+                gzipped = raw.read(len(GZIP_START)) == GZIP_START
+        else:
+            ending, gzipped = _ending(file, FORMATS, format)
+        min_line_bytes = MIN_LINE_BYTES if max_size is None else 0
+        yield (
+            FORMATS[ending],
+            Source(file, name, gzipped, limit, min_line_bytes, delimiter, encoding, decimal),
+        )
+
+
+def read_source(form: Format, source: Source, wanted: list[str] | None) -> Table:
+    """Return the wanted columns, or all; a table without records is an error."""
+    try:
+        table = form.read(source, wanted)
+    except MemoryError as error:
+        raise InvalidInputError(
+            f"{source.name} does not fit into memory; read fewer columns or records of it."
+        ) from error
+    if not all(column.size for column in table.columns.values()):
+        raise InvalidInputError(f"{table.name} holds no records; give it at least one.")
+    return table
 
 
 def read_table(
@@ -65,7 +180,9 @@ def read_table(
     columns: Sequence[str] | None = None,
     *,
     max_size: int | None = None,
-    **text: Any,
+    format: str | None = None,  # noqa: A002 - as on the command line
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> Table:
     """Read columns of a file as strings.
 
@@ -73,53 +190,32 @@ def read_table(
     ----------
     path : str or path-like
         ``.csv``, ``.tsv``, ``.txt``, ``.data``, ``.dat``, ``.jsonl``, ``.ndjson`` or ``.mtx``, each also with ``.gz``,
-        ``.parquet`` or ``.npz`` (a sparse matrix); or ``-`` for standard input, as CSV. The delimiter of a text is the
-        one under which its first lines are most like the table that is asked for: that of the ending, tab, comma,
-        semicolon, ``|``, ``::`` or white space.
+        ``.parquet`` or ``.npz`` (a sparse matrix); or ``-`` for standard input, as CSV. The delimiter of a text is
+        guessed from its first lines: that of the ending, tab, comma, semicolon, ``|``, ``::`` or white space.
     columns : sequence of str, optional
         Names of the columns to read; all of them by default. If every name is a decimal number,
-        a text file is taken to have no header and the numbers to be column positions from 0.
+        a text file has no header and the numbers are column positions from 0.
     max_size : int, optional
-        As in :func:`observations_from_file`.
-    **text
-        ``format``, ``delimiter`` and ``encoding``, as in :class:`tribit.data.reading.Reading`.
+        As in :func:`tribit.data.reading.observations_from_file`.
+    format, delimiter, encoding : str, optional
+        As in :class:`tribit.data.reading.Reading`.
 
     Returns
     -------
     Table
         Its strings have no white space around them, and a number of parquet or JSON is its decimal string,
-        so that all kinds of file give the same ids.
+        so that all formats give the same ids.
     """
-    wanted = None if columns is None else list(columns)
-    rules = Reading(**text)
-    known = {"ending": rules.format, "delimiter": rules.delimiter, "encoding": rules.encoding}
-    with opened(path, max_size=max_size, **known) as (form, source):
-        return read_source(form, source, wanted)
-
-
-def observations_from_file(
-    path: PathLike,
-    *,
-    max_size: int | None = None,
-    **rules: Unpack[Rules],
-) -> Observations:
-    """Read observations from a file.
-
-    What the file is left to tell is logged (``logging``, level INFO), and is in ``Reading(...).records(path).reading``.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A file that :func:`read_table` reads.
-    max_size : int, optional
-        The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
-        200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
-    **rules
-        ``row``, ``column``, ``value``, ``like_at``, ``like``, ``dislike``, ``delimiter``, ``decimal``, ``encoding``,
-        ``missing``, ``duplicates``, ``layout``, ``zeros`` and ``format``, as in :class:`tribit.data.reading.Reading`,
-        which keeps them for further files.
-    """
-    return Reading(**rules).read(path, max_size=max_size)  # type: ignore[arg-type]
+    if format is not None:
+        check_format("format", format)
+    if delimiter is not None:
+        delimiter = check_delimiter("delimiter", delimiter)
+    if encoding is not None:
+        check_encoding("encoding", encoding)
+    with open_source(
+        path, max_size=max_size, format=format, delimiter=delimiter, encoding=encoding
+    ) as (form, source):
+        return read_source(form, source, None if columns is None else list(columns))
 
 
 def write_table(
@@ -144,7 +240,9 @@ def write_table(
     """
     to_output = is_standard(path)
     target = checked_path("standard output.csv" if to_output else path)
-    form, gzipped = written_as(target)
+    writers = {end: each for end, each in FORMATS.items() if each.write}
+    ending, gzipped = _ending(target, writers, None)
+    form = writers[ending]
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("No column is given to write; pass at least one.")
@@ -152,7 +250,7 @@ def write_table(
         sizes = listed([f"{name!r}: {values.shape}" for name, values in arrays.items()])
         raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
     if escape_formulas:
-        arrays = {escaped_cell(name): escaped(values) for name, values in arrays.items()}
+        arrays = {escape_cell(name): escape_cells(values) for name, values in arrays.items()}
     elif escape_formulas is None and form.for_spreadsheets and not to_output:
         _warn_of_formulas(target, arrays)
     write: Any = form.write
@@ -174,7 +272,7 @@ def write_table(
 
 @contextmanager
 def _standard_output() -> Iterator[IO[str]]:
-    """Open standard output for UTF-8, whatever the terminal's encoding is: what follows reads a file."""
+    """Open standard output for UTF-8, as of a file, whatever the terminal's encoding."""
     text = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="", write_through=True)
     sys.stdout.flush()
     try:
@@ -194,3 +292,41 @@ def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
                 f"{parameter('escape_formulas', False)} says that it is not."
             ),
         )
+
+
+def first_formula(cells: Iterable[Any]) -> str | None:
+    """Return a text among the cells that a spreadsheet would run, if there is one."""
+    return next((cell for cell in cells if _is_formula(cell)), None)
+
+
+def escape_cells(values: AnyArray) -> AnyArray:
+    """Return the values with an apostrophe before each text that a spreadsheet would run."""
+    if values.dtype.kind not in "OU":
+        return values
+    cells = [escape_cell(cell) for cell in values.tolist()]
+    return np.fromiter(cells, dtype=object, count=len(cells))
+
+
+def escape_cell(cell: Any) -> Any:
+    """Return a cell, with an apostrophe before it if it is a text that a spreadsheet would run."""
+    return f"'{cell}" if _is_formula(cell) else cell
+
+
+def _is_formula(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(cell)
+
+
+def _ending(path: Path, formats: Mapping[str, Format], given: str | None) -> tuple[str, bool]:
+    """Return the ending that decides the format, and whether ``.gz`` follows it."""
+    gzipped = path.suffix.lower() == ".gz"
+    if given is not None:
+        return f".{given}", gzipped and formats[f".{given}"].is_text
+    ending = (path.with_suffix("") if gzipped else path).suffix.lower()
+    found = formats.get(ending)
+    if found is None or (gzipped and not found.is_text):
+        endings = [*formats, *(f"{end}.gz" for end, each in formats.items() if each.is_text)]
+        otherwise = f", or pass {parameter('format')}" if formats is FORMATS else ""
+        raise InvalidInputError(
+            f"The name {quoted(path.name)} does not tell the format; end it in one of {', '.join(endings)}{otherwise}."
+        )
+    return ending, gzipped

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tribit.data.files import column_place
-from tribit.data.limits import Lines, byte_limit, in_units
+from tribit.data.sources import Lines, byte_limit, column_place, size_in_units
 from tribit.errors import InvalidInputError, printable, quoted
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -78,7 +77,7 @@ class TextFile:
                     member = archive.getinfo(self.member)
                     if member.file_size > byte_limit(member.compress_size, None):
                         raise InvalidInputError(
-                            f"{self.name} would unpack to {in_units(member.file_size)}, more than any ratings do; "
+                            f"{self.name} would unpack to {size_in_units(member.file_size)}, more than any ratings do; "
                             "get it again."
                         )
                     text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace")

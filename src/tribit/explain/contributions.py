@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from tribit.backends.threads import count_jobs, single_threaded_blas
-from tribit.data.axis import Axes, Axis, Positions, first_true, named
+from tribit.data.axis import Axes, Axis, Positions, first_true, quoted_id
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
@@ -376,7 +376,7 @@ def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
     rows, columns = axes.places(entries, "the seen entries have", "pass what it was fitted on")
     here = rows == i[0]
     if (lost := first_true(here & (columns < 0))) is not None:
-        name = named(entries.axes.columns.ids, entries.columns[lost])
+        name = quoted_id(entries.axes.columns.ids, entries.columns[lost])
         raise InvalidInputError(
             f"The row has a seen entry in the column {name}, which the model does not know: pass what it was fitted on."
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
-from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longer, named
+from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longer, quoted_id
 from tribit.data.features import Group, table_axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
@@ -155,7 +155,7 @@ def _with_rows(
         given.axes.columns, "the entries have", f"pass entries of the same {ours.columns.name}s"
     )
     if (lost := first_true(columns[given.columns] < 0)) is not None:
-        name = named(given.axes.columns.ids, given.columns[lost])
+        name = quoted_id(given.axes.columns.ids, given.columns[lost])
         raise InvalidInputError(
             f"The {ours.columns.name} {name} is unknown to the model: add it with "
             f"fold_in(..., axis='{ours.columns.name}s'), or use update."
@@ -312,8 +312,8 @@ def _warn_of_unknown_rows(entries: Observations, features: Any, other: str) -> N
     axis = entries.axes.rows
     warn(
         TribitWarning(
-            f"Nothing is known of {bare.size} of the new {axis.name}s, such as {named(axis.ids, bare[0])}: no entry "
-            f"and no features. Their predictions are the effects of the {other}s alone, the same for each of them."
+            f"Nothing is known of {bare.size} of the new {axis.name}s, such as {quoted_id(axis.ids, bare[0])}: no "
+            f"entry and no features. Their predictions are the effects of the {other}s alone, the same for each."
         ),
     )
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 
-from tribit.data.axis import AnyArray, Axis, Positions, as_list, named
+from tribit.data.axis import AnyArray, Axis, Positions, as_list, quoted_id
 from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading, Records
-from tribit.data.records import NAMES
+from tribit.data.records import DEFAULT_NAMES
 from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
 from tribit.errors import InvalidInputError, UnknownIdError, parameter, quoted
@@ -78,7 +78,7 @@ def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
     """Return the error of an id that the model does not know."""
     return UnknownIdError(
         f"The {axis.name} id {quoted(text)} is not one the model was fitted on; pass one such as "
-        f"{named(axis.ids, 0)}."
+        f"{quoted_id(axis.ids, 0)}."
     )
 
 
@@ -213,6 +213,6 @@ def headings(names: Sequence[str | None]) -> tuple[str, str]:
     """Return names of id columns; a number is no heading that a later command would know again."""
     row, column = (
         default if name is None or name.isdecimal() else name
-        for name, default in zip(names, NAMES[:2], strict=False)
+        for name, default in zip(names, DEFAULT_NAMES[:2], strict=False)
     )
     return row, column
