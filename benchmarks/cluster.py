@@ -19,7 +19,7 @@ from tribit.backends.balls import solve_ball_constrained_rows
 from tribit.backends.rows import RowProblem
 from tribit.backends.threads import single_threaded_blas
 from tribit.cluster import backend, observations, parts
-from tribit.metrics.full_ranking import _counted_part
+from tribit.metrics.full_ranking import count_part
 from tribit.model.risks import pn, tri
 
 #: The table that is sized, and the columns of its factors.
@@ -118,7 +118,7 @@ def unseen_cost() -> float:
     options = {"Q": Q, "scale": np.float32(500.0), "transform": None}
 
     def run():
-        return parts.applied(part, P, hidden, to=_counted_part, **options)
+        return parts.applied(part, P, hidden, to=count_part, **options)
 
     return cpu(run) * 1e9 / (DENSE[0] * DENSE[1])
 

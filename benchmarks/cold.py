@@ -149,7 +149,7 @@ def fitted(observations: Observations, **features: Any) -> tuple[BinaryMatrixCom
     return model, time.process_time() - began
 
 
-def averaged(run: Callable[[int], Sequence[float]], seeds: Sequence[int]) -> Any:
+def choose_average(run: Callable[[int], Sequence[float]], seeds: Sequence[int]) -> Any:
     """Return the means over seeds."""
     return np.mean([run(seed) for seed in seeds], axis=0)
 
@@ -203,7 +203,7 @@ def main(seeds: Sequence[int]) -> None:
 
     rows = []
     for kind, name, peer, base in WITH_FEATURES:
-        ours = averaged(lambda seed, kind=kind: features(seed, kind), seeds)
+        ours = choose_average(lambda seed, kind=kind: features(seed, kind), seeds)
         rows.append((name, written(ours), f"{ours[3]:.1f} s", peer, base))
     print_table(
         f"ML-100k, features, seeds {', '.join(map(str, seeds))}: error % / AUC / log-loss",
@@ -212,7 +212,7 @@ def main(seeds: Sequence[int]) -> None:
     )
     rows = []
     for given, name, peer in GIVEN:
-        ours = averaged(lambda seed, given=given: folded(seed, given), seeds)
+        ours = choose_average(lambda seed, given=given: folded(seed, given), seeds)
         cells = (written(ours[start:]) for start in (0, 3, 6))
         rows.append((name, *cells, f"{ours[9]:.2f}", peer))
     print_table(

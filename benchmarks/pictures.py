@@ -26,7 +26,7 @@ from tribit.plots import STYLE
 from tribit.propensity import cross_fitted
 from tribit.selection import Candidate, Options, Search
 from tribit.selection.folds import make_folds
-from tribit.selection.stages import SHARES
+from tribit.selection.stages import PENALTY_SHARES
 from tribit.selection.trials import Trials
 
 STATIC = Path(__file__).resolve().parent.parent / "docs" / "_static"
@@ -170,8 +170,8 @@ def full_path(train: Any, search: Search, first: Candidate) -> np.ndarray:
         deadline=None,
     )
     trials.score(search.families()["intercepts"].settings)
-    largest = first.settings.l2 / SHARES[0]
-    settings = [replace(first.settings, l2=share * largest) for share in SHARES]
+    largest = first.settings.l2 / PENALTY_SHARES[0]
+    settings = [replace(first.settings, l2=share * largest) for share in PENALTY_SHARES]
     return np.array([(s.l2, trials.score(s).score) for s in settings])
 
 

@@ -23,7 +23,7 @@ from tribit.simulate import (
 from tribit.solvers.bounded import AugmentedLagrangian
 
 RHOS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
+PENALTY_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 
 
 def bias(side: int = 400, rho: float = 0.5, likely: tuple[float, ...] = (0.1, 0.3, 0.7, 0.9)):
@@ -97,12 +97,12 @@ def norms(side: int = 100, rank: int = 2, n: int = 3000, draws: int = 10):
     link, found = Logistic(7.0), {}
     radii = {"max": np.sqrt(rank), "trace": np.sqrt(rank) * side}
     for sampling in ("uniform", "general"):
-        errors = {(norm, share): np.zeros(draws) for norm in radii for share in SHARES}
+        errors = {(norm, share): np.zeros(draws) for norm in radii for share in PENALTY_SHARES}
         for seed in range(draws):
             M = low_rank_target((side, side), rank, alpha=1.0, random_state=seed)
             seen = _seen(M, link, n, sampling, seed)
             for (norm, share), values in errors.items():
-                model = _inside(seen, link, norm, share * radii[norm])
+                model = _project_start(seen, link, norm, share * radii[norm])
                 values[seed] = relative_error(model.complete("decision"), M)
         found[sampling] = errors
     return found
@@ -118,7 +118,7 @@ def _seen(M: np.ndarray, link: Logistic, n: int, sampling: str, seed: int) -> Ob
     return observe_cells(M, link, cells, random_state=seed + 200)
 
 
-def _inside(seen: Observations, link: Logistic, norm: str, radius: float) -> BinaryMatrixCompletion:
+def _project_start(seen: Observations, link: Logistic, norm: str, radius: float) -> BinaryMatrixCompletion:
     """Return the most likely X with ``|X|_inf <= 1`` in a ball, alpha kept exactly."""
     return BinaryMatrixCompletion(
         (1, 0, 0),
@@ -141,7 +141,7 @@ def _inside(seen: Observations, link: Logistic, norm: str, radius: float) -> Bin
 
 def _norm_rows(found: dict):
     for sampling, errors in found.items():
-        for title, shares in (("the paper's", (1.0,)), ("the best of six", SHARES)):
+        for title, shares in (("the paper's", (1.0,)), ("the best of six", PENALTY_SHARES)):
             best = {
                 norm: min((errors[norm, share] for share in shares), key=np.mean)
                 for norm in ("max", "trace")

@@ -74,7 +74,7 @@ def over_numbers() -> tuple[list[Curve], list[Curve]]:
         seen = observe_cells(M, LINK, cells, random_state=seed + 200)
         return relative_error(fitted(seen, (1, 0, 0), None).complete("decision"), M)
 
-    return bounds, [_measured("measured, max-norm ball", error, NUMBERS)]
+    return bounds, [_measure("measured, max-norm ball", error, NUMBERS)]
 
 
 def over_rhos() -> tuple[list[Curve], list[Curve]]:
@@ -104,8 +104,8 @@ def over_rhos() -> tuple[list[Curve], list[Curve]]:
         return relative_error(fitted(seen, (0, 1, 0), rho).complete("probability"), P)
 
     return bounds, [
-        _measured("measured, the theorem's estimator", squared, RHOS),
-        _measured("measured, logistic PU", logistic, RHOS),
+        _measure("measured, the theorem's estimator", squared, RHOS),
+        _measure("measured, logistic PU", logistic, RHOS),
     ]
 
 
@@ -137,7 +137,7 @@ def _bounds(
     return Curve(name, [bound(point).relative_error(norm) for point in points])
 
 
-def _measured(name: str, error: Callable[[float, int], float], points: Sequence[float]) -> Curve:
+def _measure(name: str, error: Callable[[float, int], float], points: Sequence[float]) -> Curve:
     means = [np.mean([error(point, seed) for seed in range(DRAWS)]) for point in points]
     return Curve(name, means, measured=True)
 

@@ -40,7 +40,7 @@ def one_blas_thread() -> Iterator[None]:
 @pytest.fixture
 def short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates of a search are fitted by four iterations: enough where a test does not ask which is best."""
-    monkeypatch.setattr("tribit.selection.trials.MOST_SWEEPS", 4)
+    monkeypatch.setattr("tribit.selection.trials.MAX_SWEEPS", 4)
 
 
 @pytest.fixture(scope="session")

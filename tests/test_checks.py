@@ -88,7 +88,7 @@ def bits(model):
 def fitted(model, X=A):
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        patch.setattr(trials, "MOST_SWEEPS", SHORT)
+        patch.setattr(trials, "MAX_SWEEPS", SHORT)
         return clone(model).fit(X)
 
 

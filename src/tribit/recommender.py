@@ -267,7 +267,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if model.rho_ is not None or seen is None or not model.spec_.uses_unobserved:
             return self
         name = "low-rank" if is_auto(model.rho) else model.rho
-        rho = propensity.fitted(
+        rho = propensity.fit_propensity(
             name, seen, n_jobs=model.n_jobs, random_state=0, backend=model.backend
         )
         again = copy(self)

@@ -12,7 +12,7 @@ from tribit.backends.soft_bounds import STIFFNESS, SoftBounds
 from tribit.model.factors import Factors
 from tribit.model.links import Probit
 from tribit.model.spec import ModelSpec
-from tribit.selection.problem import make_problem, start_of
+from tribit.selection.problem import make_problem, warm_start
 from tribit.solvers import LBFGS, Stopping
 
 A = random_matrix((30, 20), gaps=True)
@@ -163,10 +163,10 @@ def test_warm_starts_of_mixtures_with_and_without_features_are_kept_apart():
     problem = problem_of(featured)
     own, other = random_unknowns(problem), random_unknowns(problem_of(plain), seed=2)
     ends = {featured.family: own, plain.family: other}
-    np.testing.assert_array_equal(start_of(problem, featured, ends).row_factors, own.row_factors)
-    assert start_of(problem_of(plain), plain, ends).row_factors.shape == (30, 3)
+    np.testing.assert_array_equal(warm_start(problem, featured, ends).row_factors, own.row_factors)
+    assert warm_start(problem_of(plain), plain, ends).row_factors.shape == (30, 3)
     # Without an end of its own it starts at the plain mixture, with the parts of the features at 0.
-    start = start_of(problem, featured, {plain.family: other})
+    start = warm_start(problem, featured, {plain.family: other})
     np.testing.assert_array_equal(problem.factors(start).row_factors, other.row_factors)
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations, propensity, randomness
 from tribit.cluster import from_observations
-from tribit.metrics.full_ranking import against_unseen
+from tribit.metrics.full_ranking import scores_among_unobserved
 from tribit.model.factors import Factors
 from tribit.randomness import hashed_fold_numbers
 from tribit.selection import folds
-from tribit.selection.positive_only import _Observed, regression_factors
+from tribit.selection.positive_only import ObservedLogOdds, regression_factors
 
 PLAIN = {"rank": 2, "l2": 2.0, "l2_intercept": 0.5, "implicit_features": False, "n_fits": 1}
 PLAIN |= {"calibration": None, "random_state": 0, "dtype": "float64"}
@@ -27,16 +27,16 @@ def share_folds(monkeypatch, seen):
         return hashed_fold_numbers(seen.rows, seen.columns, n, int(draws.integers(2**32)))
 
     monkeypatch.setattr(folds, "balanced_fold_numbers", numbers)
-    monkeypatch.setattr(folds, "MOST_FOLDS", 1)
+    monkeypatch.setattr(folds, "MAX_FOLDS", 1)
     monkeypatch.setattr(randomness, "fold_numbers", numbers)
 
 
 @pytest.mark.parametrize("name", ["constant", "row-column"])
 def test_margins_are_enough_for_effects_of_rows_and_columns(seen, there, name):
-    ours, theirs = (propensity.fitted(name, each) for each in (seen, there))
+    ours, theirs = (propensity.fit_propensity(name, each) for each in (seen, there))
     found, expected = (each.probability_of_rows(slice(3, 9)) for each in (theirs, ours))
     np.testing.assert_array_equal(found, expected)
-    assert theirs.normalised(there).scale == pytest.approx(ours.normalised(seen).scale)
+    assert theirs.normalise(there).scale == pytest.approx(ours.normalise(seen).scale)
 
 
 def test_each_entry_has_the_propensity_of_a_fit_without_it(monkeypatch, client, seen):
@@ -55,9 +55,9 @@ def test_each_entry_has_the_propensity_of_a_fit_without_it(monkeypatch, client, 
     np.testing.assert_allclose(
         theirs.probability_of_rows(slice(2, 5)), np.choose(part.reshape(rows.shape), models)
     )
-    scaled = theirs.normalised(there).probability_at(liked.rows, liked.columns)
-    assert np.sum(1.0 / scaled) == pytest.approx(liked.shape[0] * liked.shape[1])
-    found = propensity.fitted(
+    scale_average = theirs.normalise(there).probability_at(liked.rows, liked.columns)
+    assert np.sum(1.0 / scale_average) == pytest.approx(liked.shape[0] * liked.shape[1])
+    found = propensity.fit_propensity(
         "low-rank", from_observations(Observations.from_matrix([[1]]), client)
     )
     assert found.rho_at([0], [0]) == 0.0
@@ -94,9 +94,9 @@ def test_held_out_entries_stand_against_the_same_unseen_cells(seen, there, rho, 
         held_out = Observations(held_out.rows, held_out.columns, -held_out.labels, held_out.shape)
     transform = None
     if rho is not None:
-        transform = _Observed(propensity.fitted(rho, seen), Logistic(), label > 0)
+        transform = ObservedLogOdds(propensity.fit_propensity(rho, seen), Logistic(), label > 0)
     ours, theirs = (
-        against_unseen(factors, each, held_out, unit=1.1, transform=transform)
+        scores_among_unobserved(factors, each, held_out, unit=1.1, transform=transform)
         for each in (train, there.without_fold(10, 0, 5))
     )
     assert ours[2][len(held_out) :].sum() == seen.shape[0] * seen.shape[1] - len(seen)
@@ -125,8 +125,8 @@ def test_the_regression_of_likes_alone_is_that_of_one_machine(seen, there):
 
 
 def test_folds_of_likes_alone_bring_a_bounded_number_of_entries_here(monkeypatch, there):
-    monkeypatch.setattr(folds, "MOST_HELD_OUT", 100)
-    monkeypatch.setattr(folds, "MANY_ALONE", 1000)
-    monkeypatch.setattr(folds, "ENOUGH_ALONE", 10)
+    monkeypatch.setattr(folds, "MAX_HELD_OUT", 100)
+    monkeypatch.setattr(folds, "SINGLE_LABEL_TENTHS", 1000)
+    monkeypatch.setattr(folds, "MIN_HELD_OUT_ALONE", 10)
     made = folds.make_folds(there.as_likes(), None, np.random.default_rng(0))
     assert [len(each.held_out) < 160 for each in made] == [True]

@@ -76,7 +76,7 @@ def test_the_search_chooses_as_one_machine_does_on_the_same_folds(monkeypatch, c
         return hashed_fold_numbers(seen.rows, seen.columns, n, int(draws.integers(2**32)))
 
     monkeypatch.setattr(folds, "balanced_fold_numbers", hashed)
-    monkeypatch.setattr(folds, "MOST_FOLDS", 1)
+    monkeypatch.setattr(folds, "MAX_FOLDS", 1)
     given = {"random_state": 3, "rank": 2, "n_candidates": 9, "implicit_features": False}
     given |= {"gammas": (1, 0, 0), "n_fits": 1, "tol": 1e-3}
     ours = BinaryMatrixCompletion(**given).fit(seen)

@@ -16,7 +16,7 @@ from tribit.model.factors import Factors
 from tribit.model.features import Features
 from tribit.model.risks import Risk, doubly_robust, pn, pu, tri
 from tribit.model.spec import ModelSpec
-from tribit.propensity import fitted
+from tribit.propensity import fit_propensity
 from tribit.randomness import hashed_fold_numbers
 
 PROBLEM = RowProblem(3, True, 0.5, 1.5, norm=1.2, bound=0.8)
@@ -40,7 +40,7 @@ def both(seen, there, link, risk, dtype="float64"):
 
 
 def by_entry(seen):
-    return fitted("row-column", seen, n_jobs=1, random_state=0)
+    return fit_propensity("row-column", seen, n_jobs=1, random_state=0)
 
 
 RISKS = {

@@ -16,7 +16,7 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "SHAPE", SHAPE)
         patch.setattr(demo, "LEVEL", -0.5)
-        patch.setattr("tribit.selection.trials.MOST_SWEEPS", 8)
+        patch.setattr("tribit.selection.trials.MAX_SWEEPS", 8)
         yield
 
 

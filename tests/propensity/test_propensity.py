@@ -258,12 +258,12 @@ def test_floor_and_scale():
     q = dense(high)
     assert q.min() == 0.4
     np.testing.assert_array_equal(q, np.maximum(dense(model.with_floor(1e-9)), 0.4))
-    scaled = high.normalised(SEEN)
+    scaled = high.normalise(SEEN)
     assert inverse_weights(scaled, SEEN, normalised=False).sum() == pytest.approx(
         SHAPE[0] * SHAPE[1]
     )
     np.testing.assert_allclose(dense(scaled), scaled.scale * q, rtol=1e-12)
-    assert scaled.normalised(SEEN).scale == pytest.approx(scaled.scale)
+    assert scaled.normalise(SEEN).scale == pytest.approx(scaled.scale)
     assert dense(Propensity("constant", constant(SEEN).factors, 0.5, 3.0)).max() == 1.0
 
 
@@ -362,7 +362,7 @@ def test_empty_rows_are_no_trouble_with_a_ridge():
     A[0] = 1
     A[1, :2] = -1
     seen = Observations.from_matrix(A)
-    for model in (row_column(seen), propensity.fitted("low-rank", seen, random_state=0)):
+    for model in (row_column(seen), propensity.fit_propensity("low-rank", seen, random_state=0)):
         q = dense(model)
         assert np.isfinite(q).all()
         assert q[0].min() > q[1].max() > q[2].max() > 0
@@ -494,7 +494,7 @@ def test_floor_and_scale_of_a_cross_fitted_model():
     assert dense(model).min() == pytest.approx(0.2)
     assert dense(crossed()).min() >= 0.1 * HARD_SEEN.density * (1 - 1e-12)
     assert dense(model.with_floor(0.3)).min() == pytest.approx(0.3)
-    even = crossed().normalised(HARD_SEEN)
+    even = crossed().normalise(HARD_SEEN)
     total = inverse_weights(even, HARD_SEEN, normalised=False).sum()
     assert total == pytest.approx(HARD.size, rel=1e-3)  # none is above 1
 
@@ -513,8 +513,8 @@ def test_cross_fitting_a_mask_that_is_full_or_nearly_empty():
     full = Observations.from_matrix(np.ones((4, 5), dtype=int))
     assert np.all(dense(cross_fitted(full, rank=2)) == 1.0)
     one = Observations.from_matrix([[1, 0], [0, 0]])
-    assert isinstance(propensity.fitted("low-rank", one, random_state=0), Propensity)
-    two = propensity.fitted("low-rank", Observations.from_matrix([[1, 0], [0, -1]]), random_state=0)
+    assert isinstance(propensity.fit_propensity("low-rank", one, random_state=0), Propensity)
+    two = propensity.fit_propensity("low-rank", Observations.from_matrix([[1, 0], [0, -1]]), random_state=0)
     assert len(two.models) == 2
     assert np.all((dense(two) > 0) & (dense(two) <= 1))
 
@@ -566,7 +566,7 @@ BAD = [
     (lambda: constant(SEEN).rho_at([60], [0]), InvalidInputError, "60"),
     (lambda: constant(SEEN).rho_at([0], [-1]), InvalidInputError, "-1"),
     (lambda: constant(SEEN).rho_at([0, 1], [1]), InvalidInputError, "lists of the same length"),
-    (lambda: propensity.fitted("rows", SEEN), InvalidTypeError, "or the name of one"),
+    (lambda: propensity.fit_propensity("rows", SEEN), InvalidTypeError, "or the name of one"),
     (lambda: completion("rows"), InvalidTypeError, r"'constant', 'row-column', 'low-rank'\); got"),
     (
         lambda: row_column(Observations.from_matrix([[1, 0], [0, 0]]), l2=0),

@@ -257,8 +257,8 @@ def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
 def test_a_large_matrix_is_learned_from_some_of_its_rows(monkeypatch):
     A = table((400, 15))
     whole = CandidateRanker(random_state=0).fit(A)
-    monkeypatch.setattr(candidate_ranker, "CELLS", 200 * 15)
-    monkeypatch.setattr(candidate_ranker, "LEAST_ROWS", 1)
+    monkeypatch.setattr(candidate_ranker, "MAX_FIT_CELLS", 200 * 15)
+    monkeypatch.setattr(candidate_ranker, "MIN_FIT_ROWS", 1)
     part = CandidateRanker(random_state=0).fit(A)
     assert part.l2_ != whole.l2_
     np.testing.assert_allclose(part.coefficients_[:, 1:], whole.coefficients_[:, 1:], atol=0.6)
@@ -291,7 +291,7 @@ def test_a_full_matrix_has_rates_too():
     assert np.abs(ranker.coefficients_).max() < 10
     assert likes.sum() == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
     assert dislikes.sum() == pytest.approx(np.count_nonzero(A < 0), rel=1e-6)
-    assert not ranker.recommend(range(14), 3, exclude_seen=A).shown.any()
+    assert not ranker.recommend(range(14), 3, exclude_seen=A).is_listed.any()
 
 
 def test_a_row_without_entries_is_shown_what_is_popular():
@@ -429,7 +429,7 @@ def test_a_report_ranks_as_the_ranker_recommends():
         report = ranking_report(ranker, train, held_out, 5, avoid_dislikes=weight)
         users = np.flatnonzero((hidden > 0).any(axis=1))
         lists = ranker.recommend(users, 5, exclude_seen=train, avoid_dislikes=weight)
-        shown = hidden[users[:, None], lists.positions] * lists.shown
+        shown = hidden[users[:, None], lists.positions] * lists.is_listed
         assert (report.likes_shown, report.dislikes_shown) == ((shown > 0).sum(), (shown < 0).sum())
     with pytest.raises(InvalidTypeError, match="takes no second ranker"):
         ranking_report(ranker, train, held_out, ranker=ranker)

@@ -70,7 +70,7 @@ def test_the_model_alone_ranks_by_the_probability_of_a_like(link, n):
     np.testing.assert_array_equal(lists.columns, positions)
     np.testing.assert_allclose(lists.scores, scores, rtol=1e-9)
     np.testing.assert_array_equal(lists.rows, np.arange(12))
-    assert lists.shown.all()
+    assert lists.is_listed.all()
     assert len(lists) == 12
 
 
@@ -90,8 +90,8 @@ def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
         options = {"exclude_seen": seen, "ranker": chosen}
         whole = model.recommend(range(12), 6, **options)
         with monkeypatch.context() as patch:
-            patch.setattr(lists_module, "BLOCK", block)
-            patch.setattr(lists_module, "LEAST_ROWS", 1)
+            patch.setattr(lists_module, "BLOCK_SCORES", block)
+            patch.setattr(lists_module, "MIN_BLOCK_ROWS", 1)
             parts = model.recommend(range(12), 6, **options)
         np.testing.assert_array_equal(parts.scores, whole.scores)
         np.testing.assert_array_equal(parts.positions, whole.positions)
@@ -186,11 +186,11 @@ def test_lists_that_run_short_are_filled_up():
     lists = fitted().recommend([0, 1, 2], 10, exclude_seen=seen)
     # Of ten places asked for there are as many as columns.
     assert lists.positions.shape == lists.columns.shape == lists.scores.shape == (3, SHAPE[1])
-    assert np.count_nonzero(lists.shown, axis=1).tolist() == [2, 0, 9]
+    assert np.count_nonzero(lists.is_listed, axis=1).tolist() == [2, 0, 9]
     assert set(lists.columns[0, :2]) == {0, 1}
-    assert (lists.columns[~lists.shown] == -1).all()
-    assert (lists.scores[~lists.shown] == -np.inf).all()
-    assert np.isfinite(lists.scores[lists.shown]).all()
+    assert (lists.columns[~lists.is_listed] == -1).all()
+    assert (lists.scores[~lists.is_listed] == -np.inf).all()
+    assert np.isfinite(lists.scores[lists.is_listed]).all()
     named = fitted(observations=with_ids(labels(), ROWS, COLUMNS)).recommend(
         ROWS[:3], 10, exclude_seen=with_ids(seen, ROWS, COLUMNS)
     )
@@ -198,7 +198,7 @@ def test_lists_that_run_short_are_filled_up():
     rows, columns, scores = named.pairs()
     assert rows.tolist() == ["user 0"] * 2 + ["user 2"] * 9
     assert None not in columns.tolist()
-    np.testing.assert_array_equal(scores, named.scores[named.shown])
+    np.testing.assert_array_equal(scores, named.scores[named.is_listed])
 
 
 def test_no_rows_no_lists():
@@ -224,8 +224,8 @@ def test_every_system_recommends(name):
         model.set_params(rank=2)
     model.fit(labels(observed=0.8))
     lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8))
-    assert np.isfinite(lists.scores[lists.shown]).all()
-    assert not labels(observed=0.8)[np.nonzero(lists.shown)[0], lists.positions[lists.shown]].any()
+    assert np.isfinite(lists.scores[lists.is_listed]).all()
+    assert not labels(observed=0.8)[np.nonzero(lists.is_listed)[0], lists.positions[lists.is_listed]].any()
 
 
 def test_a_ranker_finds_what_is_popular():

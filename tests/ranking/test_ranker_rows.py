@@ -90,13 +90,13 @@ def test_rows_of_the_fit_are_as_new_ones_where_nothing_was_seen(tabled):
 def test_rows_behind_those_of_the_fit(tabled):
     A, new = table(), table((6, 15), seed=1)
     ranker = fitted(A, tabled)
-    longer = ranker.extended(new)
+    longer = ranker.append_rows(new)
     old, fresh = ranker.log_rates(np.arange(40)), ranker.with_rows(new).log_rates(np.arange(6))
     rows = np.array([42, 3, 40, 39])
     for found, first, last in zip(longer.log_rates(rows), old, fresh, strict=True):
         expected = np.stack([last[2], first[3], last[0], first[39]])
         np.testing.assert_allclose(found, expected, atol=1e-8)
-    again = longer.extended(new[:2])
+    again = longer.append_rows(new[:2])
     np.testing.assert_allclose(again.log_rates([47])[0], fresh[0][[1]], atol=1e-8)
 
 
@@ -121,11 +121,11 @@ def test_new_rows_are_matched_by_column_id():
     assert other.column_ids_.tolist() == ranker.column_ids_.tolist()
     lists = other.recommend("v2", 3, exclude_seen=moved)
     assert not set(lists.columns[0]) & {f"f{k}" for k in np.flatnonzero(new[2])}
-    longer = ranker.extended(moved)
+    longer = ranker.append_rows(moved)
     assert longer.row_ids_.tolist() == [*ranker.row_ids_, *other.row_ids_]
     assert longer.recommend("v2", 3, exclude_seen=moved).columns.tolist() == lists.columns.tolist()
     with pytest.raises(InvalidInputError, match="knows the row 'u0' already"):
-        ranker.extended(with_ids(new))
+        ranker.append_rows(with_ids(new))
 
 
 def test_how_many_rows_are_asked_for_changes_no_score(monkeypatch):
@@ -189,7 +189,7 @@ def test_a_ranker_from_its_arrays(likes_only):
 
 def test_a_longer_ranker_from_its_arrays():
     A, new = table(), table((6, 15), seed=1)
-    longer = CandidateRanker(random_state=0).fit(A).extended(new)
+    longer = CandidateRanker(random_state=0).fit(A).append_rows(new)
     again = CandidateRanker.from_arrays(
         longer.arrays(), Observations.from_matrix(np.vstack([A, new]))
     )
@@ -234,7 +234,7 @@ def test_what_does_not_go_with_the_fit_is_refused():
     with pytest.raises(InvalidInputError, match="new rows have 14 columns and the model 15"):
         ranker.with_rows(A[:, :14])
     with pytest.raises(InvalidInputError, match="have no ids and the new ones have some"):
-        ranker.extended(with_ids(A))
+        ranker.append_rows(with_ids(A))
 
 
 def test_new_rows_may_be_sparse_or_ratings():
@@ -252,7 +252,7 @@ def test_a_row_asked_for_alone_has_the_bits_that_it_has_among_others(monkeypatch
     monkeypatch.setattr(binary_matrices, "MAX_ROWS_ADDED_IN_PYTHON", added_up)
     A = table()
     A[5] = 0  # a row of which nothing is known
-    ranker = CandidateRanker(random_state=0).fit(A).extended(table(seed=1)[:4])
+    ranker = CandidateRanker(random_state=0).fit(A).append_rows(table(seed=1)[:4])
     assert ranker._cells.likes.has_table
     together = ranker.log_rates(np.arange(44))
     for row in range(44):

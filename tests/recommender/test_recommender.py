@@ -66,7 +66,7 @@ def test_lists_leave_out_what_was_seen_and_every_row_has_one(recommender):
         shown = row[row >= 0]
         assert set(shown) == set(np.flatnonzero(A[i] == 0))
     everything = recommender.recommend(["r5"], 25, exclude_seen=False)
-    assert everything.shown.all()
+    assert everything.is_listed.all()
 
 
 def test_given_entries_are_left_out_in_the_place_of_the_kept_ones(recommender):
@@ -81,7 +81,7 @@ def test_probabilities_intervals_and_trade_off_stand_beside_the_scores(recommend
     found = recommender.recommend(["r3", "r8"], 5, level=0.8)
     rows, columns, _ = found.pairs()
     np.testing.assert_allclose(
-        found.probabilities[found.shown], recommender.predict_proba(rows, columns)
+        found.probabilities[found.is_listed], recommender.predict_proba(rows, columns)
     )
     posterior = laplace(recommender.model_, recommender.seen_)
     interval = posterior.interval(rows, columns, level=0.8)
@@ -129,7 +129,7 @@ def test_a_model_file_is_a_recommender_without_its_other_parts(tmp_path):
     for ask in (bare.recommend, lambda: bare.explain(0, 1), lambda: bare.update(A)):
         with pytest.raises(InvalidInputError, match="keeps no entries"):
             ask()
-    assert bare.recommend([0], exclude_seen=False).shown.all()
+    assert bare.recommend([0], exclude_seen=False).is_listed.all()
     assert "alone" in bare.info().about["lists"]
 
 
@@ -181,13 +181,13 @@ def test_without_ids_new_rows_go_on_counting():
     more = recommender.fold_in(new)
     np.testing.assert_array_equal(more.seen_.to_sparse().toarray(), np.vstack([A, new]))
     found = more.recommend([41], 25)
-    assert set(found.positions[0][found.shown[0]]) == set(np.flatnonzero(new[1] == 0))
+    assert set(found.positions[0][found.is_listed[0]]) == set(np.flatnonzero(new[1] == 0))
 
 
 def test_new_columns_and_updates_are_ranked_too(recommender):
     new = drawn((40, 2), seed=11, density=0.5)
     more = recommender.fold_in(entries(new, ROWS, ["x0", "x1"]), axis="columns")
-    assert more.recommend(["r0"], 27, exclude_seen=False).shown.sum() == 27
+    assert more.recommend(["r0"], 27, exclude_seen=False).is_listed.sum() == 27
     entry = entries(np.array([[1, -1]]), ["brand new"], ["c3", "c4"])
     updated = recommender.update(entry)
     assert updated.model_.shape_ == (41, 25)
@@ -201,7 +201,7 @@ def test_likes_alone_need_no_ranker():
     found = Recommender(random_state=0).fit(likes)
     assert found.ranker_ is None
     lists = found.recommend([0, 1], 5)
-    assert lists.shown.all()
+    assert lists.is_listed.all()
     assert "being seen" in found.info().about["probabilities are of"]
 
 

@@ -185,7 +185,7 @@ def trials_with(xs, labels, ranks, n_fits="auto", **rest):
         trials.candidates.append(candidate)
         trials.scores[candidate], trials.losses[candidate] = x, lost
     rest = {"rank_is_free": True, **rest}
-    return trials, averages.averaged(trials, trials.candidates[0], n_fits, **rest)
+    return trials, averages.choose_average(trials, trials.candidates[0], n_fits, **rest)
 
 
 class Held:
@@ -206,7 +206,7 @@ def noisy(n=4000, members=4, noise=1.0, seed=0):
 def test_members_whose_errors_differ_are_averaged_three_at_most():
     xs, labels = noisy()
     trials, found = trials_with(xs, labels, (10, 5, 2, 40))
-    assert len(found.members) == averages.MOST_FITS
+    assert len(found.members) == averages.MAX_FITS
     assert found.members[0] is trials.candidates[0]
     assert len(set(found.ranks)) == 3
     x = trials.mean_scores(found.members)

@@ -48,7 +48,7 @@ def test_a_watched_fit_ends_earlier_at_the_same_held_out_loss(fold):
 
 @pytest.mark.parametrize("many", [10, 10**6])
 def test_only_fits_of_large_tables_are_watched(monkeypatch, fold, many):
-    monkeypatch.setattr(module, "MANY", many)
+    monkeypatch.setattr(module, "SINGLE_FOLD_ENTRIES", many)
     trials = module.Trials(
         [fold],
         Options(Arithmetic("float32", 1, "auto")),
@@ -56,4 +56,4 @@ def test_only_fits_of_large_tables_are_watched(monkeypatch, fold, many):
         most=None,
         deadline=None,
     )
-    assert trials.watched(fold) is (fold if many == 10 else None)
+    assert trials.early_stopping_fold(fold) is (fold if many == 10 else None)

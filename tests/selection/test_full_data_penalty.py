@@ -10,7 +10,12 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
 from tribit.selection.record import Average, Candidate
-from tribit.selection.row_subsample import FullDataTrials, RowSubsample, multiplied, scaled
+from tribit.selection.row_subsample import (
+    FullDataTrials,
+    RowSubsample,
+    multiply_penalties,
+    scale_average,
+)
 from tribit.selection.search import Budget, choose
 from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Options, Trials
@@ -117,14 +122,14 @@ def test_the_number_of_candidates_counts_those_of_the_whole(seen, scored, more):
 
 
 def test_time_that_is_over_leaves_the_choice_of_the_part(seen, scored, monkeypatch):
-    made = RowSubsample.whole_folds
+    made = RowSubsample.full_folds
 
     def folds(*arguments):
         # The part is done.
         monkeypatch.setattr("tribit.selection.trials.time.perf_counter", lambda: 1e12)
         return made(*arguments)
 
-    monkeypatch.setattr(RowSubsample, "whole_folds", folds)
+    monkeypatch.setattr(RowSubsample, "full_folds", folds)
     model = fitted(seen, **PLAIN, max_time=1e6)
     assert not scored
     assert model.search_.best in model.search_.candidates
@@ -181,9 +186,9 @@ def test_members_of_an_average_follow_the_chosen_one():
 
     members = candidate(rank=2, l2=8.0, l2_implicit=4.0), candidate(rank=4, l2=6.0)
     best = candidate(rank=2, l2=2.0, l2_implicit=2.0)
-    found = scaled(Average(members, 0.4, 0.5), members[0], best)
+    found = scale_average(Average(members, 0.4, 0.5), members[0], best)
     assert found.members[0].settings == best.settings
     assert found.members[1].settings.l2 == 6.0 / 4
     assert found.members[1].settings.l2_implicit is None
     assert (found.score, found.members[1].score) == (0.4, 0.5)
-    assert multiplied(members[1].settings, ("l2", "l2_implicit"), 2.0).l2 == 12.0
+    assert multiply_penalties(members[1].settings, ("l2", "l2_implicit"), 2.0).l2 == 12.0

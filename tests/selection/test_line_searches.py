@@ -8,7 +8,7 @@ from scripted_trials import EVERYTHING, scripted_lines
 
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
-from tribit.selection.stages import FAR, WORTH
+from tribit.selection.stages import MIN_STEP_GAIN, PATH_END_LOSS
 
 # Paths
 
@@ -26,7 +26,7 @@ def walked(scores):
         ([5.0, 4.0, 3.0, 2.0], 3, 4),  # to the end
         ([3.0, 2.0, 2.001, 1.9, 2.5, 9.0], 3, 5),  # one step up is forgiven, a far one not
         ([3.0, 2.0, 2.001, 2.002, 1.0], 1, 4),  # two are not
-        ([3.0, 2.0, 2.0 * (1 + 2 * FAR), 1.0], 1, 3),
+        ([3.0, 2.0, 2.0 * (1 + 2 * PATH_END_LOSS), 1.0], 1, 3),
         ([2.0, 2.0, 2.0, 1.0], 0, 3),  # no better is worse
         ([1.0], 0, 1),
     ],
@@ -46,7 +46,7 @@ def refined(function, start, step=2.0, name="l2", free=EVERYTHING, doublings=0):
     steps = scripted_lines(name, function, free)
     settings = replace(ModelSpec(), **{name: start})
     best = Candidate(settings, function(start) if start else 1.0, (), 0.0, 0)
-    found = steps.refined(best, name, step, doublings)
+    found = steps.refine(best, name, step, doublings)
     return getattr(found.settings, name), steps.trials.tried
 
 
@@ -70,7 +70,7 @@ def test_steps_that_help_become_longer_and_one_that_is_too_long_is_not_the_last(
 
 def test_a_gain_that_is_not_worth_a_step_is_left():
     def flat(value):
-        return 1.0 - 0.9 * WORTH * np.log2(value)
+        return 1.0 - 0.9 * MIN_STEP_GAIN * np.log2(value)
 
     assert refined(flat, 1.0) == (1.0, [2.0, 0.5])
 

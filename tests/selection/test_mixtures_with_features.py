@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection.mixtures import CORNER_FEATURES, Mixtures
+from tribit.selection.mixtures import CORNER_IMPLICIT_FACTOR, Mixtures
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
 from tribit.selection.stages import LineSearches
@@ -47,7 +47,7 @@ def test_the_best_mixture_is_tried_with_the_features_of_the_best_model():
 def test_under_pu_alone_the_features_have_a_far_stronger_ridge():
     (found,) = tried(candidate(FEATURED, 0.5), candidate(NEAR_PN, 0.51), candidate(CORNER, 0.49))
     assert found.gammas == CORNER.gammas
-    assert found.l2_implicit == pytest.approx(6.0 * 10.0 * CORNER_FEATURES)
+    assert found.l2_implicit == pytest.approx(6.0 * 10.0 * CORNER_IMPLICIT_FACTOR)
 
 
 def test_a_ridge_that_the_user_gave_is_kept():

@@ -225,7 +225,7 @@ def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_pat
     np.testing.assert_array_equal(copy.complete(), fitted.complete())
     assert copy.fitted_.members[0].own_rank == member.own_rank
     assert copy.search_.regression == fitted.search_.regression
-    monkeypatch.setattr(regression, "MOST_REGRESSED", 10)
+    monkeypatch.setattr(regression, "MAX_REGRESSED_ROWS", 10)
     without = make(**plain).fit(train)
     assert without.search_.regression is None
     reports = [report_of(each, train, held_out) for each in (fitted, without)]

@@ -15,15 +15,15 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
 from tribit.selection.folds import make_folds, spec_for_fold
-from tribit.selection.problem import make_problem, start_of
+from tribit.selection.problem import make_problem, warm_start
 from tribit.selection.row_subsample import (
     RowSubsample,
-    largest_ridge,
-    ridge_share,
+    largest_penalty_of,
+    penalty_share,
     row_subsample,
-    taken,
+    subsample_of,
 )
-from tribit.selection.stages import SHARES
+from tribit.selection.stages import PENALTY_SHARES
 from tribit.selection.trials import Options
 
 BASE = ModelSpec(rank=2)
@@ -49,13 +49,13 @@ def small(monkeypatch):
 def test_a_part_has_all_entries_of_random_rows_of_the_longer_side(labels, small):
     found = row_subsample(observed(labels), BASE, draws())
     assert found.axis == int(labels.shape[0] < labels.shape[1])
-    assert np.all(np.diff(found.chosen) > 0)
-    expected = labels.take(found.chosen, axis=found.axis)
+    assert np.all(np.diff(found.positions) > 0)
+    expected = labels.take(found.positions, axis=found.axis)
     np.testing.assert_array_equal(found.observations.to_sparse().toarray(), expected)
     longest = np.count_nonzero(labels, axis=1 - found.axis).max()
     assert 200 <= found.observations.n_observed < 200 + longest
     others = row_subsample(observed(labels), BASE, np.random.default_rng(4))
-    assert not np.array_equal(found.chosen, others.chosen)
+    assert not np.array_equal(found.positions, others.positions)
 
 
 def test_a_part_has_a_share_of_the_entries_and_at_least_so_many(monkeypatch):
@@ -83,7 +83,7 @@ def test_small_tables_one_label_and_models_of_the_mask_are_searched_as_they_are(
 
 
 def test_side_features_of_the_longer_side_are_those_of_the_part():
-    part = taken(observed(A), np.array([3, 5, 40]), 0)
+    part = subsample_of(observed(A), np.array([3, 5, 40]), 0)
     values = np.arange(60.0)[:, None]
     known = np.arange(60) % 2 == 1
     of_rows = (Group(sp.csr_array(values), np.zeros(1), known),)
@@ -102,7 +102,7 @@ def test_what_the_part_has_found_is_the_start_of_the_whole(labels, features):
     """Rows of the part keep their unknowns, and so do all columns; the others are 0."""
     axis = int(labels.shape[0] < labels.shape[1])
     chosen = np.array([0, 7, 8, 30, 59])
-    part = taken(observed(labels), chosen, axis)
+    part = subsample_of(observed(labels), chosen, axis)
     settings = ModelSpec(
         rank=2, l2=1.0, l2_intercept=1.0, implicit_features=features, l2_implicit=2.0
     )
@@ -119,9 +119,9 @@ def test_what_the_part_has_found_is_the_start_of_the_whole(labels, features):
         rng.normal(size=rows),
         rng.normal(size=columns),
     )
-    whole = part.whole_ends({settings.family: end})[settings.family]
+    whole = part.full_ends({settings.family: end})[settings.family]
     assert (whole.row_factors.shape[0], whole.column_factors.shape[0]) == large.unknown_sizes
-    start = start_of(large, settings, {settings.family: whole})
+    start = warm_start(large, settings, {settings.family: whole})
     np.testing.assert_array_equal(start.row_factors, whole.row_factors)
     # Of rows that the part has, what the own parts and the features of columns give is as it was.
     turned, before = (each.transposed if axis else each for each in (whole, end))
@@ -172,15 +172,15 @@ def test_folds_of_the_whole_hold_out_the_entries_of_the_part(labels, small):
     part = row_subsample(seen, BASE, draws())
     folds = make_folds(part.observations, None, draws())
     assert len(folds) > 1
-    for before, after in zip(folds, part.whole_folds(seen, folds), strict=True):
+    for before, after in zip(folds, part.full_folds(seen, folds), strict=True):
         held = np.zeros_like(labels)
         at = [before.held_out.rows, before.held_out.columns]
-        at[part.axis] = part.chosen[at[part.axis]]
+        at[part.axis] = part.positions[at[part.axis]]
         held[tuple(at)] = before.held_out.labels
         np.testing.assert_array_equal(after.held_out.to_sparse().toarray(), held)
         np.testing.assert_array_equal(after.train.to_sparse().toarray(), labels - held)
         assert after.share == pytest.approx(1 - np.count_nonzero(held) / np.count_nonzero(labels))
-        assert (after.seed, after.ridge_share) == (before.seed, 1.0)
+        assert (after.seed, after.penalty_share) == (before.seed, 1.0)
 
 
 def test_a_search_says_that_it_was_one_of_a_part(monkeypatch):
@@ -212,8 +212,8 @@ def test_weights_of_entries_ask_for_all_of_the_table(small, monkeypatch):
 
 def test_ridges_hold_for_the_whole_table_and_are_smaller_in_the_part():
     seen = observed(low_rank((900, 20), density=0.5))
-    part = taken(seen, np.arange(0, 900, 9), 0)
-    share = ridge_share(part.observations, seen, BASE, Options(Arithmetic("float32", 1, "auto")))
+    part = subsample_of(seen, np.arange(0, 900, 9), 0)
+    share = penalty_share(part.observations, seen, BASE, Options(Arithmetic("float32", 1, "auto")))
     # Rows are many and short: a norm grows as the root of their number.
     assert share == pytest.approx(1 / 3, rel=0.1)
     settings = ModelSpec(rank=2, l2=6.0, l2_intercept=5.0, l2_implicit=None, l2_side=9.0)
@@ -229,7 +229,7 @@ def test_the_largest_ridge_is_the_norm_of_the_gradient_without_factors(intercept
     end = Factors.of(np.zeros((60, 0)), np.zeros((20, 0)), 0.4) if intercept else None
     slope = np.where(A > 0, expit(0.4 * intercept) - 1, expit(0.4 * intercept))
     expected = np.linalg.norm(np.where(A, slope, 0.0), 2)
-    assert largest_ridge(seen, Logistic(), end) == pytest.approx(expected)
+    assert largest_penalty_of(seen, Logistic(), end) == pytest.approx(expected)
 
 
 def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
@@ -241,9 +241,9 @@ def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
     intercepts = BinaryMatrixCompletion(
         **{**options, "rank": 0, "calibration": None, "tol": 1e-8}, n_jobs=1
     ).fit(seen)
-    largest = largest_ridge(seen, Logistic(), intercepts._factors())
+    largest = largest_penalty_of(seen, Logistic(), intercepts._factors())
     # The fold that it is taken from has four fifths of the entries of the part.
-    assert first.settings.l2 == pytest.approx(SHARES[0] * largest * np.sqrt(0.8), rel=0.05)
+    assert first.settings.l2 == pytest.approx(PENALTY_SHARES[0] * largest * np.sqrt(0.8), rel=0.05)
 
 
 def test_the_note_names_the_side():

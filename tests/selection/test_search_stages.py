@@ -23,7 +23,7 @@ from tribit.selection.positive_only import (
 )
 from tribit.selection.record import Candidate
 from tribit.selection.stages import (
-    FAR,
+    PATH_END_LOSS,
     FactorPenalty,
     Found,
     HigherRankWithFeatures,
@@ -63,7 +63,7 @@ AFTER_FACTORS = replace(AFTER_INTERCEPTS, factors=scored(0.9))
 NO_FACTORS = replace(AFTER_INTERCEPTS, factors=INTERCEPTS)
 #: Implicit features that gain less, and more, than the share that decides the matter.
 SLIGHT = replace(AFTER_FACTORS, featured=scored(0.89, implicit_features=True))
-DECIDED = replace(AFTER_FACTORS, featured=scored(0.8, implicit_features=True))
+DECISIVE_FEATURE_GAIN = replace(AFTER_FACTORS, featured=scored(0.8, implicit_features=True))
 WITHOUT_GAIN = replace(AFTER_INTERCEPTS, factors=scored(0.999))
 SIDED = replace(AFTER_FACTORS, sided=scored(0.8, side_features=True))
 
@@ -99,7 +99,7 @@ def without(*names, **values):
         (ImplicitFeatures(), without("alpha", alpha=1.0), AFTER_FACTORS, False),
         (Ranks(), PLAIN, AFTER_FACTORS, True),
         (Ranks(), PLAIN, SLIGHT, True),
-        (Ranks(), PLAIN, DECIDED, False),
+        (Ranks(), PLAIN, DECISIVE_FEATURE_GAIN, False),
         (Ranks(), PLAIN, WITHOUT_GAIN, False),
         (Ranks(), without("rank"), AFTER_FACTORS, False),
         (Ranks(), LIKES, AFTER_FACTORS, False),
@@ -114,7 +114,7 @@ def without(*names, **values):
             AFTER_FACTORS,
             False,
         ),
-        (HigherRankWithFeatures(), PLAIN, DECIDED, True),
+        (HigherRankWithFeatures(), PLAIN, DECISIVE_FEATURE_GAIN, True),
         (HigherRankWithFeatures(), PLAIN, SLIGHT, True),
         (HigherRankWithFeatures(), PLAIN, AFTER_FACTORS, False),
         (HigherRankWithFeatures(), PLAIN, SIDED, False),
@@ -124,9 +124,9 @@ def without(*names, **values):
             replace(SIDED, sided=scored(0.8, side_features=True, implicit_features=True)),
             True,
         ),
-        (HigherRankWithFeatures(), without("rank"), DECIDED, False),
+        (HigherRankWithFeatures(), without("rank"), DECISIVE_FEATURE_GAIN, False),
         (HigherRankWithFeatures(), PLAIN, Found(), False),
-        (HigherRankWithFeatures(), LIKES, DECIDED, False),
+        (HigherRankWithFeatures(), LIKES, DECISIVE_FEATURE_GAIN, False),
         (Mixtures(), PLAIN, AFTER_FACTORS, True),
         (Mixtures(), GIVEN_MIXTURE, Found(), True),
         (Mixtures(), UNDER_PN, AFTER_FACTORS, False),
@@ -166,7 +166,7 @@ def test_every_stage_is_in_the_table():
 def test_what_is_found_of_factors_and_features_is_the_better():
     assert Found().best is None
     assert AFTER_FACTORS.best is AFTER_FACTORS.factors
-    assert DECIDED.best is DECIDED.featured
+    assert DECISIVE_FEATURE_GAIN.best is DECISIVE_FEATURE_GAIN.featured
     worse = replace(AFTER_FACTORS, featured=scored(0.95, implicit_features=True))
     assert worse.best is worse.factors
 
@@ -282,7 +282,7 @@ def test_more_columns_must_be_worth_it(monkeypatch, scores, tried, rank):
     lines.trials.folds = make_folds(observed(np.tile(A, (3, 3))), None, np.random.default_rng(0))
     monkeypatch.setattr(module, "_all_in_use", lambda *_: True)
     first = Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0)
-    found = Ranks()._more_columns(lines, first, first)
+    found = Ranks()._raise_rank(lines, first, first)
     assert max(lines.trials.tried) == tried
     assert found.settings.rank == rank
 
@@ -321,7 +321,7 @@ def narrowed(function, free=EVERYTHING):
     trials = Surface(function)
     lines = LineSearches(trials, SearchSpace(ModelSpec(), free))
     best = Candidate(ModelSpec(rank=10, l2=8.0), function(10, 8.0), (), 0.0, 0)
-    return Ranks()._fewer_columns(lines, best).settings, trials.tried
+    return Ranks()._lower_rank(lines, best).settings, trials.tried
 
 
 def test_fewer_columns_are_shrunk_less():
@@ -329,11 +329,11 @@ def test_fewer_columns_are_shrunk_less():
         return 1.0 + 0.008 * abs(np.log2(rank / 2)) + 0.001 * abs(np.log2(l2 / 4.8))
 
     settings, tried = narrowed(valley)
-    first, second, third = (share * 8.0 for share in module.SHRUNK_LESS[:3])
+    first, second, third = (share * 8.0 for share in module.LOW_RANK_PENALTY_SHARES[:3])
     assert first == pytest.approx(4.8)
     assert settings == ModelSpec(rank=2, l2=first)
     # One of each number of columns, and then the path of the best number, until it has turned.
-    assert tried[:3] == [(rank, first) for rank in module.FEWER]
+    assert tried[:3] == [(rank, first) for rank in module.LOW_RANKS]
     assert tried[3:] == [(2, first), (2, second), (2, third)]
 
 
@@ -341,9 +341,9 @@ def test_fewer_columns_must_be_worth_it():
     for gain, rank in ((0.5, 10), (2.0, 5)):
         lower = 1.0 - gain * MARGIN
         assert narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0)[0].rank == rank
-    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * FAR)
+    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * PATH_END_LOSS)
     assert settings == ModelSpec(rank=10, l2=8.0)
-    assert len(tried) == len(module.FEWER)  # far worse: no path
+    assert len(tried) == len(module.LOW_RANKS)  # far worse: no path
 
 
 def test_fewer_columns_beside_a_ridge_that_is_fixed_keep_it():

@@ -47,7 +47,7 @@ NOTHING = {
 }
 FITTED = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
 A = low_rank((40, 30), density=0.5)
-FEW = low_rank((9, 8), density=0.9)
+EXTRA_HALVED_AT = low_rank((9, 8), density=0.9)
 
 
 def make(**parameters):
@@ -241,14 +241,14 @@ def test_with_nothing_open_the_fit_is_the_one_that_the_parts_make(gammas):
 
 
 def test_too_little_data_is_fitted_with_the_defaults():
-    assert np.count_nonzero(FEW) < 100
-    model = make().fit(FEW)
+    assert np.count_nonzero(EXTRA_HALVED_AT) < 100
+    model = make().fit(EXTRA_HALVED_AT)
     assert model.search_.best is None
     assert "too few to hold any out" in model.search_.stop_reason
     assert (model.gammas_, model.rank_, model.l2_) == (PN, 8, 5.0)
     assert model.calibration_ is None
     fixed = {"gammas": PN, "rank": 8, "radius": None, "l2": 5.0, "l2_intercept": None}
-    plain = make(**fixed, implicit_features=False).fit(FEW)
+    plain = make(**fixed, implicit_features=False).fit(EXTRA_HALVED_AT)
     assert plain.search_ is None
     np.testing.assert_array_equal(model.complete(), plain.complete())
     sparse_but_wide = low_rank((30, 20), density=0.1)
@@ -588,11 +588,11 @@ def test_a_calibrator_that_was_asked_for_and_left_out_is_told():
     with pytest.warns(
         TribitWarning, match="calibration='platt' was left out, as too little was held"
     ):
-        model = make(calibration="platt").fit(FEW)
+        model = make(calibration="platt").fit(EXTRA_HALVED_AT)
     assert model.calibration_ is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make().fit(FEW)
+        make().fit(EXTRA_HALVED_AT)
 
 
 # Weights 1 / q, and a model that is imputed
@@ -654,7 +654,7 @@ def test_what_cannot_be_imputed_is_one_sentence():
     with pytest.raises(
         InvalidInputError, match="The imputed model is 9 x 8 and the observations 40"
     ):
-        make(**fixed, imputed=make(**NOTHING).fit(FEW)).fit(A)
+        make(**fixed, imputed=make(**NOTHING).fit(EXTRA_HALVED_AT)).fit(A)
 
 
 def test_a_bound_alone_is_kept_by_a_ball_of_its_size():
@@ -679,8 +679,8 @@ def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
 
 def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
     monkeypatch.setattr(search_module.time, "perf_counter", lambda: 12.0)
-    assert search_module._left(5.0, began=10.0) == 3.0
+    assert search_module._remaining_time(5.0, began=10.0) == 3.0
     assert (
-        0.0 < search_module._left(5.0, began=1.0) < 1e-3
+        0.0 < search_module._remaining_time(5.0, began=1.0) < 1e-3
     )  # a first candidate is tried in any case
-    assert search_module._left(None, began=1.0) is None
+    assert search_module._remaining_time(None, began=1.0) is None

@@ -13,7 +13,7 @@ from tribit.selection import Budget, Candidate, Options, Search, SearchSpace, ch
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
 from tribit.selection.mixtures import mixture
-from tribit.selection.stages import NEAR
+from tribit.selection.stages import REFINED_WITHIN
 from tribit.selection.trials import Trials
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
@@ -92,7 +92,7 @@ def test_the_best_has_the_smallest_score_of_its_family(search):
 
 
 def test_what_is_chosen_is_not_always_the_smallest_score(monkeypatch):
-    monkeypatch.setattr(Trials, "chosen", property(lambda trials: trials.candidates[1]))
+    monkeypatch.setattr(Trials, "choice", property(lambda trials: trials.candidates[1]))
     search = chosen(n_candidates=4)
     assert search.best is search.candidates[1]
     x, labels, _ = search.held_out
@@ -143,9 +143,9 @@ def test_a_stage_s_preference_in_its_family_is_chosen():
     )
     tried = [trials.score(ModelSpec(rank=2, l2=l2)) for l2 in (3.0, 6.0)]
     smallest, other = sorted(tried, key=lambda candidate: candidate.score)
-    assert trials.chosen is smallest
+    assert trials.choice is smallest
     trials.preferred["factors"] = other
-    assert trials.chosen is other
+    assert trials.choice is other
 
 
 def test_a_matrix_of_one_strong_pattern_has_few_columns():
@@ -163,7 +163,7 @@ def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
         search = chosen(telling_mask((200, 60), seed=seed))
         assert search.best.settings.implicit_features
         found = search.families()
-        ahead = 1.0 - mixtures.OUT_OF_REACH
+        ahead = 1.0 - mixtures.MAX_FEATURE_GAIN
         assert found["implicit features"].score < ahead * found["factors"].score
         # But for PU alone, which is another way to learn from what was not seen.
         tried = {c.settings.gammas for c in search.candidates if c.settings.uses_unobserved}
@@ -218,9 +218,9 @@ def test_what_nobody_looks_at_is_disliked_and_pu_alone_is_found():
     taste += 0.8 * rng.standard_normal(40)
     seen = rng.random(taste.shape) < 1.0 / (1.0 + np.exp(2.5 - 0.4 * taste))
     labels = np.where(rng.random(taste.shape) < 1.0 / (1.0 + np.exp(-0.6 * taste)), 1, -1) * seen
-    for table, corner in ((labels, (0.0, 1.0, 0.0)), (-labels, (0.0, 0.0, 1.0))):
+    for table, corner_gammas in ((labels, (0.0, 1.0, 0.0)), (-labels, (0.0, 0.0, 1.0))):
         search = chosen(table)
-        tried = [c for c in search.candidates if c.settings.gammas == corner]
+        tried = [c for c in search.candidates if c.settings.gammas == corner_gammas]
         factors = search.families()["factors"]
         assert search.best in tried
         assert search.best.score < 0.98 * factors.score
@@ -243,7 +243,7 @@ def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
     # Better at every entry by a hair: no error of the difference stands in its way.
     trials.candidates[1] = replace(rich, score=simple.score * (1.0 - 1e-5))
     trials.losses[trials.candidates[1]] = trials.losses[simple] * (1.0 - 1e-5)
-    assert trials.chosen is trials.candidates[0]
+    assert trials.choice is trials.candidates[0]
 
 
 @pytest.mark.parametrize(("said", "used"), [(0.2, 0.2), (0.0, 0.05), (0.9, 0.5)])
@@ -264,7 +264,7 @@ def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
     found = np.average(losses, weights=weights)
     # Of the best without one, but for wider ones that are not clearly better.
     assert any(found == pytest.approx(score) for score in before)
-    assert found < min(before) * (1.0 + NEAR)
+    assert found < min(before) * (1.0 + REFINED_WITHIN)
     first = next(c.settings for c in search.candidates if 0.0 < c.settings.gammas[0] < 1.0)
     # For the density of all observed entries: a fold has fewer, and imputes the same share.
     seen = make_folds(observed(A), None, np.random.default_rng(0))[0].train

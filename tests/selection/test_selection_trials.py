@@ -14,7 +14,7 @@ from tribit import BinaryMatrixCompletion
 from tribit.backends.arithmetic import Arithmetic
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, misorder, sign_error
+from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, one_minus_auc, sign_error
 from tribit.model.calibration import CALIBRATORS
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
@@ -26,7 +26,7 @@ from tribit.selection import folds as parts
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds, spec_for_fold
 from tribit.selection.mixtures import mixture
-from tribit.selection.problem import start_of
+from tribit.selection.problem import warm_start
 from tribit.selection.trials import (
     Options,
     SearchEndedError,
@@ -69,7 +69,7 @@ def places(part):
 
 def test_folds_are_disjoint_and_each_is_the_rest_of_its_own():
     folds = folds_of()
-    assert len(folds) == parts.MOST_FOLDS
+    assert len(folds) == parts.MAX_FOLDS
     everything = places(SEEN)
     held_out = [places(fold.held_out) for fold in folds]
     for k, fold in enumerate(folds):
@@ -108,14 +108,14 @@ def test_more_entries_take_fewer_folds(n):
     labels[rng.permutation(labels.size)[:n]] = rng.choice([-1, 1], n)
     folds = folds_of(observed(labels.reshape(250, 200)))
     judged = sum(fold.held_out.n_observed for fold in folds)
-    if n >= parts.MANY:
+    if n >= parts.SINGLE_FOLD_ENTRIES:
         assert len(folds) == 1
         assert judged == pytest.approx(n / 10, abs=1)
     else:
-        assert 1 <= len(folds) <= parts.MOST_FOLDS
-        assert judged >= min(parts.ENOUGH, parts.MOST_FOLDS * (n // 5))
+        assert 1 <= len(folds) <= parts.MAX_FOLDS
+        assert judged >= min(parts.MIN_HELD_OUT, parts.MAX_FOLDS * (n // 5))
         # One fold fewer would not have been enough.
-        assert len(folds) == 1 or judged - n / 5 < parts.ENOUGH
+        assert len(folds) == 1 or judged - n / 5 < parts.MIN_HELD_OUT
 
 
 # Scores
@@ -138,7 +138,7 @@ def test_scores_are_those_of_scikit_learn_with_weights(seed):
     assert sign_error(link, x, labels, w) == pytest.approx(
         np.sum(w[(x >= 0) != (labels > 0)]) / np.sum(w)
     )
-    assert misorder(link, x, labels, w) == pytest.approx(
+    assert one_minus_auc(link, x, labels, w) == pytest.approx(
         1 - roc_auc_score(labels > 0, x, sample_weight=w)
     )
 
@@ -163,7 +163,7 @@ def test_the_loss_far_out_is_finite():
 
 def test_the_area_under_one_label_is_one_sentence():
     with pytest.raises(InvalidInputError, match="scoring='auc' needs likes and dislikes among"):
-        misorder(Logistic(), np.zeros(3), np.ones(3, dtype=np.int8), np.ones(3))
+        one_minus_auc(Logistic(), np.zeros(3), np.ones(3, dtype=np.int8), np.ones(3))
 
 
 # Trials
@@ -207,14 +207,14 @@ def test_what_was_tried_is_not_tried_again():
     first = trials.score(INTERCEPTS)
     assert trials.score(replace(INTERCEPTS)) is first
     assert trials.candidates == [first]
-    assert trials.known(ModelSpec()) is None
+    assert trials.find(ModelSpec()) is None
     # Rounding makes no other settings; a step of a search does.
     rounded = replace(INTERCEPTS, l2_intercept=3.0 * (1.0 + 1e-12))
     assert rounded != INTERCEPTS
     assert trials.score(rounded) is first
-    assert trials.known(replace(INTERCEPTS, l2_intercept=3.0 * (1.0 + 1e-3))) is None
-    assert trials.known(replace(INTERCEPTS, l2_intercept=None)) is None
-    assert trials.known(replace(INTERCEPTS, link=Probit())) is None
+    assert trials.find(replace(INTERCEPTS, l2_intercept=3.0 * (1.0 + 1e-3))) is None
+    assert trials.find(replace(INTERCEPTS, l2_intercept=None)) is None
+    assert trials.find(replace(INTERCEPTS, link=Probit())) is None
 
 
 def test_a_fold_imputes_the_share_that_all_entries_do():
@@ -224,8 +224,8 @@ def test_a_fold_imputes_the_share_that_all_entries_do():
         here = spec_for_fold(whole, fold.share)
         np.testing.assert_allclose(here.gammas, mixture(0.3, fold.train.density, likes), rtol=1e-12)
         assert here.rho == pytest.approx(1.0 - 0.5 * fold.share)
-    corner = replace(whole, gammas=(0.0, 1.0, 0.0))
-    assert spec_for_fold(corner, 0.8).gammas == corner.gammas
+    corner_gammas = replace(whole, gammas=(0.0, 1.0, 0.0))
+    assert spec_for_fold(corner_gammas, 0.8).gammas == corner_gammas.gammas
     assert spec_for_fold(INTERCEPTS, 0.8) == INTERCEPTS
 
 
@@ -244,8 +244,8 @@ def test_candidates_are_judged_by_calibrators_that_have_not_seen_the_entry(name)
         by_hand[kind] = float(-np.mean(np.log(np.where(labels > 0, p, 1 - p))))
     wanted = min(by_hand.values()) if name == "auto" else by_hand[name]
     assert candidate.score == pytest.approx(wanted)
-    assert candidate.score < 0.9 * trials.uncalibrated(candidate)
-    assert trials.uncalibrated(candidate) == pytest.approx(log_loss(Logistic(), x, labels))
+    assert candidate.score < 0.9 * trials.score_of_link(candidate)
+    assert trials.score_of_link(candidate) == pytest.approx(log_loss(Logistic(), x, labels))
     assert trials.calibrates
     assert not trials_of(calibration="identity").calibrates
     assert not trials_of(calibration=name, scoring="auc").calibrates
@@ -263,9 +263,9 @@ def test_a_label_that_is_hardly_held_out_leaves_scores_as_they_are():
         calibration="platt",
     )
     candidate = trials.score(INTERCEPTS)
-    assert np.count_nonzero(trials.labels < 0) < parts.ENOUGH_RARE
+    assert np.count_nonzero(trials.labels < 0) < parts.MIN_HELD_OUT_PER_CLASS
     # A mean of the folds' means and the mean of all entries: the same number but for the order of the sums.
-    assert candidate.score == pytest.approx(trials.uncalibrated(candidate), rel=1e-14)
+    assert candidate.score == pytest.approx(trials.score_of_link(candidate), rel=1e-14)
     assert not trials.calibrates
 
 
@@ -312,7 +312,7 @@ def choice_among(entries, *, scoring="log_loss", weights=None, eligible=lambda _
         candidate = module.Candidate(FAMILIES[family], score, (score,), 0.0, 1)
         trials.candidates.append(candidate)
         trials.losses[candidate] = None if measure is None else measure(Logistic(), x, labels)
-    return None if trials.chosen is None else trials.chosen.settings.family
+    return None if trials.choice is None else trials.choice.settings.family
 
 
 def gaining(mean, deviation, n=200):
@@ -515,15 +515,15 @@ def end_of(settings, seed=0):
 
 def test_without_an_end_a_fit_begins_at_the_problem_s_own_start():
     problem = problem_of(ModelSpec())
-    assert start_of(problem, ModelSpec(), {}) is problem.start
-    assert start_of(problem, ModelSpec(), {"mixture": end_of(ModelSpec())}) is problem.start
+    assert warm_start(problem, ModelSpec(), {}) is problem.start
+    assert warm_start(problem, ModelSpec(), {"mixture": end_of(ModelSpec())}) is problem.start
 
 
 def test_a_fit_begins_where_the_last_of_its_family_ended():
     settings = ModelSpec(rank=3)
     end = end_of(settings)
     ends = {"factors": end, "intercepts": end_of(ModelSpec(rank=0), 1)}
-    start = start_of(problem_of(settings), settings, ends)
+    start = warm_start(problem_of(settings), settings, ends)
     np.testing.assert_array_equal(start.row_factors, end.row_factors)
     np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
     assert start.intercept == end.intercept
@@ -532,7 +532,7 @@ def test_a_fit_begins_where_the_last_of_its_family_ended():
 def test_new_columns_are_small_and_old_ones_stay():
     settings = ModelSpec(rank=5)
     end, problem = end_of(ModelSpec(rank=3)), problem_of(settings)
-    start = start_of(problem, settings, {"factors": end})
+    start = warm_start(problem, settings, {"factors": end})
     np.testing.assert_array_equal(start.row_factors[:, :3], end.row_factors)
     np.testing.assert_allclose(
         start.column_factors[:, 3:], 0.3 * problem.start.column_factors[:, 3:]
@@ -541,7 +541,7 @@ def test_new_columns_are_small_and_old_ones_stay():
 
 def test_of_too_many_columns_the_leading_ones_stay():
     end = end_of(ModelSpec(rank=5))
-    narrow = start_of(problem_of(ModelSpec(rank=2)), ModelSpec(rank=2), {"factors": end})
+    narrow = warm_start(problem_of(ModelSpec(rank=2)), ModelSpec(rank=2), {"factors": end})
     a, values, b = np.linalg.svd(end.row_factors @ end.column_factors.T)
     nearest = (a[:, :2] * values[:2]) @ b[:2]
     np.testing.assert_allclose(narrow.row_factors @ narrow.column_factors.T, nearest, atol=1e-10)
@@ -551,7 +551,7 @@ def test_of_too_many_columns_the_leading_ones_stay():
 def test_factors_begin_beside_the_intercepts_of_a_simpler_model():
     settings = ModelSpec(rank=3)
     end, problem = end_of(ModelSpec(rank=0)), problem_of(settings)
-    start = start_of(problem, settings, {"intercepts": end})
+    start = warm_start(problem, settings, {"intercepts": end})
     np.testing.assert_array_equal(start.row_factors, problem.start.row_factors)
     np.testing.assert_array_equal(start.row_intercepts, end.row_intercepts)
 
@@ -561,10 +561,10 @@ def test_implicit_features_begin_from_plain_factors():
     problem = problem_of(settings)
     assert problem.objective.shares_unknowns
     end = end_of(ModelSpec(rank=3))
-    start = start_of(problem, settings, {"factors": end})
+    start = warm_start(problem, settings, {"factors": end})
     np.testing.assert_array_equal(problem.factors(start).row_factors, end.row_factors)
     own = end_of(settings)
-    start = start_of(problem, settings, {"factors": end, "implicit features": own})
+    start = warm_start(problem, settings, {"factors": end, "implicit features": own})
     np.testing.assert_array_equal(start.row_factors, own.row_factors)
 
 
@@ -572,7 +572,7 @@ def test_implicit_features_begin_from_plain_factors():
 def test_a_start_from_a_wider_ball_is_inside_its_own(radius):
     settings = ModelSpec(gammas=MIXTURE, rank=3, radius=radius)
     problem, end = problem_of(settings), end_of(settings)
-    start = start_of(problem, settings, {"mixture": end})
+    start = warm_start(problem, settings, {"mixture": end})
     assert MaxNorm(radius).gauge(start.row_factors, start.column_factors) <= 1 + 1e-12
     assert np.abs(start.row_intercepts).max() <= radius
     assert np.abs(start.column_intercepts).max() <= radius
@@ -587,7 +587,7 @@ def test_a_start_from_a_wider_ball_is_inside_its_own(radius):
 
 def test_wider_factors_are_brought_into_a_ball_too():
     settings = ModelSpec(rank=6, radius=0.5)
-    start = start_of(problem_of(settings), settings, {"factors": end_of(ModelSpec(rank=3))})
+    start = warm_start(problem_of(settings), settings, {"factors": end_of(ModelSpec(rank=3))})
     assert MaxNorm(0.5).gauge(start.row_factors, start.column_factors) <= 1 + 1e-12
 
 
@@ -596,7 +596,7 @@ def test_factors_that_have_vanished_are_drawn_again():
     end = end_of(settings)
     gone = replace(end, row_factors=1e-3 * end.row_factors, column_factors=end.column_factors)
     problem = problem_of(settings)
-    start = start_of(problem, settings, {"mixture": gone})
+    start = warm_start(problem, settings, {"mixture": gone})
     np.testing.assert_array_equal(start.row_factors, problem.start.row_factors)
     np.testing.assert_allclose(start.row_intercepts, np.clip(end.row_intercepts, -1.0, 1.0))
 
@@ -637,12 +637,12 @@ def test_a_richer_family_must_win_more_clearly_where_few_entries_are_held_out():
 
 
 def test_of_many_entries_no_more_than_enough_are_held_out(monkeypatch):
-    monkeypatch.setattr(parts, "MANY", 1000)
-    monkeypatch.setattr(parts, "MOST_HELD_OUT", 50)
+    monkeypatch.setattr(parts, "SINGLE_FOLD_ENTRIES", 1000)
+    monkeypatch.setattr(parts, "MAX_HELD_OUT", 50)
     labels = np.where(np.random.default_rng(0).random((60, 40)) < 0.5, 1, -1)
     (fold,) = folds_of(observed(labels))
     assert fold.held_out.n_observed == 2400 // (2400 // 50)
     labels[:] = 1
     labels[:20, :12] = -1  # 240 of a label: tenths hold 24 of it out, smaller parts too few
     (fold,) = folds_of(observed(labels))
-    assert np.count_nonzero(fold.held_out.labels < 0) >= parts.ENOUGH_RARE
+    assert np.count_nonzero(fold.held_out.labels < 0) >= parts.MIN_HELD_OUT_PER_CLASS

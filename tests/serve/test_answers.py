@@ -43,7 +43,7 @@ def items(answer, row=0):
 
 def assert_list(found, expected, row=0):
     """Compare the items of a list with those of the library, bit for bit."""
-    shown = expected.shown[row]
+    shown = expected.is_listed[row]
     assert [item["column"] for item in found] == expected.columns[row][shown].tolist()
     for name, values in {
         "score": expected.scores,

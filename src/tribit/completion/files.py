@@ -164,7 +164,7 @@ def check_parameters(model: BinaryMatrixCompletion) -> None:
     if model.like_at is not None:
         check_like_at(model.like_at)
     if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, AUTO):
-        raise propensity.unknown(model.rho)
+        raise propensity.unknown_name_error(model.rho)
     chosen = {
         name: getattr(model, f"{name}_")
         for name in CHOOSABLE

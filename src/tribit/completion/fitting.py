@@ -20,8 +20,8 @@ from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.selection.problem import warn_if_ran_off
 from tribit.selection.record import FitRecord, Search
-from tribit.selection.refit import Fits, calibrated, fit_members, member_specs
-from tribit.selection.search import searched
+from tribit.selection.refit import Fits, fit_calibrator, fit_members, member_specs
+from tribit.selection.search import search_hyperparameters
 from tribit.selection.space import with_fitted_rho
 from tribit.selection.trials import default_solver, options_of
 from tribit.solvers import SolverResult, Stopping, as_solver
@@ -53,7 +53,7 @@ def fit(
         encoders, side = features.fit_side_features(
             observations.axes, row_features, column_features
         )
-        spec, search = searched(model, observations, asked, draws, side, device)
+        spec, search = search_hyperparameters(model, observations, asked, draws, side, device)
         spec = with_fitted_rho(spec, observations, model, draws)
         solver = default_solver(spec) if asked is None else asked
         # Ctrl-C once ends the search or the refit early; twice it is an error.
@@ -68,7 +68,7 @@ def fit(
             fits = fit_members(specs, observations, search, asked, stopping, options, draws)
         members = fits.members(observations, encoders, model.dtype)
         meaning = LIKE if search is None else search.meaning
-        calibrator = calibrated(model, search)
+        calibrator = fit_calibrator(model, search)
         fitted = Fitted(observations.axes, members, (None, None), calibrator, meaning)
         interrupted |= fits.ended == INTERRUPTED
         record = _record(fits, search, model.dtype, interrupted=interrupted)

@@ -118,7 +118,7 @@ def auc(
     return float(roc_auc_score(likes, x, sample_weight=weights))
 
 
-def misorder(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
+def one_minus_auc(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
     """Return 1 - AUC: how often a dislike is ranked above a like."""
     found = auc(curve, x, labels, weights)
     if found is None:
@@ -147,7 +147,7 @@ METRICS: dict[str, Metric] = {
 SCORINGS: dict[str, Callable[[Curve, Array, Labels, Array | None], float]] = {
     "log_loss": log_loss,
     "error": sign_error,
-    "auc": misorder,
+    "auc": one_minus_auc,
 }
 
 #: Losses of single entries, for the measures that are means of such losses.
@@ -160,26 +160,26 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
 Positions = NDArray[np.integer[Any]]
 
 
-def _of_mean(values: Array) -> Array:
+def _mean_influences(values: Array) -> Array:
     return np.asarray((values - np.mean(values)) / values.size)
 
 
-def of_accuracy(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def accuracy_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
     """Return the influence of each entry on the share of right signs."""
-    return _of_mean(1.0 - errors(curve, x, labels))
+    return _mean_influences(1.0 - errors(curve, x, labels))
 
 
-def of_sign_error(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def sign_error_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
     """Return the influence of each entry on the share of wrong signs."""
-    return _of_mean(errors(curve, x, labels))
+    return _mean_influences(errors(curve, x, labels))
 
 
-def of_log_loss(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def log_loss_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
     """Return the influence of each entry on the mean of ``-log P(label)``."""
-    return _of_mean(losses(curve, x, labels))
+    return _mean_influences(losses(curve, x, labels))
 
 
-def of_auc(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None:  # noqa: ARG001
+def auc_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None:  # noqa: ARG001
     """Return the influence of each entry on the AUC: how a like stands to all dislikes, and a dislike to all likes."""
     like = labels > 0
     n, m = int(np.count_nonzero(like)), int(np.count_nonzero(~like))
@@ -196,10 +196,10 @@ def of_auc(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None:  # noq
 
 #: Influence functions of the measures in ``METRICS`` that have one, by name.
 INFLUENCES: dict[str, Callable[[Curve, Array, NDArray[Any]], Array | None]] = {
-    "accuracy": of_accuracy,
-    "sign_error": of_sign_error,
-    "log_loss": of_log_loss,
-    "auc": of_auc,
+    "accuracy": accuracy_influences,
+    "sign_error": sign_error_influences,
+    "log_loss": log_loss_influences,
+    "auc": auc_influences,
 }
 
 
@@ -254,7 +254,7 @@ def reliability(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) 
         With fewer bins where there are fewer entries, or where equal probabilities, which stay together, fill
         several.
     """
-    likely, likes = _checked(probabilities, labels)
+    likely, likes = _check_probabilities(probabilities, labels)
     bins = check_count("bins", bins)
     # Cut at values and not at positions: the order of entries that are alike must not matter.
     cuts = np.sort(likely)[np.arange(1, bins) * likely.size // bins]
@@ -289,7 +289,7 @@ def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int 
     return reliability(probabilities, labels, bins=bins).error
 
 
-def _checked(probabilities: Any, labels: Any) -> tuple[Floats, Floats]:
+def _check_probabilities(probabilities: Any, labels: Any) -> tuple[Floats, Floats]:
     """Return the probabilities, and 1 for likes and 0 for dislikes."""
     likely, given = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if likely.ndim != 1 or likely.shape != given.shape or not likely.size:

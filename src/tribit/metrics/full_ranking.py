@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tribit.model.factors import Factors
     from tribit.model.scores import PlacedEntries, Scores
 
-__all__ = ["UnseenReport", "against_unseen", "unseen_report"]
+__all__ = ["UnseenReport", "scores_among_unobserved", "unseen_report"]
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.integer[Any]]
@@ -31,9 +31,9 @@ Positions = NDArray[np.integer[Any]]
 Transform = Callable[[Array, Positions], Array]
 
 #: Number of bins, and the log-odds up to which they reach: each is 0.002 wide, and what is beyond is in the last one.
-BINS, REACH = 2**15, 32.0
+N_BINS, MAX_LOG_ODDS = 2**15, 32.0
 #: Scores in memory at once.
-BLOCK = 2**20
+BLOCK_SCORES = 2**20
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     if both := int(np.count_nonzero(seen[rows, columns])):
         raise InvalidInputError(f"{both} held-out entries are in train too; split the entries.")
     hidden = _ones(rows, columns, scores.shape)
-    x, found, weights = _compared(
+    x, found, weights = _rank_among(
         scores.factors,
         seen + hidden,
         hidden,
@@ -111,7 +111,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     )
 
 
-def against_unseen(
+def scores_among_unobserved(
     factors: Factors,
     seen: Observations,
     held_out: Observations,
@@ -141,20 +141,20 @@ def against_unseen(
     label = int(held_out.labels[0])
     if not seen.is_remote:
         known = _ones(seen.rows, seen.columns, seen.shape) + hidden
-        return _compared(factors, known, hidden, label, unit=unit, transform=transform)
+        return _rank_among(factors, known, hidden, label, unit=unit, transform=transform)
     # Each part of the rows counts its own cells; what is held out goes there with its numbers.
     hidden.data = np.arange(1.0, hidden.nnz + 1)
     scale = _scale(unit)
     P, Q = (part.astype(np.float32) for part in factors.product_factors())
     options = {"Q": Q, "scale": scale, "transform": transform}
-    found, counts = seen.by_rows(_counted_part, (P, hidden), 8 * BINS, **options)
+    found, counts = seen.by_rows(count_part, (P, hidden), 8 * N_BINS, **options)
     listed = np.empty(hidden.nnz, dtype=np.intp)
     for numbers, places in found:
         listed[numbers] = places
-    return _weighted(listed, counts, label, scale)
+    return _as_weighted_entries(listed, counts, label, scale)
 
 
-def _compared(
+def _rank_among(
     factors: Factors,
     known: csr_array,
     hidden: csr_array,
@@ -167,16 +167,16 @@ def _compared(
     P, Q = (part.astype(np.float32) for part in factors.product_factors())
     scale = _scale(unit)
     rows = np.arange(P.shape[0])
-    counts, listed = _counted(P, Q, known, hidden, rows, scale, transform)
-    return _weighted(listed, counts, label, scale)
+    counts, listed = _count_in_bins(P, Q, known, hidden, rows, scale, transform)
+    return _as_weighted_entries(listed, counts, label, scale)
 
 
 def _scale(unit: float) -> np.float32:
     """Return bins in a score of 1. Log-odds of 3 to 1 are log 3: in such units REACH means the same for every link."""
-    return np.float32(BINS / (2.0 * REACH) * np.log(3.0) / unit)
+    return np.float32(N_BINS / (2.0 * MAX_LOG_ODDS) * np.log(3.0) / unit)
 
 
-def _counted_part(
+def count_part(
     entries: Observations,
     rows: Positions,
     P: Array,
@@ -188,11 +188,11 @@ def _counted_part(
 ) -> tuple[tuple[Positions, Positions], Positions]:
     """Return the numbers of the hidden cells in some rows and their bins, and how many others are in each bin."""
     known = _ones(entries.rows, entries.columns, entries.shape) + hidden
-    counts, listed = _counted(P, Q, known, hidden, rows, scale, transform)
+    counts, listed = _count_in_bins(P, Q, known, hidden, rows, scale, transform)
     return (hidden.data.astype(np.intp) - 1, listed), counts
 
 
-def _counted(
+def _count_in_bins(
     P: Array,
     Q: Array,
     known: csr_array,
@@ -202,28 +202,28 @@ def _counted(
     transform: Transform | None,
 ) -> tuple[Positions, Positions]:
     """Return how many cells that are not ``known`` are in each bin, and the bins of the hidden ones by rows."""
-    counts = np.zeros(BINS, dtype=np.int64)
+    counts = np.zeros(N_BINS, dtype=np.int64)
     listed = [np.zeros(0, dtype=np.intp)]
-    step = max(1, BLOCK // max(Q.shape[0], 1))
+    step = max(1, BLOCK_SCORES // max(Q.shape[0], 1))
     for start in range(0, P.shape[0], step):
         rows = slice(start, min(start + step, P.shape[0]))
         x = P[rows] @ Q.T
         if transform is not None:
             x = np.asarray(transform(x, whole_rows[rows]))
-        place = np.clip(x * scale + np.float32(BINS / 2), 0, BINS - 1).astype(np.intp)
-        counts += np.bincount(place.ravel(), minlength=BINS)
-        counts -= np.bincount(place[_places(known[rows])], minlength=BINS)
+        place = np.clip(x * scale + np.float32(N_BINS / 2), 0, N_BINS - 1).astype(np.intp)
+        counts += np.bincount(place.ravel(), minlength=N_BINS)
+        counts -= np.bincount(place[_places(known[rows])], minlength=N_BINS)
         # In the same bins, so that a tie there is a tie and what is beyond the last has no advantage.
         listed.append(place[_places(hidden[rows])])
     return counts, np.concatenate(listed)
 
 
-def _weighted(
+def _as_weighted_entries(
     listed: Positions, counts: Positions, label: int, scale: np.float32
 ) -> tuple[Array, NDArray[np.int8], Array]:
     """Return scores, labels and weights of hidden cells and of the bins of all others."""
     filled = np.flatnonzero(counts)
-    scores = (np.concatenate([listed, filled]) + 0.5 - BINS / 2) / float(scale)
+    scores = (np.concatenate([listed, filled]) + 0.5 - N_BINS / 2) / float(scale)
     labels = np.full(scores.size, -label, dtype=np.int8)
     labels[: listed.size] = label
     weights = np.concatenate([np.ones(listed.size), counts[filled]]).astype(np.float64)

@@ -47,7 +47,7 @@ __all__ = [
     "constant",
     "cross_fitted",
     "effective_sample_size",
-    "fitted",
+    "fit_propensity",
     "inverse_weights",
     "log_loss",
     "low_rank",
@@ -58,7 +58,7 @@ __all__ = [
 NAMES = ("constant", "row-column", "low-rank")
 
 
-def fitted(
+def fit_propensity(
     name: str,
     observations: Observations,
     *,
@@ -86,10 +86,10 @@ def fitted(
         if folds < 2:  # one entry: nothing is left without it
             return low_rank(observations, rank=rank, **options)
         return cross_fitted(observations, folds=folds, rank=rank, **options)
-    raise unknown(name)
+    raise unknown_name_error(name)
 
 
-def unknown(name: Any) -> InvalidTypeError:
+def unknown_name_error(name: Any) -> InvalidTypeError:
     """Return the error for a name that no model has."""
     names = ", ".join(map(repr, NAMES))
     return InvalidTypeError(

@@ -36,7 +36,7 @@ Places = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class OfParts(MaskModel):
+class FoldModels(MaskModel):
     """Base of ``q_ij`` from K models of the mask, each fitted without one of K parts of the observed entries.
 
     Parameters
@@ -69,7 +69,7 @@ class OfParts(MaskModel):
             self, models=tuple(model.with_floor(floor / model.scale) for model in self.models)
         )
 
-    def normalised(self, observations: Observations) -> Self:
+    def normalise(self, observations: Observations) -> Self:
         """Return the model scaled so that the weights ``1 / q`` of the observed entries sum to the number of entries.
 
         They do on average, were ``q`` the truth.
@@ -82,7 +82,7 @@ class OfParts(MaskModel):
 
 
 @dataclass(frozen=True, eq=False)
-class HashedPropensity(OfParts):
+class HashedPropensity(FoldModels):
     """``q_ij`` from the one of K models of the mask that was fitted without the part of (i, j), which a hash tells.
 
     Made by :func:`~tribit.propensity.cross_fitted` of entries on a cluster: it holds no entry. Where (i, j) was not
@@ -119,7 +119,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFittedPropensity(OfParts):
+class CrossFittedPropensity(FoldModels):
     """``q_ij`` from K models of the mask, at each observed entry from the one that was fitted without it.
 
     Made by :func:`cross_fitted`. It is a :class:`~tribit.model.risks.Missingness`.

@@ -41,10 +41,10 @@ from tribit.solvers.resampled import minimise_resampled
 Array = NDArray[np.float64]
 
 #: Most steps of Newton's method, and most halvings of one.
-MAX_STEPS, HALVINGS = 100, 40
+MAX_STEPS, MAX_HALVINGS = 100, 40
 #: First-order decrease that ends the iteration, as Newton's method squares what is left; and the Armijo constant.
-LAST_GAIN = 1e-10
-ENOUGH = 1e-4
+MIN_DECREASE = 1e-10
+ARMIJO = 1e-4
 
 
 def row_column(
@@ -137,14 +137,14 @@ def _newton(rows: _Margin, columns: _Margin, level: float, l2: float) -> tuple[f
         gain = -float(gradient @ step)
         if not np.isfinite(gain):
             break
-        if gain <= LAST_GAIN:
+        if gain <= MIN_DECREASE:
             z = z + step
             return float(z[0]), z[1 : G + 1], z[G + 1 :]
         length = 1.0
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             trial = z + length * step
             reached, trial_rounding = loss(trial)
-            if reached <= value - ENOUGH * length * gain + rounding:
+            if reached <= value - ARMIJO * length * gain + rounding:
                 break
             length *= 0.5
         z, value, rounding = trial, reached, trial_rounding
@@ -178,7 +178,7 @@ def _curvature(q: Array, m: Array, n: Array, ridge: Array) -> Array:
 #: Default rank: with ``l2 = 5`` it had the least held-out log-loss on the masks of MovieLens 100k and Coat.
 RANK = 8
 #: Rounds of the subspace iteration for a start, and the mean squared norm of the rows of the first factors.
-ROUNDS, SIZE = 2, 0.5
+START_ROUNDS, START_ROW_NORM = 2, 0.5
 
 
 def low_rank(
@@ -274,7 +274,7 @@ def _start(
     none = np.zeros((d1, rank)), np.zeros((d2, rank))
     V = draws.standard_normal((d2, rank))
     with single_threaded_blas():
-        for _ in range(ROUNDS):
+        for _ in range(START_ROUNDS):
             at = replace(margins, row_factors=none[0], column_factors=V)
             U = np.linalg.qr(-objective.gradient(at, value=False)[1].row_factors)[0]
             at = replace(margins, row_factors=U, column_factors=none[1])
@@ -285,8 +285,8 @@ def _start(
     U, V = U @ left, V @ right.T
     return replace(
         margins,
-        row_factors=U * np.sqrt(SIZE * d1 / rank),
-        column_factors=V * np.sqrt(SIZE * d2 / rank),
+        row_factors=U * np.sqrt(START_ROW_NORM * d1 / rank),
+        column_factors=V * np.sqrt(START_ROW_NORM * d2 / rank),
     )
 
 

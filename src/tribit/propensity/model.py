@@ -87,7 +87,7 @@ class Propensity(MaskModel):
         The smallest probability given, in (0, 1]. A small ``q`` is known badly, and its entry counts ``1 / q`` times:
         a floor gives a little bias for much less variance.
     scale : float, default=1.0
-        See :meth:`normalised`.
+        See :meth:`normalise`.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Propensity(MaskModel):
         """Return the same model with another floor."""
         return replace(self, floor=floor)
 
-    def normalised(self, observations: Observations) -> Propensity:
+    def normalise(self, observations: Observations) -> Propensity:
         """Return the model scaled so that the weights ``1 / q`` of the observed entries sum to the number of entries.
 
         They do on average, were ``q`` the truth. A model that followed the draws of its own mask gives the observed
@@ -199,7 +199,7 @@ def check_observations(observations: Any) -> Observations:
 
 
 #: Entries of a tile, and the fine grid of log-odds from which bins of equal shares are put together.
-TILE, LIMIT, FINE = 2**18, 20.0, 4000
+TILE_CELLS, MAX_LOG_ODDS, N_FINE_BINS = 2**18, 20.0, 4000
 
 
 class Calibration(Reliability):
@@ -235,12 +235,12 @@ def calibration(model: Missingness, observations: Observations, bins: int = 10) 
     """
     _check(model, observations)
     bins = check_count("bins", bins)
-    entries, predicted = np.zeros(FINE, dtype=np.int64), np.zeros(FINE)
+    entries, predicted = np.zeros(N_FINE_BINS, dtype=np.int64), np.zeros(N_FINE_BINS)
     for q in _tiles(model, observations.shape):
-        places = _places(q)
-        entries += np.bincount(places, minlength=FINE)
-        predicted += np.bincount(places, q.reshape(-1), minlength=FINE)
-    seen = np.bincount(_places(_at_observed(model, observations)), minlength=FINE)
+        places = _fine_bins(q)
+        entries += np.bincount(places, minlength=N_FINE_BINS)
+        predicted += np.bincount(places, q.reshape(-1), minlength=N_FINE_BINS)
+    seen = np.bincount(_fine_bins(_at_observed(model, observations)), minlength=N_FINE_BINS)
     middle = np.cumsum(entries) - entries / 2
     bin_of = np.minimum(middle / entries.sum() * bins, bins - 1).astype(np.int64)
     total, q_sum, seen_sum = (
@@ -305,7 +305,7 @@ def _missing_loss(q: Floats) -> tuple[float, int]:
 def _tiles(model: Missingness, shape: tuple[int, int]) -> Iterator[Floats]:
     """Give ``q`` of runs of rows, so that no more than a tile is held."""
     d1, d2 = shape
-    height = max(1, TILE // d2)
+    height = max(1, TILE_CELLS // d2)
     for start in range(0, d1, height):
         rows = np.arange(start, min(start + height, d1))
         if isinstance(model, MaskModel):
@@ -320,10 +320,10 @@ def _at_observed(model: Missingness, observations: Observations) -> Floats:
     return observed_probability(model, observations.rows, observations.columns)
 
 
-def _places(q: Floats) -> NDArray[np.int64]:
+def _fine_bins(q: Floats) -> NDArray[np.int64]:
     """Return the place of each ``q`` on the fine grid of log-odds."""
-    place = (logit(q.reshape(-1)) + LIMIT) * (FINE / (2.0 * LIMIT))
-    return np.asarray(np.clip(place, 0, FINE - 1), dtype=np.int64)
+    place = (logit(q.reshape(-1)) + MAX_LOG_ODDS) * (N_FINE_BINS / (2.0 * MAX_LOG_ODDS))
+    return np.asarray(np.clip(place, 0, N_FINE_BINS - 1), dtype=np.int64)
 
 
 def _check(model: Any, observations: Any) -> None:

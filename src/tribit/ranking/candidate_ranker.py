@@ -25,14 +25,14 @@ from tribit.ranking.rates import CellFeatures, fit_rates, indicators
 if TYPE_CHECKING:
     from tribit.ranking.lists import Recommendations
 
-__all__ = ["CandidateRanker", "checked_arrays"]
+__all__ = ["CandidateRanker", "check_arrays"]
 
 
 Array = NDArray[np.float64]
 #: Cells from which l2 and the coefficients are estimated, and the least number of rows that they fill; of a larger
 #: matrix rows are sampled, to bound the time. MovieLens-100k has fewer cells; on 1M drawn entries the coefficients
 #: differ from those of all cells by a few percent.
-CELLS, LEAST_ROWS = 2**22, 256
+MAX_FIT_CELLS, MIN_FIT_ROWS = 2**22, 256
 
 
 class CandidateRanker(MatrixEstimator):
@@ -139,7 +139,7 @@ class CandidateRanker(MatrixEstimator):
 
         with memory_named():
             # One at a time on a device: PyTorch loads its solvers at their first call, which no two threads may make.
-            cells = CellFeatures.fitted(labels, regress, n_jobs if algebra is None else 1)
+            cells = CellFeatures.fit(labels, regress, n_jobs if algebra is None else 1)
         rows = judged if n_columns <= CHOICE_COLUMNS else _some_rows(n_rows, n_columns, draws)
         with single_threaded_blas(), memory_named():
             coefficients = fit_rates(cells, labels, rows, draws, n_jobs)
@@ -220,7 +220,7 @@ class CandidateRanker(MatrixEstimator):
         cells = CellFeatures(self._cells.likes, self._cells.mask, liked, seen, n_fitted=0)
         return self._like(cells, rows)
 
-    def extended(self, X: Any) -> CandidateRanker:
+    def append_rows(self, X: Any) -> CandidateRanker:
         """Return a ranker of the rows of this one and, after them, of those of ``X``: see :meth:`with_rows`.
 
         Row ids of ``X`` must be new; without ids here the positions go on counting.
@@ -264,11 +264,11 @@ class CandidateRanker(MatrixEstimator):
         arrays : mapping
             What :meth:`arrays` returned.
         observations : Observations
-            The entries of its rows: those it was fitted on, and after them any that :meth:`extended` added.
+            The entries of its rows: those it was fitted on, and after them any that :meth:`append_rows` added.
         **parameters
             Parameters of the class.
         """
-        known = checked_arrays(arrays, observations.shape)
+        known = check_arrays(arrays, observations.shape)
         n_fitted = int(known["fitted_rows"])
         liked, seen = indicators(observations.to_sparse())
         likes, mask = (
@@ -307,7 +307,7 @@ class CandidateRanker(MatrixEstimator):
 
 
 def _some_rows(n_rows: int, n_columns: int, draws: np.random.Generator) -> Positions:
-    n = max(LEAST_ROWS, CELLS // n_columns)
+    n = max(MIN_FIT_ROWS, MAX_FIT_CELLS // n_columns)
     if n >= n_rows:
         return np.arange(n_rows)
     return np.sort(draws.choice(n_rows, size=n, replace=False))
@@ -319,7 +319,7 @@ def _check_l2(l2: Any) -> float:
     return check_positive("l2", l2)
 
 
-def checked_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Array]:
+def check_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Array]:
     """Return the arrays of a ranker as float64, checked against the shape of what was seen, or say what is wrong.
 
     Parameters

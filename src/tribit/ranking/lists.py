@@ -35,9 +35,9 @@ from tribit.ranking.scores import (
 __all__ = ["Recommendations", "TopN", "recommend"]
 
 #: Scores in memory at once: few enough for a core's cache.
-BLOCK = 2**16
+BLOCK_SCORES = 2**16
 #: Least rows at once: a ranker that solves for each row is faster with several together.
-LEAST_ROWS = 16
+MIN_BLOCK_ROWS = 16
 
 
 #: Bases of a list: the entries of the row, or of a row of which nothing is known the popularity of columns.
@@ -92,13 +92,13 @@ class Recommendations(Answer):
         return int(self.rows.size)
 
     @property
-    def shown(self) -> NDArray[np.bool_]:
+    def is_listed(self) -> NDArray[np.bool_]:
         """Mask of the places that hold a column: all but the filled up ones."""
         return np.asarray(self.positions >= 0)
 
     def pairs(self) -> tuple[AnyArray, AnyArray, NDArray[np.float64]]:
         """Return rows, columns and scores of all lists one after the other, as the columns of a table."""
-        shown = self.shown
+        shown = self.is_listed
         rows = np.repeat(self.rows, np.count_nonzero(shown, axis=1))
         return rows, self.columns[shown], self.scores[shown]
 
@@ -117,7 +117,7 @@ class Recommendations(Answer):
         They are the row, the column, its place from 1 and its score, and where they are known the probability of a
         like, the ends of its interval, the likes and dislikes to be expected, and the basis of the list.
         """
-        shown = self.shown
+        shown = self.is_listed
         rows, columns, scores = self.pairs()
         found: dict[str, AnyArray] = {"place": np.nonzero(shown)[1] + 1, "score": scores}
         if self.probabilities is not None:
@@ -133,7 +133,7 @@ class Recommendations(Answer):
 
     def check(self) -> None:
         """Refuse lists without a column."""
-        if not self.shown.any():
+        if not self.is_listed.any():
             raise InvalidInputError(
                 "The rows asked for have seen every column, so that no list is left to write; ask for others "
                 f"({parameter('rows')})."
@@ -143,7 +143,7 @@ class Recommendations(Answer):
         """Return the numbers of rows and listed columns, and what the lists are to bring."""
         facts = {
             "rows": str(len(self)),
-            "columns listed": f"{int(np.count_nonzero(self.shown))}{skipped_remark(self.n_skipped)}",
+            "columns listed": f"{int(np.count_nonzero(self.is_listed))}{skipped_remark(self.n_skipped)}",
         }
         unknown = 0 if self.basis is None else int(np.count_nonzero(self.basis == BY_POPULARITY))
         if unknown:
@@ -184,7 +184,7 @@ class TopN:
         return self if self.ranker is None else replace(self, ranker=None, prepared=None)
 
     @cached_property
-    def weighed(self) -> WeighedScore:
+    def score_for_weight(self) -> WeighedScore:
         """Scores of every column for some rows and any weight of dislikes."""
         return self.prepared or weighed_score(self.model, self.ranker)
 
@@ -222,7 +222,7 @@ class TopN:
             rates = None
         else:
             positions, scores, rates = _best_of(
-                lambda rows: self.weighed(rows, weight), places, allowed, n, left_out
+                lambda rows: self.score_for_weight(rows, weight), places, allowed, n, left_out
             )
         shown = positions >= 0
         if scores_of is not None:
@@ -302,7 +302,7 @@ def _best_of(
     positions = np.full((rows.size, n), -1, dtype=np.int64)
     scores = np.full((rows.size, n), -np.inf)
     rates = None
-    step = max(LEAST_ROWS, BLOCK // allowed.size)
+    step = max(MIN_BLOCK_ROWS, BLOCK_SCORES // allowed.size)
     for start in range(0, rows.size, step):
         places = rows[start : start + step]
         found = score(places)

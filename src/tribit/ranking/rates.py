@@ -29,7 +29,7 @@ __all__ = ["CellFeatures", "fit_rates", "indicators", "log_linear"]
 Array = NDArray[np.float64]
 #: Floor of the scores before their logarithm, as a share of the mean of the column, and how many entries are added to
 #: those of a column there, as a share of the mean number.
-FLOOR, SMOOTHING = 0.1, 0.1
+FLOOR_SHARE, SMOOTHING_SHARE = 0.1, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class CellFeatures:
     n_fitted: int
 
     @classmethod
-    def fitted(
+    def fit(
         cls,
         labels: sp.csr_array,
         regress: Callable[[tuple[int, sp.csr_array]], Ease],
@@ -98,12 +98,12 @@ class CellFeatures:
                 features, found, asked, self._floors, strict=False
             ):
                 feature[:] = floors[0]
-                _put_own(feature, ones, floors[1], fitted)
+                _put_at_entries(feature, ones, floors[1], fitted)
                 feature += np.maximum(score, 0.0, out=score)
                 np.log(feature, out=feature)
         own = asked[1][1]
         features[2] = self._log_counts[0]
-        _put_own(features[2], own, self._log_counts[1], fitted)
+        _put_at_entries(features[2], own, self._log_counts[1], fitted)
         activity = self._activity(rows)
         features[3] = np.log1p(activity)[:, None]
         features[3, own.rows, own.columns] = np.log1p(activity[own.rows] - 1.0)
@@ -111,17 +111,17 @@ class CellFeatures:
 
     @cached_property
     def _floors(self) -> tuple[Array, Array]:
-        """Floors of the scores of likes and of the mask, each for :func:`_counted` counts."""
+        """Floors of the scores of likes and of the mask, each for :func:`_counts_by_membership` counts."""
         likes, entries = (
-            (_counted(counts) + SMOOTHING * counts.mean()) * (FLOOR / self.mask.F.shape[0])
+            (_counts_by_membership(counts) + SMOOTHING_SHARE * counts.mean()) * (FLOOR_SHARE / self.mask.F.shape[0])
             for counts in self.popularity
         )
         return likes, entries
 
     @cached_property
     def _log_counts(self) -> Array:
-        """``log(1 + n_j)`` for :func:`_counted` counts."""
-        return np.log1p(_counted(self.popularity[1]))
+        """``log(1 + n_j)`` for :func:`_counts_by_membership` counts."""
+        return np.log1p(_counts_by_membership(self.popularity[1]))
 
     @cached_property
     def _lengths(self) -> tuple[Array, float, float]:
@@ -139,7 +139,7 @@ class CellFeatures:
         return np.where(rows < self.n_fitted, asked, np.clip(asked, least, most))
 
 
-def _counted(counts: Array) -> Array:
+def _counts_by_membership(counts: Array) -> Array:
     """Return the counts of columns in a row that has no entry there, and in one whose own entry they hold.
 
     The count of a column has the rows of the fit: an entry of another row is not in it.
@@ -147,7 +147,7 @@ def _counted(counts: Array) -> Array:
     return np.stack([counts, np.maximum(counts - 1.0, 0.0)])
 
 
-def _put_own(feature: Array, ones: BinaryRows, values: Array, fitted: NDArray[np.bool_]) -> None:
+def _put_at_entries(feature: Array, ones: BinaryRows, values: Array, fitted: NDArray[np.bool_]) -> None:
     """Put the values of columns where rows of the fit have entries."""
     kept = fitted[ones.rows]
     columns = ones.columns[kept]
@@ -169,7 +169,7 @@ def _where(labels: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.csr_array:
 #: Most Newton steps, most backtracking steps of each line search, and the gain, as a share of the events, that ends it.
 MAX_STEPS, MAX_HALVINGS, MIN_GAIN = 100, 60, 1e-12
 #: Least number of unobserved cells that are sampled, if the matrix has as many; more where more entries are observed.
-AT_RISK = 2**17
+MIN_AT_RISK_CELLS = 2**17
 #: Ridge on coefficients of standardised features: it only matters where there are a handful of likes.
 RIDGE = 1.0
 #: Tolerance of the features from which coefficients are estimated: their own error is about 1e-2.
@@ -190,7 +190,7 @@ def fit_rates(
     """
     n_observed = labels[rows].nnz
     n_unobserved = rows.size * labels.shape[1] - n_observed
-    share = min(1.0, max(n_observed, AT_RISK) / max(n_unobserved, 1))
+    share = min(1.0, max(n_observed, MIN_AT_RISK_CELLS) / max(n_unobserved, 1))
     kept, kinds = [], []
     for block in row_blocks(rows, labels.shape[1]):
         kind = labels[block].toarray()

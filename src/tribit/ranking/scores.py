@@ -47,7 +47,7 @@ Array = NDArray[np.floating[Any]]
 
 
 #: Largest logarithm of a rate, far from overflow in sums and products.
-HIGHEST = 300.0
+MAX_LOG_RATE = 300.0
 
 
 class Rated(NamedTuple):
@@ -186,7 +186,7 @@ def _judged_rates(
 
 def _parts(log_likes: Array, log_dislikes: Array, odds: Array) -> RateParts:
     # Nearly separable tables have rates beyond any number; above the bound columns are alike.
-    rate = np.exp(np.minimum(log_likes, HIGHEST)) + np.exp(np.minimum(log_dislikes, HIGHEST))
+    rate = np.exp(np.minimum(log_likes, MAX_LOG_RATE)) + np.exp(np.minimum(log_dislikes, MAX_LOG_RATE))
     return RateParts(rate, expit(odds), expit(-odds))
 
 

@@ -128,10 +128,10 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     lists = recommender.recommend(axes.rows.names(places), N_EXAMPLE)
     lower, upper = (np.full(lists.positions.shape, np.nan) for _ in range(2))
     if (ends := lists.intervals) is not None:
-        lower[lists.shown], upper[lists.shown] = ends.lower, ends.upper
+        lower[lists.is_listed], upper[lists.is_listed] = ends.lower, ends.upper
     found = []
     for i, (row, name) in enumerate(zip(places, names_at(axes.rows, places), strict=True)):
-        kept = lists.positions[i][lists.shown[i]]
+        kept = lists.positions[i][lists.is_listed[i]]
         explained = EXPLAINED if counts[row] <= MOST_ENTRIES else 0
         columns = [
             {

@@ -16,20 +16,20 @@ from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.randomness import balanced_fold_numbers
-from tribit.selection.significance import ENOUGH_RARE
+from tribit.selection.significance import MIN_HELD_OUT_PER_CLASS
 
 #: Weights of entries, or a function of entries that returns theirs.
 Weights: TypeAlias = Array | Callable[[Observations], Array]
 
 #: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
 #: in turn, the number of parts, and the most folds, which bounds the time.
-MANY, ENOUGH, FIFTHS, MOST_FOLDS = 40_000, 2_500, 5, 3
+SINGLE_FOLD_ENTRIES, MIN_HELD_OUT, N_PARTS, MAX_FOLDS = 40_000, 2_500, 5, 3
 #: Most entries that are held out: with so many the standard error of a difference of log-losses that models of one
 #: family have is below LEAST_GAIN of the score.
-MOST_HELD_OUT = 50_000
+MAX_HELD_OUT = 50_000
 #: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
 #: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
-MANY_ALONE, ENOUGH_ALONE = 3_000, 1_000
+SINGLE_LABEL_TENTHS, MIN_HELD_OUT_ALONE = 3_000, 1_000
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Fold:
     share: float  #: training entries as a share of the observed ones
     seed: int
     ends: dict[str, Factors] = field(default_factory=dict)
-    ridge_share: float = 1.0  #: ridges that suit the fold, as a share of those of the whole table
+    penalty_share: float = 1.0  #: ridges that suit the fold, as a share of those of the whole table
 
 
 def make_folds(
@@ -52,19 +52,19 @@ def make_folds(
     n = observations.n_observed
     # Where one label was observed alone it is the one that must be held out.
     rarer = min(observations.n_likes, observations.n_dislikes) or n
-    once = n >= MANY and rarer >= 10 * ENOUGH_RARE
+    once = n >= SINGLE_FOLD_ENTRIES and rarer >= 10 * MIN_HELD_OUT_PER_CLASS
     # Fewer parts where one more would leave too few of a rare label held out.
-    parts = max(10, min(n // MOST_HELD_OUT, rarer // ENOUGH_RARE)) if once else FIFTHS
-    needed = max(-(-ENOUGH * FIFTHS // n), 1)
-    used = 1 if once else min(MOST_FOLDS, needed)
-    if not (observations.n_likes and observations.n_dislikes) and n >= MANY_ALONE:
-        parts, used = 10, min(MOST_FOLDS, -(-ENOUGH_ALONE * 10 // n))
+    parts = max(10, min(n // MAX_HELD_OUT, rarer // MIN_HELD_OUT_PER_CLASS)) if once else N_PARTS
+    needed = max(-(-MIN_HELD_OUT * N_PARTS // n), 1)
+    used = 1 if once else min(MAX_FOLDS, needed)
+    if not (observations.n_likes and observations.n_dislikes) and n >= SINGLE_LABEL_TENTHS:
+        parts, used = 10, min(MAX_FOLDS, -(-MIN_HELD_OUT_ALONE * 10 // n))
     # A rare label must be among what is held out, or nothing can be said of it.
-    while not once and used < FIFTHS and used * rarer < ENOUGH_RARE * FIFTHS:
+    while not once and used < N_PARTS and used * rarer < MIN_HELD_OUT_PER_CLASS * N_PARTS:
         used += 1
     if isinstance(observations, RemoteObservations):
         if parts == 10 and not (observations.n_likes and observations.n_dislikes):
-            parts = max(parts, n // MOST_HELD_OUT)  # what is held out comes to this machine
+            parts = max(parts, n // MAX_HELD_OUT)  # what is held out comes to this machine
         return _remote_folds(observations, parts, used, draws, weights)
     weights = _weights_of(observations, weights)
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
@@ -115,11 +115,11 @@ def _weights_of(entries: Observations, weights: Weights | None) -> Array:
 
 #: Ridges of factors and of features: what a part of a table scales. Those of intercepts, which have the entries of one
 #: row or column alone, are good for both.
-RIDGES = ("l2", "l2_implicit", "l2_side")
+PENALTIES = ("l2", "l2_implicit", "l2_side")
 
 
 @dataclass(frozen=True)
-class _Thinned:
+class _ThinnedMask:
     """A model of the mask when only a share of what was observed is still seen."""
 
     whole: Missingness
@@ -130,20 +130,20 @@ class _Thinned:
         return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
 
 
-def spec_for_fold(settings: ModelSpec, share: float, ridge_share: float = 1.0) -> ModelSpec:
+def spec_for_fold(settings: ModelSpec, share: float, penalty_share: float = 1.0) -> ModelSpec:
     """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture.
 
     Of a fold of a part of the table ``ridge_share`` is the share of the ridges that suits it
-    (:func:`tribit.selection.row_subsample.ridge_share`).
+    (:func:`tribit.selection.row_subsample.penalty_share`).
     """
     rho = settings.rho
     if isinstance(rho, Missingness):
-        rho = _Thinned(rho, share)
+        rho = _ThinnedMask(rho, share)
     elif rho:  # with 0 the label is that of having been observed, in a fold as in the whole
         rho = 1.0 - share * (1.0 - rho)
     ridges = {
-        name: ridge_share * value
-        for name in RIDGES
+        name: penalty_share * value
+        for name in PENALTIES
         if (value := getattr(settings, name)) is not None
     }
     return replace(settings, rho=rho, gammas=thin_mixture(settings.gammas, share), **ridges)

@@ -28,7 +28,7 @@ from tribit.backends.designs import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
-from tribit.selection.stages import NEAR, RANK, Found, LineSearches, Stage
+from tribit.selection.stages import FIRST_RANK, REFINED_WITHIN, Found, LineSearches, Stage
 
 Array = NDArray[np.floating[Any]]
 
@@ -65,20 +65,20 @@ def mixture(share: float, density: float, likes: float) -> tuple[float, float, f
 SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
 #: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
-MOST_UNOBSERVED = 100.0
+MAX_INVERSE_DENSITY = 100.0
 #: Most columns of mixtures: on votes a search with 40 of them took twice as long as with 20, and reached no more.
-MOST_COLUMNS = 20
+MAX_RANK = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
-OUT_OF_REACH = 0.03
+MAX_FEATURE_GAIN = 0.03
 #: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.mixtures.imputed_share`).
-IMPUTED = (0.05, 0.5)
+IMPUTED_SHARE_RANGE = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
-MOST_CELLS = 2e6
+MAX_CELLS = 2e6
 #: Ridge of implicit features under PU alone, in units of their ridge under PN scaled as that of the factors is: on
 #: three drawn tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
-CORNER_FEATURES = 30.0
+CORNER_IMPLICIT_FACTOR = 30.0
 #: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
-CORNER_RIDGE = 4.0
+CORNER_INTERCEPT_FACTOR = 4.0
 
 
 class Mixtures(Stage):
@@ -102,21 +102,21 @@ class Mixtures(Stage):
         base = lines.base if best is None else best.settings
         seen = lines.trials.folds[0].train
         if "gammas" in lines.free:
-            if seen.density * MOST_UNOBSERVED < 1.0:
+            if seen.density * MAX_INVERSE_DENSITY < 1.0:
                 return ["mixtures were not tried, so sparse is the matrix: pass gammas to have one"]
-            self._corner(lines, best)
-            if self._far_ahead(lines, best):
+            self._try_corner(lines, best)
+            if self._features_far_ahead(lines, best):
                 return [
                     "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
                 ]
-            share = float(np.clip(self._imputed_share(lines, best), *IMPUTED))
+            share = float(np.clip(self._imputed_share(lines, best), *IMPUTED_SHARE_RANGE))
             gammas = mixture(share, self._density(lines), seen.n_likes / seen.n_observed)
         else:
             gammas, share = lines.base.gammas, None
         settings = replace(
             base,
             gammas=gammas,
-            rank=self._columns(lines, base),
+            rank=self._rank(lines, base),
             radius=lines.base.radius,
             alpha=lines.base.alpha,
             implicit_features="implicit_features" not in lines.free
@@ -125,9 +125,9 @@ class Mixtures(Stage):
             l2_implicit=lines.base.l2_implicit,
         )
         if best is None:
-            settings = self._first_ridges(lines, settings, seen.density)
-        found = self._balls(lines, settings)
-        if share is None or best is None or found.score > best.score * (1.0 + NEAR):
+            settings = self._first_penalties(lines, settings, seen.density)
+        found = self._choose_radius(lines, settings)
+        if share is None or best is None or found.score > best.score * (1.0 + REFINED_WITHIN):
             return []
         for factor in (2.0, 0.5):
             other = mixture(
@@ -141,13 +141,13 @@ class Mixtures(Stage):
         first = lines.trials.folds[0]
         return first.train.density / first.share
 
-    def _columns(self, lines: LineSearches, settings: ModelSpec) -> int:
+    def _rank(self, lines: LineSearches, settings: ModelSpec) -> int:
         """Return the number of columns of mixtures beside a model: those of that model, but not very many."""
         if "rank" not in lines.free:
             return settings.rank
-        return min(settings.rank or RANK, MOST_COLUMNS)
+        return min(settings.rank or FIRST_RANK, MAX_RANK)
 
-    def _first_ridges(self, lines: LineSearches, settings: ModelSpec, density: float) -> ModelSpec:
+    def _first_penalties(self, lines: LineSearches, settings: ModelSpec, density: float) -> ModelSpec:
         """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
         imputed = 1.0 - settings.gammas[0]
         weight = settings.gammas[0] + imputed / density
@@ -161,7 +161,7 @@ class Mixtures(Stage):
             settings = replace(settings, l2_side=SIDE_SHARE * settings.l2)
         return settings
 
-    def _corner(self, lines: LineSearches, best: Candidate | None) -> None:
+    def _try_corner(self, lines: LineSearches, best: Candidate | None) -> None:
         """Try PU alone (NU where dislikes prevail): that what was not seen is disliked may be near the truth."""
         if best is None or not best.settings.rank:
             return
@@ -172,11 +172,11 @@ class Mixtures(Stage):
         if "l2" in lines.free:
             ridges["l2"] = best.settings.l2 / seen.density
         if "l2_intercept" in lines.free and best.settings.l2_intercept is not None:
-            ridges["l2_intercept"] = CORNER_RIDGE * best.settings.l2_intercept / seen.density
+            ridges["l2_intercept"] = CORNER_INTERCEPT_FACTOR * best.settings.l2_intercept / seen.density
         settings = replace(
             best.settings,
             gammas=gammas,
-            rank=self._columns(lines, best.settings),
+            rank=self._rank(lines, best.settings),
             radius=lines.base.radius,
             alpha=lines.base.alpha,
             implicit_features=False,
@@ -185,54 +185,54 @@ class Mixtures(Stage):
             **ridges,
         )
         if "radius" in lines.free:
-            settings = lines.inside(settings, lines.base.link.level(SMALLER_BALL))
+            settings = lines.with_radius(settings, lines.base.link.level(SMALLER_BALL))
         found = lines.trials.score(settings)
-        if found.score < best.score * (1.0 + NEAR):
-            lines.refined(lines.refined(found, "l2_intercept", 3.0), "radius", 1.5)
+        if found.score < best.score * (1.0 + REFINED_WITHIN):
+            lines.refine(lines.refine(found, "l2_intercept", 3.0), "radius", 1.5)
 
-    def _far_ahead(self, lines: LineSearches, best: Candidate | None) -> bool:
+    def _features_far_ahead(self, lines: LineSearches, best: Candidate | None) -> bool:
         """Return whether implicit features have gained more than any mixture without them could."""
         plain = [c.score for c in lines.trials.candidates if c.settings.family == "factors"]
         if best is None or not best.settings.implicit_features or not plain:
             return False
-        return best.score < min(plain) * (1.0 - OUT_OF_REACH)
+        return best.score < min(plain) * (1.0 - MAX_FEATURE_GAIN)
 
-    def _balls(self, lines: LineSearches, settings: ModelSpec) -> Candidate:
+    def _choose_radius(self, lines: LineSearches, settings: ModelSpec) -> Candidate:
         """Choose the radius of a mixture, and its ridge where that has not been chosen before it."""
         link = lines.base.link
         if "radius" not in lines.free:
             found = lines.trials.score(settings)
         else:
             radii = (link.level(probability) for probability in BALLS)
-            found = lines.path(radii, lambda radius: lines.inside(settings, radius))
+            found = lines.path(radii, lambda radius: lines.with_radius(settings, radius))
             if found.settings.radius == link.level(BALLS[0]):
-                smaller = lines.trials.score(lines.inside(settings, link.level(SMALLER_BALL)))
+                smaller = lines.trials.score(lines.with_radius(settings, link.level(SMALLER_BALL)))
                 found = min(found, smaller, key=lambda candidate: candidate.score)
         if lines.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
-            found = lines.refined(found, "l2", 2.0)
-            found = lines.refined(found, "l2_intercept", 3.0)
-            found = lines.refined(found, "l2_implicit", 2.0)
-            found = lines.refined(found, "l2_side", 3.0)
+            found = lines.refine(found, "l2", 2.0)
+            found = lines.refine(found, "l2_intercept", 3.0)
+            found = lines.refine(found, "l2_implicit", 2.0)
+            found = lines.refine(found, "l2_side", 3.0)
         return found
 
     def _with_features(self, lines: LineSearches, best: Candidate | None) -> None:
         """Try the best mixture, where it comes near, with the implicit features of the best model, where it has any.
 
         The ridge of the features is to that of the factors as it is in that model, and far stronger under PU or NU
-        alone (``CORNER_FEATURES``).
+        alone (``CORNER_IMPLICIT_FACTOR``).
         """
         mixtures = [c for c in lines.trials.candidates if c.settings.family == "mixture"]
         if best is None or not mixtures or not {"gammas", "implicit_features"} <= lines.free:
             return
         found, featured = min(mixtures, key=attrgetter("score")), best.settings
         rows, columns = lines.trials.folds[0].train.shape
-        near = found.score <= best.score * (1.0 + NEAR)
-        if not (featured.implicit_features and near and rows * columns <= MOST_CELLS):
+        near = found.score <= best.score * (1.0 + REFINED_WITHIN)
+        if not (featured.implicit_features and near and rows * columns <= MAX_CELLS):
             return
         l2_implicit = featured.l2_implicit
         if "l2_implicit" in lines.free and l2_implicit is not None and featured.l2:
             l2_implicit *= found.settings.l2 / featured.l2
-            l2_implicit *= 1.0 if found.settings.gammas[0] else CORNER_FEATURES
+            l2_implicit *= 1.0 if found.settings.gammas[0] else CORNER_IMPLICIT_FACTOR
         lines.trials.score(
             replace(
                 found.settings,

@@ -29,7 +29,7 @@ import scipy.sparse as sp
 
 from tribit.data.observations import Observations
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
-from tribit.metrics.full_ranking import Positions, against_unseen
+from tribit.metrics.full_ranking import Positions, scores_among_unobserved
 from tribit.model.calibration import isotonic, platt
 from tribit.model.ease import choose_l2, fit_ease
 from tribit.model.factors import Factors
@@ -40,17 +40,17 @@ from tribit.selection.folds import Fold
 from tribit.selection.record import Candidate, HeldOut
 from tribit.selection.significance import is_clear
 from tribit.selection.space import SearchSpace
-from tribit.selection.stages import MOST_COLUMNS, SHARES, Found, LineSearches, Stage
+from tribit.selection.stages import MAX_RANK, PENALTY_SHARES, Found, LineSearches, Stage
 from tribit.selection.trials import Trials, problem_of
 
 #: Most rows or columns of the smaller side, and most cells: the factors have as many columns and numbers.
-MOST_REGRESSED, MOST_NUMBERS = 256, 2**24
+MAX_REGRESSED_ROWS, MAX_REGRESSION_CELLS = 256, 2**24
 
 
 def regressible(shape: tuple[int, int], rank: int) -> bool:
     """Return whether a matrix is small enough on one side, and a model with that many more columns still has a rank."""
     m, n = min(shape), max(shape)
-    return 2 <= m <= MOST_REGRESSED and m * n <= MOST_NUMBERS and m + rank <= n
+    return 2 <= m <= MAX_REGRESSED_ROWS and m * n <= MAX_REGRESSION_CELLS and m + rank <= n
 
 
 def regression_factors(observations: Observations) -> Factors:
@@ -89,7 +89,7 @@ def with_regression(factors: Factors, regression: Factors, weight: float) -> Fac
 
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
-MOST_CELLS = 10**8
+MAX_CELLS = 10**8
 #: Rank of the first factors: ridges are chosen with it, as too many columns do no harm but cost.
 FIRST_RANK = 16
 #: First ridge weights of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
@@ -98,28 +98,28 @@ FIRST_RANK = 16
 FACTOR_SHARE, FEATURE_SHARE = 0.6, 1.7
 #: Ridge of plain factors that is tried beside them, as such a share, and the share of the score within which it is
 #: refined: on Senate votes (seed 10) plain factors with many columns are the better.
-PLAIN_SHARE, PLAIN_NEAR = 0.2, 0.01
+PLAIN_SHARE, PLAIN_REFINED_WITHIN = 0.2, 0.01
 #: Ridge weights of intercepts, in units of the link.
 INTERCEPT_WEIGHTS = (100.0, 10.0, 1.0)
 #: Largest of them beside factors, which take over much of what intercepts explain: with 10 and more the fits on
 #: MovieLens-100k (seed 10) take twice as long and are no better.
-MOST_INTERCEPT_WEIGHT = 3.0
+MAX_INTERCEPT_WEIGHT = 3.0
 #: Factor by which a line search changes a ridge.
 STEP = 1.6
 #: Weights of the regression that is added, in units of the link: log-odds of an entry that the regression is sure of.
 REGRESSION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: Share of the score that twice the columns must gain; and what the next doubling is expected to gain, as a share of
 #: the last one's gain: on MovieLens-100k (seed 10) it gained .24% and then .08%.
-COLUMNS_GAIN, NEXT_GAIN = 1e-3, 0.3
+MIN_RANK_GAIN, EXPECTED_NEXT_GAIN = 1e-3, 0.3
 #: Share of the score that they may lose: at the same ridge more columns do no harm beyond the noise of few held-out
 #: entries.
-COLUMNS_LOSS = 2e-3
+MAX_RANK_LOSS = 2e-3
 #: Least such weight, in units of the link.
-LEAST_RIDGE = 1e-3
+MIN_PENALTY = 1e-3
 #: Columns and rounds of the subspace iteration for the largest singular value.
 SUBSPACE_WIDTH, SUBSPACE_ROUNDS = 4, 4
 #: Rounds of the calibration weights, which settle in a few, and the least ``1 - p``: no cell is sure to be a like.
-ROUNDS, LEAST_LEFT = 5, 0.05
+CALIBRATION_ROUNDS, MIN_UNLIKED = 5, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,27 +147,27 @@ class PositiveOnlyTrials(Trials):
         """Whether scores are those of calibrated probabilities: they are of the order of cells."""
         return False
 
-    def watched(self, fold: Fold) -> None:
+    def early_stopping_fold(self, fold: Fold) -> None:
         """Return None: held-out entries of one label alone prefer whatever is larger."""
 
     def _keep(self, candidate: Candidate, kept: Any) -> None:
         self.fits[candidate], self.held_out[candidate] = kept
 
-    def regressed(self, best: Candidate, parts: list[Factors], weight: float) -> AddedRegression:
+    def score_with_regression(self, best: Candidate, parts: list[Factors], weight: float) -> AddedRegression:
         """Return the score of a candidate with the regression added, and the held-out scores behind it."""
         found = [
             with_regression(factors, part, weight)
             for factors, part in zip(self.fits[best], parts, strict=True)
         ]
-        total, _, (_, held_out) = self._measured(best.settings, found)
+        total, _, (_, held_out) = self._measure(best.settings, found)
         return AddedRegression(weight, total, held_out)
 
-    def _measured(
+    def _measure(
         self, settings: ModelSpec, found: list[Factors]
     ) -> tuple[float, tuple[float, ...], tuple[list[Factors], HeldOut]]:
         """Return the score of fits, one for each fold, and the held-out scores behind it."""
         judged = [
-            self._judged(fold, settings, factors)
+            self._score_fold(fold, settings, factors)
             for fold, factors in zip(self.folds, found, strict=True)
         ]
         scores, entries = zip(*judged, strict=True)
@@ -175,17 +175,17 @@ class PositiveOnlyTrials(Trials):
         x, labels, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
         return total, tuple(scores), (found, (x, labels, weights))
 
-    def _judged(
+    def _score_fold(
         self, fold: Fold, settings: ModelSpec, factors: Factors
     ) -> tuple[float, tuple[Array, Labels, Array]]:
         """Return the score of calibrated probabilities, and the scores behind it."""
         link = settings.link
-        x, labels, weights = against_unseen(
+        x, labels, weights = scores_among_unobserved(
             factors,
             fold.train,
             fold.held_out,
             unit=link.level(0.75),
-            transform=_Observed(settings.rho, link, bool(fold.held_out.labels[0] > 0))
+            transform=ObservedLogOdds(settings.rho, link, bool(fold.held_out.labels[0] > 0))
             if settings.has_unbounded_risk
             else None,
         )
@@ -209,10 +209,10 @@ class PositiveOnlyTrials(Trials):
         label, share = self.folds[0].held_out.labels[0], self.folds[0].share
         held_out = labels == label
         scale = np.ones(x.size)
-        for _ in range(ROUNDS):
+        for _ in range(CALIBRATION_ROUNDS):
             line = platt(x, labels, scale * weights, link=best.settings.link, counts=True)
             t = line(x) if label > 0 else 1.0 - line(x)
-            shrunk = np.maximum(1.0 - t / share, LEAST_LEFT) / (1.0 - np.minimum(t, share))
+            shrunk = np.maximum(1.0 - t / share, MIN_UNLIKED) / (1.0 - np.minimum(t, share))
             scale = np.where(held_out, share / (1.0 - share) * shrunk, 1.0)
         return x, labels, scale * weights
 
@@ -228,7 +228,7 @@ class PositiveOnlyTrials(Trials):
         own, other = (_line_losses(*self.held_out[each], link) for each in (rich, simple))
         return self._gains(own, other, self.held_out[rich], self.held_out[simple])
 
-    def gains_by(self, added: AddedRegression, best: Candidate) -> bool:
+    def prefers_regression(self, added: AddedRegression, best: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer a candidate with the regression to the same without."""
         if self.scoring != "log_loss":
             return added.score < best.score
@@ -272,7 +272,7 @@ def order_losses(x: Array, labels: Labels, weights: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Observed:
+class ObservedLogOdds:
     """The log-odds of being observed, ``(1 - rho) f(x)``, in the scale of the link; of dislikes the mirror image."""
 
     rho: Any
@@ -280,6 +280,7 @@ class _Observed:
     liked: bool
 
     def __call__(self, x: Array, rows: Positions) -> Array:
+        """Return the scores of a block, given ``x`` and its rows."""
         rho, link = self.rho, self.link
         if isinstance(rho, Missingness):
             i, j = np.meshgrid(rows, np.arange(x.shape[1]), indexing="ij")
@@ -331,18 +332,18 @@ class PositiveFactors(_PositiveOnly):
             return found
         largest = largest_penalty(lines, plain)
         if "l2_intercept" in lines.free and plain.l2_intercept is not None:
-            most = MOST_INTERCEPT_WEIGHT * lines.unit
+            most = MAX_INTERCEPT_WEIGHT * lines.unit
             plain = replace(plain, l2_intercept=min(plain.l2_intercept, most))
         start, notes = replace(plain, rank=rank), found.notes
         small = is_searched(lines)
         if not small:
             notes += (
-                f"ridges were set by the rule and not searched, as the matrix has more than {MOST_CELLS:.0g} cells",
+                f"ridges were set by the rule and not searched, as the matrix has more than {MAX_CELLS:.0g} cells",
             )
         if "implicit_features" in lines.free or lines.base.implicit_features:
             best = self._features(lines, start, largest, refine=small)
         elif "l2" in lines.free and small:
-            weights = (share * largest for share in SHARES)
+            weights = (share * largest for share in PENALTY_SHARES)
             best = lines.path(weights, lambda l2: replace(start, l2=l2))
         else:
             share = FACTOR_SHARE / 2.0 if "l2" in lines.free else 1.0
@@ -364,8 +365,8 @@ class PositiveFactors(_PositiveOnly):
         best = lines.trials.score(replace(start, **ridges))
         if not refine:
             return best
-        best = lines.refined(best, "l2_implicit", STEP)
-        return lines.refined(best, "l2", STEP)
+        best = lines.refine(best, "l2_implicit", STEP)
+        return lines.refine(best, "l2", STEP)
 
 
 class PositiveRanks(_PositiveOnly):
@@ -375,7 +376,7 @@ class PositiveRanks(_PositiveOnly):
         """Return the best rank."""
         if found.factors is None or not is_searched(lines):
             return found
-        best = more_columns(lines, found.factors)
+        best = double_rank(lines, found.factors)
         self._leave_out_narrower(lines, best)
         if "implicit_features" in lines.free and best.settings.implicit_features:
             self._plain(lines, best, PLAIN_SHARE * found.penalty)
@@ -399,8 +400,8 @@ class PositiveRanks(_PositiveOnly):
                 settings, rank=min(2 * FIRST_RANK, *lines.trials.folds[0].train.shape)
             )
         found = lines.trials.score(settings)
-        if found.score < best.score * (1.0 + PLAIN_NEAR):
-            more_columns(lines, lines.refined(found, "l2", STEP))
+        if found.score < best.score * (1.0 + PLAIN_REFINED_WITHIN):
+            double_rank(lines, lines.refine(found, "l2", STEP))
 
 
 class Regression(_PositiveOnly):
@@ -412,15 +413,15 @@ class Regression(_PositiveOnly):
         assert isinstance(trials, PositiveOnlyTrials)
         if found.factors is None or "rank" not in lines.free or not is_searched(lines):
             return found
-        best = trials.chosen
+        best = trials.choice
         shape = trials.folds[0].train.shape
         if best is None or not best.settings.rank or not regressible(shape, best.settings.rank):
             return found
         parts = [regression_factors(fold.train) for fold in trials.folds]
         unit = lines.base.link.level(0.75) / np.log(3.0)
-        tried = [trials.regressed(best, parts, unit * weight) for weight in REGRESSION_WEIGHTS]
+        tried = [trials.score_with_regression(best, parts, unit * weight) for weight in REGRESSION_WEIGHTS]
         added = min(tried, key=lambda each: each.score)
-        if trials.gains_by(added, best):
+        if trials.prefers_regression(added, best):
             trials.regression = added
         return found
 
@@ -428,23 +429,23 @@ class Regression(_PositiveOnly):
 def is_searched(lines: LineSearches) -> bool:
     """Return whether a table has few enough cells for its ridges to be searched."""
     d1, d2 = lines.trials.folds[0].train.shape
-    return d1 * d2 <= MOST_CELLS
+    return d1 * d2 <= MAX_CELLS
 
 
-def more_columns(lines: LineSearches, best: Candidate) -> Candidate:
+def double_rank(lines: LineSearches, best: Candidate) -> Candidate:
     """Double the number of columns while that helps, and is likely to."""
     if "rank" not in lines.free:
         return best
     while True:
-        most = min(MOST_COLUMNS, *lines.trials.folds[0].train.shape)
+        most = min(MAX_RANK, *lines.trials.folds[0].train.shape)
         rank = min(2 * best.settings.rank, most)
         if rank <= best.settings.rank:
             return best
         wider = lines.trials.score(replace(best.settings, rank=rank))
         gain = 1.0 - wider.score / best.score
-        if gain > -COLUMNS_LOSS:
+        if gain > -MAX_RANK_LOSS:
             best = wider
-        if NEXT_GAIN * gain < COLUMNS_GAIN:
+        if EXPECTED_NEXT_GAIN * gain < MIN_RANK_GAIN:
             return best
 
 
@@ -470,4 +471,4 @@ def largest_penalty(lines: LineSearches, plain: ModelSpec) -> float:
         largest = float(np.linalg.norm(found.column_factors, 2))
         V = np.linalg.qr(found.column_factors)[0]
     # A table that its intercepts explain has no gradient, and a ridge all the same.
-    return max(largest, LEAST_RIDGE * lines.unit)
+    return max(largest, MIN_PENALTY * lines.unit)

@@ -43,7 +43,7 @@ from tribit.propensity.model import MaskModel
 from tribit.solvers.start import spectral_start
 
 #: Probability of either label above which a fit has separated the labels and estimated nothing.
-CERTAIN = 1 - 1e-9
+SEPARATED_PROBABILITY = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _rho(rho: Any, observations: Observations) -> Any:
         return 1.0 - observations.density
     if isinstance(rho, str):
         raise InvalidInputError(
-            f"{parameter('rho', rho)} names a model of the mask: fit it first, with tribit.propensity.fitted."
+            f"{parameter('rho', rho)} names a model of the mask: fit it first, with tribit.propensity.fit_propensity."
         )
     if isinstance(rho, MaskModel):
         rho.check_shape(observations)
@@ -171,15 +171,15 @@ def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factor
     if observations.is_remote:  # a pass over all entries for a warning alone
         return
     x = np.abs(factors.at(observations.rows, observations.columns))
-    far = spec.link.level(CERTAIN)
+    far = spec.link.level(SEPARATED_PROBABILITY)
     if not np.any(x > far):
         return
     warn(
         UnboundedRiskWarning(
-            f"{np.mean(x > far):.1%} of the observed entries are fitted with a probability within {1 - CERTAIN:.0g} of "
-            f"0 or 1 (|x| up to {x.max():.4g}): with {parameter('l2', 0)} the PN risk falls for ever as they grow, and "
-            f"the fit stops where {parameter('tol')} sees no more gain; pass {parameter('l2')} > 0 or a "
-            f"{parameter('radius')}."
+            f"{np.mean(x > far):.1%} of the observed entries are fitted with a probability within "
+            f"{1 - SEPARATED_PROBABILITY:.0g} of 0 or 1 (|x| up to {x.max():.4g}): with {parameter('l2', 0)} the PN risk "
+            f"has no minimum, and the fit stops where {parameter('tol')} sees no more gain; pass {parameter('l2')} > 0 or "
+            f"a {parameter('radius')}."
         ),
     )
 
@@ -239,12 +239,12 @@ def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
 
 
 #: Scale of the columns that a warm start adds, relative to those of a cold start: smaller, to keep what was fitted.
-NEW_COLUMNS = 0.3
+NEW_FACTOR_SCALE = 0.3
 #: Root mean square of ``U V'`` below which factors count as 0, as a share of the ``x`` of odds of three to one.
-ASLEEP = 0.01
+VANISHED_SHARE = 0.01
 
 
-def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
+def warm_start(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) -> Factors:
     """Return a warm start: from the last fit of this family, else of a simpler one, else the problem's own factors."""
     if settings.has_unbounded_risk:
         # A fit without a ball would start far outside of it.
@@ -258,9 +258,9 @@ def start_of(problem: Problem, settings: ModelSpec, ends: dict[str, Factors]) ->
         end = _unknowns(problem, family, end)
         if end is None:
             continue
-        end = _awake(problem, end, unit)
-        wide = end if end.rank == settings.rank else _widened(end, problem.start)
-        return _inside(problem, wide)
+        end = _without_vanished_factors(problem, end, unit)
+        wide = end if end.rank == settings.rank else _with_rank(end, problem.start)
+        return _project_start(problem, wide)
     return problem.start
 
 
@@ -278,19 +278,19 @@ def _unknowns(problem: Problem, family: str, end: Factors) -> Factors | None:
     if given[0] > wanted[0] or given[1] > wanted[1]:
         return None
     return Factors(
-        _padded(end.row_factors, wanted[0]),
-        _padded(end.column_factors, wanted[1]),
+        _pad_rows(end.row_factors, wanted[0]),
+        _pad_rows(end.column_factors, wanted[1]),
         end.intercept,
-        _padded(end.row_intercepts, wanted[0]),
-        _padded(end.column_intercepts, wanted[1]),
+        _pad_rows(end.row_intercepts, wanted[0]),
+        _pad_rows(end.column_intercepts, wanted[1]),
     )
 
 
-def _padded(part: Array, size: int) -> Array:
+def _pad_rows(part: Array, size: int) -> Array:
     return np.concatenate([part, np.zeros((size - part.shape[0], *part.shape[1:]))])
 
 
-def _awake(problem: Problem, end: Factors, unit: float) -> Factors:
+def _without_vanished_factors(problem: Problem, end: Factors, unit: float) -> Factors:
     """Return the end without its factors where a large ridge made them vanish: near 0 hardly anything moves.
 
     The factors of the matrix decide: under implicit features the own part of each row may be small beside the shared.
@@ -298,12 +298,12 @@ def _awake(problem: Problem, end: Factors, unit: float) -> Factors:
     whole = problem.factors(end)
     U, V = whole.row_factors, whole.column_factors
     square = float(np.sum((U.T @ U) * (V.T @ V))) / (U.shape[0] * V.shape[0])
-    if square >= (ASLEEP * unit) ** 2:
+    if square >= (VANISHED_SHARE * unit) ** 2:
         return end
     return end.truncate(0)
 
 
-def _inside(problem: Problem, factors: Factors) -> Factors:
+def _project_start(problem: Problem, factors: Factors) -> Factors:
     """Bring a start that was inside other constraints, such as a wider ball, inside the problem's own."""
     U, V = factors.row_factors, factors.column_factors
     for constraint in problem.constraints:
@@ -324,12 +324,12 @@ def _inside(problem: Problem, factors: Factors) -> Factors:
     return factors.clip_intercepts(objective.intercept_bound)
 
 
-def _widened(end: Factors, fresh: Factors) -> Factors:
+def _with_rank(end: Factors, fresh: Factors) -> Factors:
     """Return ``end`` with as many columns as ``fresh``: new ones are small, of too many the leading ones stay."""
     if end.rank > fresh.rank:
-        return _narrowed(end, fresh.rank)
+        return _leading_factors(end, fresh.rank)
     k = end.rank
-    share = NEW_COLUMNS if k else 1.0
+    share = NEW_FACTOR_SCALE if k else 1.0
     sides = [
         np.hstack([old[:, :k], share * new[:, k:]])
         for old, new in (
@@ -340,7 +340,7 @@ def _widened(end: Factors, fresh: Factors) -> Factors:
     return replace(end, row_factors=sides[0], column_factors=sides[1])
 
 
-def _narrowed(end: Factors, rank: int) -> Factors:
+def _leading_factors(end: Factors, rank: int) -> Factors:
     """Return the end with the leading singular vectors of ``U V'`` alone."""
     U, V = Rank(rank).project(end.row_factors, end.column_factors)
     return replace(end, row_factors=U, column_factors=V)

@@ -27,7 +27,7 @@ from tribit.model.fitted import LIKE, Member
 from tribit.model.links import as_link
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.selection.positive_only import regression_factors, with_regression
-from tribit.selection.problem import Problem, start_of
+from tribit.selection.problem import Problem, warm_start
 from tribit.selection.record import Average, Candidate, Search
 from tribit.selection.significance import (
     clearly_less,
@@ -110,12 +110,12 @@ def fit_members(
         problem = problem_of(observations, spec, options, draws)
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)
-        start = problem.start if known else warm_start(problem, spec, search)
+        ends = {} if known or search is None else search.ends
         objective, result = minimise_resampled(
             default_solver(spec) if solver is None else solver,
             problem.objective,
             problem.constraints,
-            start,
+            warm_start(problem, spec, ends),
             replace(stopping, max_time=left),
             draws,
         )
@@ -135,7 +135,7 @@ def fit_members(
     return Fits(models, problems, results, found, ended)
 
 
-def calibrated(estimator: Any, search: Search | None) -> Calibrator | None:
+def fit_calibrator(estimator: Any, search: Search | None) -> Calibrator | None:
     """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
     if estimator.calibration is None or search is None:
         return None
@@ -167,22 +167,15 @@ def with_chosen_regression(
     return with_regression(unknowns, regression_factors(observations), search.regression)
 
 
-def warm_start(problem: Problem, settings: ModelSpec, search: Search | None) -> Factors:
-    """Return the initial factors of the refit: a warm start from the search, else the problem's own."""
-    if search is None or not search.ends:
-        return problem.start
-    return start_of(problem, settings, search.ends)
-
-
 #: Most fits that are averaged where their number is chosen: each costs a fit on all entries.
-MOST_FITS = 3
+MAX_FITS = 3
 #: Share of the score that a further fit must gain, beside being clearly ahead. On drawn tables that are nearly full,
 #: with a spectrum that decays slowly, it gains .003 to .008, which test parts confirm; on the splits 10 to 14 of
 #: MovieLens-100k about .001, which they do not.
-WORTH_A_FIT = 2e-3
+MIN_GAIN_OF_A_FIT = 2e-3
 
 
-def averaged(trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool) -> Average | None:
+def choose_average(trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool) -> Average | None:
     """Return the average to use in the place of the best candidate; None for the best alone.
 
     Members are added one by one, each the one that lowers the score of the mean most: for ``"auto"`` as long as the
@@ -191,25 +184,25 @@ def averaged(trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool
     """
     if not best.settings.rank or (is_auto(n_fits) and not rank_is_free) or n_fits == 1:
         return None  # intercepts alone have one minimum
-    most = MOST_FITS if is_auto(n_fits) else int(n_fits)
+    most = MAX_FITS if is_auto(n_fits) else int(n_fits)
     members = [best]
     losses = trials.losses[best]
     while len(members) < most:
-        others = _other_ranks(trials, members)
+        others = _best_of_other_ranks(trials, members)
         if not others:
             break
-        judged = [_judged(trials, [*members, other]) for other in others]
+        judged = [_score_mean(trials, [*members, other]) for other in others]
         k = int(np.argmin([score for score, _ in judged]))
         _, further = judged[k]
-        if is_auto(n_fits) and not _pays(trials, further, losses):
+        if is_auto(n_fits) and not _gains_enough(trials, further, losses):
             break
         members.append(others[k])
         losses = further
     if not is_auto(n_fits):
-        members += _wider(trials, members, most)
+        members += _score_higher_ranks(trials, members, most)
     if len(members) == 1:
         return None
-    return Average(tuple(members), _judged(trials, members)[0], best.score)
+    return Average(tuple(members), _score_mean(trials, members)[0], best.score)
 
 
 def member_specs(
@@ -221,10 +214,10 @@ def member_specs(
         found = [each.settings for each in search.average.members]
     if is_auto(n_fits) or not spec.rank:
         return found
-    return found + _wider_specs(found, int(n_fits) - len(found), shape)
+    return found + _higher_rank_specs(found, int(n_fits) - len(found), shape)
 
 
-def _other_ranks(trials: Trials, members: list[Candidate]) -> list[Candidate]:
+def _best_of_other_ranks(trials: Trials, members: list[Candidate]) -> list[Candidate]:
     """Return the best candidate of each number of columns that no member has, of the members' kind of model."""
     family = members[0].settings.family
     taken = {each.settings.rank for each in members}
@@ -238,27 +231,27 @@ def _other_ranks(trials: Trials, members: list[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
-def _judged(trials: Trials, members: list[Candidate]) -> tuple[float, Array | None]:
+def _score_mean(trials: Trials, members: list[Candidate]) -> tuple[float, Array | None]:
     """Return the score of the mean of some candidates, calibrated as a whole, and the losses of its entries."""
     x = trials.mean_scores(members)
     score, _, losses = trials.judge(x, members[0].settings.link)
     return score, losses
 
 
-def _pays(trials: Trials, losses: Array | None, others: Array | None) -> bool:
+def _gains_enough(trials: Trials, losses: Array | None, others: Array | None) -> bool:
     """Return whether one mean is clearly ahead of another; not where the measure has no losses of entries."""
     if losses is None or others is None:
         return False
     gain, _ = mean_difference(others, losses, trials.weights)
-    least = WORTH_A_FIT * float(np.average(others, weights=trials.weights))
+    least = MIN_GAIN_OF_A_FIT * float(np.average(others, weights=trials.weights))
     return gain > least and clearly_less(losses, others, trials.weights)
 
 
-def _wider(trials: Trials, members: list[Candidate], most: int) -> list[Candidate]:
+def _score_higher_ranks(trials: Trials, members: list[Candidate], most: int) -> list[Candidate]:
     """Try models with more and more columns until there are enough; fewer where the search must end."""
     specs = [each.settings for each in members]
     found = []
-    for spec in _wider_specs(specs, most - len(specs), trials.folds[0].train.shape):
+    for spec in _higher_rank_specs(specs, most - len(specs), trials.folds[0].train.shape):
         try:
             tried = trials.score(spec)
         except SearchEndedError:
@@ -269,7 +262,7 @@ def _wider(trials: Trials, members: list[Candidate], most: int) -> list[Candidat
     return found
 
 
-def _wider_specs(specs: list[ModelSpec], n: int, shape: tuple[int, int]) -> list[ModelSpec]:
+def _higher_rank_specs(specs: list[ModelSpec], n: int, shape: tuple[int, int]) -> list[ModelSpec]:
     """Return ``n`` models like the first with twice, four times, ... the columns of the widest, as many as fit."""
     widest = max(spec.rank for spec in specs)
     most = max(widest, min(shape))

@@ -6,7 +6,7 @@ every column, so that its rows are as long as in the full data; a table with mor
 columns.
 
 A subsample has fewer entries in a column, and how much that lowers the best penalties depends on the table. Where noise
-decides they scale like the largest penalty (:func:`ridge_share`); where every column has many entries they do not
+decides they scale like the largest penalty (:func:`penalty_share`); where every column has many entries they do not
 change. One factor for all penalties is therefore found by a line search on the full data. The model family, its rank
 and the ratios of its penalties stay as the subsample chose them. Held-out entries of the full data then calibrate the
 refit.
@@ -29,18 +29,18 @@ from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
-from tribit.selection.folds import RIDGES, Fold
+from tribit.selection.folds import PENALTIES, Fold
 from tribit.selection.record import Average, Candidate
-from tribit.selection.space import one_label
-from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, LineSearches, largest_ridge
+from tribit.selection.space import single_label
+from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, LineSearches, largest_penalty_of
 from tribit.selection.trials import TOLERANCE, Options, Trials, fit_from
 
 #: Entries of a part: this share of all, and at least so many. On drawn tables (``benchmarks.data``, 1 to 3 million
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
 #: of the time of a search of all, and its test log-loss was larger by .0001 to .0004.
-SHARE, ENTRIES = 0.15, 300_000
+SUBSAMPLE_SHARE, MIN_SUBSAMPLE_ENTRIES = 0.15, 300_000
 #: Least number of entries of a table of which a part is searched, in multiples of the part: of fewer it saves little.
-WORTH = 2.0
+MIN_SIZE_RATIO = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class RowSubsample:
     ----------
     observations : Observations
         Their entries.
-    chosen : array of int
+    positions : array of int
         Which rows (or columns) of the whole they are, in order.
     axis : {0, 1}
         0 for rows, 1 for columns.
@@ -60,18 +60,15 @@ class RowSubsample:
     """
 
     observations: Observations
-    chosen: Positions
+    positions: Positions
     axis: int
     size: int
 
     @property
     def note(self) -> str:
         """The sentence that a search says of the part."""
-        what = ("rows", "columns")[self.axis]
-        return (
-            f"candidates were compared on {self.chosen.size} of {self.size} {what}, drawn at random, and the ridges of "
-            "the best on all"
-        )
+        sampled = f"{self.positions.size} of {self.size} {('rows', 'columns')[self.axis]}"
+        return f"candidates were compared on {sampled}, sampled at random, and the penalties of the best on all data"
 
     def side(self, known: SideFeatures | None) -> SideFeatures | None:
         """Return the side features of the part."""
@@ -81,62 +78,62 @@ class RowSubsample:
         groups = sides[self.axis]
         if groups is not None:
             sides[self.axis] = tuple(
-                Group(each.matrix[self.chosen], each.means, each.known[self.chosen])
+                Group(each.matrix[self.positions], each.means, each.known[self.positions])
                 for each in groups
             )
         return SideFeatures(*sides)
 
-    def whole_folds(self, observations: Observations, folds: Sequence[Fold]) -> list[Fold]:
+    def full_folds(self, observations: Observations, folds: Sequence[Fold]) -> list[Fold]:
         """Return folds of the whole table that hold out the same entries as those of the part.
 
         So that scores of both are of the same entries, by fits to a part of the rows and to all.
         """
         found = []
         for fold in folds:
-            train, held_out = observations.hold_out(self._among(observations, fold.held_out))
+            train, held_out = observations.hold_out(self._is_among(observations, fold.held_out))
             share_layouts(train)
             share = train.n_observed / observations.n_observed
-            ends = self.whole_ends(fold.ends)
+            ends = self.full_ends(fold.ends)
             found.append(Fold(train, held_out, np.ones(len(held_out)), share, fold.seed, ends))
         return found
 
-    def _among(self, observations: Observations, some: Observations) -> NDArray[np.bool_]:
+    def _is_among(self, observations: Observations, some: Observations) -> NDArray[np.bool_]:
         """Return which entries of the whole are those entries of the part."""
         sides = [some.rows, some.columns]
-        sides[self.axis] = self.chosen[sides[self.axis]]
+        sides[self.axis] = self.positions[sides[self.axis]]
         width = observations.shape[1]
         wanted = np.sort(sides[0].astype(np.int64) * width + sides[1])
         keys = observations.rows.astype(np.int64) * width + observations.columns
         places = np.minimum(np.searchsorted(wanted, keys), wanted.size - 1)
         return np.asarray(wanted[places] == keys)
 
-    def whole_ends(self, ends: dict[str, Factors]) -> dict[str, Factors]:
+    def full_ends(self, ends: dict[str, Factors]) -> dict[str, Factors]:
         """Return the unknowns of fits of the part as starts for the whole: 0 for rows that are not in it.
 
         Implicit features give such a row factors all the same, and Newton's method finds them in its first half-sweep.
         """
-        return {family: self._whole(family, end) for family, end in ends.items()}
+        return {family: self._full_end(family, end) for family, end in ends.items()}
 
-    def _whole(self, family: str, end: Factors) -> Factors:
+    def _full_end(self, family: str, end: Factors) -> Factors:
         turned = end.transposed if self.axis else end
-        n, others = self.chosen.size, self.observations.shape[1 - self.axis]
+        n, others = self.positions.size, self.observations.shape[1 - self.axis]
         # Own parts stand first, then those of implicit features, which the other side has one of for each row.
         implicit = "implicit" in family
         found = Factors(
-            self._spread(turned.row_factors, 0, n),
-            self._spread(turned.column_factors, others, n) if implicit else turned.column_factors,
+            self._scatter_rows(turned.row_factors, 0, n),
+            self._scatter_rows(turned.column_factors, others, n) if implicit else turned.column_factors,
             turned.intercept,
-            self._spread(turned.row_intercepts, 0, n),
-            self._spread(turned.column_intercepts, others, n)
+            self._scatter_rows(turned.row_intercepts, 0, n),
+            self._scatter_rows(turned.column_intercepts, others, n)
             if implicit
             else turned.column_intercepts,
         )
         return found.transposed if self.axis else found
 
-    def _spread(self, parts: Array, first: int, n: int) -> Array:
+    def _scatter_rows(self, parts: Array, first: int, n: int) -> Array:
         """Return parts of which ``n`` from the first on are those of the chosen, with 0 for the others."""
         middle = np.zeros((self.size, *parts.shape[1:]), dtype=parts.dtype)
-        middle[self.chosen] = parts[first : first + n]
+        middle[self.positions] = parts[first : first + n]
         return np.concatenate([parts[:first], middle, parts[first + n :]])
 
 
@@ -150,17 +147,17 @@ def row_subsample(
     """
     if observations.is_remote or isinstance(base.rho, Missingness):
         return None
-    wanted = max(ENTRIES, int(SHARE * observations.n_observed))
-    if observations.n_observed < WORTH * wanted or one_label(observations):
+    wanted = max(MIN_SUBSAMPLE_ENTRIES, int(SUBSAMPLE_SHARE * observations.n_observed))
+    if observations.n_observed < MIN_SIZE_RATIO * wanted or single_label(observations):
         return None
     axis = int(observations.shape[0] < observations.shape[1])
     size, counts = observations.shape[axis], observations.counts[axis]
     order = draws.permutation(size)
     enough = int(np.searchsorted(np.cumsum(counts[order]), wanted)) + 1
-    return taken(observations, np.sort(order[:enough]), axis)
+    return subsample_of(observations, np.sort(order[:enough]), axis)
 
 
-def taken(observations: Observations, chosen: Positions, axis: int) -> RowSubsample:
+def subsample_of(observations: Observations, chosen: Positions, axis: int) -> RowSubsample:
     """Return the part of a table that has the chosen rows (``axis=0``) or columns, in increasing order."""
     size = observations.shape[axis]
     places = np.full(size, -1, dtype=np.int64)
@@ -182,7 +179,7 @@ def taken(observations: Observations, chosen: Positions, axis: int) -> RowSubsam
 INTERCEPT_WEIGHT = 3.0
 
 
-def ridge_share(
+def penalty_share(
     part: Observations, whole: Observations, base: ModelSpec, options: Options
 ) -> float:
     """Return the largest ridge of a part of a table as a share of that of the whole.
@@ -190,11 +187,11 @@ def ridge_share(
     A column of the part has fewer entries, so that a smaller ridge is enough against the noise in its factor: ridges
     that are good for the part are too small for the whole, by about this share.
     """
-    norms = [_norm(each, base, options) for each in (part, whole)]
+    norms = [_largest_penalty(each, base, options) for each in (part, whole)]
     return norms[0] / norms[1]
 
 
-def _norm(seen: Observations, base: ModelSpec, options: Options) -> float:
+def _largest_penalty(seen: Observations, base: ModelSpec, options: Options) -> float:
     end: Any = None
     if base.intercept:
         unit = 4.0 * float(base.link.second(np.zeros(1), 1)[0])
@@ -211,7 +208,7 @@ def _norm(seen: Observations, base: ModelSpec, options: Options) -> float:
         # Nothing is drawn for a model without factors.
         draws = np.random.Generator(np.random.PCG64(0))
         end, _ = fit_from(seen, settings, options, {}, draws, tol=TOLERANCE)
-    return largest_ridge(seen, base.link, end)
+    return largest_penalty_of(seen, base.link, end)
 
 
 class FullDataTrials(Trials):
@@ -228,38 +225,38 @@ class FullDataTrials(Trials):
 def search_full_data_penalty(lines: LineSearches, chosen: Candidate) -> Candidate:
     """Return the best candidate on the full data, at the ridges that a row subsample chose or at multiples of them."""
     best = lines.trials.score(chosen.settings)
-    names = [name for name in RIDGES if name in lines.free]
+    names = [name for name in PENALTIES if name in lines.free]
     if not any(getattr(best.settings, name) for name in names):
         return best
     # Larger ones first beside implicit features and smaller ones without: so it was on all of the six drawn tables
     # that were tried but one, where neither was better.
     step = FACTOR_STEP if best.settings.implicit_features else 1.0 / FACTOR_STEP
-    return lines.moved(
+    return lines.step_while_better(
         best,
-        lambda settings, factor: multiplied(settings, names, factor),
+        lambda settings, factor: multiply_penalties(settings, names, factor),
         step,
         FACTOR_DOUBLINGS,
     )
 
 
-def multiplied(settings: ModelSpec, names: Iterable[str], factor: float) -> ModelSpec:
+def multiply_penalties(settings: ModelSpec, names: Iterable[str], factor: float) -> ModelSpec:
     """Return settings with some ridges multiplied; those that the model does not have stay away."""
     values = {name: getattr(settings, name) for name in names}
     return replace(settings, **{name: factor * each for name, each in values.items() if each})
 
 
-def scaled(average: Average, chosen: Candidate, best: Candidate) -> Average:
+def scale_average(average: Average, chosen: Candidate, best: Candidate) -> Average:
     """Return an average whose members have their ridges multiplied as those of the chosen one were to become best."""
     before, after = chosen.settings, best.settings
     factors = {
         name: getattr(after, name) / getattr(before, name)
-        for name in RIDGES
+        for name in PENALTIES
         if getattr(before, name)
     }
 
     def multiply(settings: ModelSpec) -> ModelSpec:
         for name, factor in factors.items():
-            settings = multiplied(settings, (name,), factor)
+            settings = multiply_penalties(settings, (name,), factor)
         return settings
 
     members = tuple(replace(each, settings=multiply(each.settings)) for each in average.members)

@@ -24,13 +24,13 @@ from tribit.selection.positive_only import (
     Regression,
 )
 from tribit.selection.record import DONE, Average, Candidate, Search
-from tribit.selection.refit import averaged
+from tribit.selection.refit import choose_average
 from tribit.selection.row_subsample import (
     FullDataTrials,
     RowSubsample,
-    ridge_share,
+    penalty_share,
     row_subsample,
-    scaled,
+    scale_average,
     search_full_data_penalty,
 )
 from tribit.selection.space import NOTHING_FREE, SearchSpace
@@ -74,7 +74,7 @@ class Budget:
     max_time: float | None = None
 
 
-def searched(
+def search_hyperparameters(
     estimator: Any,
     observations: Observations,
     solver: Any,
@@ -104,9 +104,9 @@ def searched(
     if space.nothing == NOTHING_FREE:
         return space.base, None
     if space.nothing is not None:
-        return space.base, _unsearched(space, observations)
+        return space.base, _empty_search(space, observations)
     space = space.with_rho(observations, estimator, draws)
-    budget = Budget(estimator.n_candidates, _left(estimator.max_time, began))
+    budget = Budget(estimator.n_candidates, _remaining_time(estimator.max_time, began))
     with candidates_bar(shown=bool(estimator.verbose)) as callback:
         options = options_of(estimator, side, device)
         search = choose(observations, space, options, budget, draws, callback)
@@ -125,14 +125,14 @@ def choose(
     began = time.perf_counter()
     space = space.over(observations)
     if space.nothing is not None:
-        return _unsearched(space, observations)
+        return _empty_search(space, observations)
     run = _Run(observations, space, options, draws)
     deadline = None if budget.max_time is None else began + budget.max_time
     search = run.done(budget.n_candidates, deadline, callback)
     return replace(search, seconds=time.perf_counter() - began)
 
 
-def _unsearched(space: SearchSpace, observations: Observations) -> Search:
+def _empty_search(space: SearchSpace, observations: Observations) -> Search:
     """Return the record of a search that has tried nothing."""
     criterion, reason = space.criterion, space.nothing
     assert reason is not None
@@ -150,7 +150,7 @@ def _unsearched(space: SearchSpace, observations: Observations) -> Search:
     )
 
 
-def _left(max_time: float | None, began: float) -> float | None:
+def _remaining_time(max_time: float | None, began: float) -> float | None:
     """Return the time that a model of the mask has left to a search; a first candidate is tried in any case."""
     if max_time is None:
         return None
@@ -183,8 +183,8 @@ class _Run:
             return make_folds(self.observations, weights, draws), self.options
         folds = make_folds(subsample.observations, None, draws)
         options = replace(self.options, side=subsample.side(self.options.side))
-        share = ridge_share(subsample.observations, self.observations, self.space.base, options)
-        return [replace(fold, ridge_share=share) for fold in folds], options
+        share = penalty_share(subsample.observations, self.observations, self.space.base, options)
+        return [replace(fold, penalty_share=share) for fold in folds], options
 
     def done(
         self,
@@ -234,18 +234,18 @@ class _Run:
     def _full_data(self, trials: Trials, most: int | None, about: dict[str, Any]) -> None:
         """Search the ridges of the chosen candidate on the full data."""
         assert self.subsample is not None
-        if trials.chosen is None:
+        if trials.choice is None:
             return
         left = None if most is None else most - len(trials.candidates)
-        folds = self.subsample.whole_folds(self.observations, self.folds)
+        folds = self.subsample.full_folds(self.observations, self.folds)
         self.full = FullDataTrials(folds, self.options, most=left, needed=False, **about)
-        search_full_data_penalty(LineSearches(self.full, self.space), trials.chosen)
+        search_full_data_penalty(LineSearches(self.full, self.space), trials.choice)
 
     def _record(self, trials: Trials, reason: str) -> Search:
         space, criterion, full = self.space, self.space.criterion, self.full
-        best, average = trials.chosen, None
+        best, average = trials.choice, None
         if best is not None and reason != INTERRUPTED and not space.label:
-            average = averaged(trials, best, criterion.n_fits, rank_is_free="rank" in space.free)
+            average = choose_average(trials, best, criterion.n_fits, rank_is_free="rank" in space.free)
         candidates = tuple(trials.candidates)
         members: Sequence[Candidate] = () if best is None else (best,)
         members = members if average is None else average.members
@@ -254,7 +254,7 @@ class _Run:
             if average is None:
                 judged, members = full, (full.best,)
             else:  # whose members were all judged on the subsample alone
-                average = scaled(average, best, full.best)
+                average = scale_average(average, best, full.best)
             best, candidates = full.best, (*candidates, *full.candidates)
         held_out = None
         # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
@@ -274,7 +274,7 @@ class _Run:
         ends = None if self.full is None else self.full.best_ends
         if ends is None:
             first = self.folds[0].ends
-            ends = first if self.subsample is None else self.subsample.whole_ends(first)
+            ends = first if self.subsample is None else self.subsample.full_ends(first)
         added = trials.regression if isinstance(trials, PositiveOnlyTrials) else None
         return Search(
             candidates,

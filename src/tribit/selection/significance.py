@@ -19,22 +19,22 @@ from tribit.model.spec import AUTO
 
 #: Least number of held-out entries of the rarer label, where the data has as many: scores and calibrators say little of
 #: a label with fewer.
-ENOUGH_RARE = 20
+MIN_HELD_OUT_PER_CLASS = 20
 #: Standard errors of the difference by which a richer family must win: CLEARLY on many held-out entries, up to CAUTION
 #: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the
 #: smallest of many scores is often luck: with CLEARLY alone 4 of 20 tables of noise, 30 x 20, were given more than
 #: intercepts.
-CLEARLY, CAUTION, FEW = 0.5, 1.5, 1000
+MIN_STANDARD_ERRORS, EXTRA_STANDARD_ERRORS, EXTRA_HALVED_AT = 0.5, 1.5, 1000
 #: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
-LEAST_GAIN = 5e-4
+MIN_RELATIVE_GAIN = 5e-4
 #: Seed of the parts of the held-out entries: the same for every candidate, so that differences are paired.
-PARTS_SEED = 0
+CALIBRATION_SEED = 0
 
 
 def one_sided(labels: NDArray[Any]) -> bool:
     """Return whether one label is so rare among these entries that they tell next to nothing of it."""
     likes = int(np.count_nonzero(np.asarray(labels) > 0))
-    return min(likes, labels.size - likes) < ENOUGH_RARE
+    return min(likes, labels.size - likes) < MIN_HELD_OUT_PER_CLASS
 
 
 def preferred_calibrator(
@@ -58,7 +58,7 @@ def preferred_calibrator(
     names = CALIBRATORS if calibration == AUTO else (calibration,)
     others = [name for name in names if name != Identity.name]
     found = cross_fit_probabilities(
-        x, labels, weights, link=link, names=others, random_state=PARTS_SEED
+        x, labels, weights, link=link, names=others, random_state=CALIBRATION_SEED
     )
     curves: dict[str, Curve] = {name: known_probabilities(p) for name, p in found.items()}
     if calibration == AUTO:
@@ -68,7 +68,7 @@ def preferred_calibrator(
     return best, curves[best]
 
 
-def judging_curve(
+def cross_fitted_curve(
     calibration: str | None, link: Link, x: Array, labels: NDArray[Any], weights: Array
 ) -> Curve:
     """Return P(like) of held-out entries as the calibrated model would say it (see :func:`preferred_calibrator`)."""
@@ -83,8 +83,8 @@ def clearly_less(losses: Array, others: Array, weights: Array) -> bool:
 
 def is_clear(gain: float, error: float, n: int, score: float) -> bool:
     """Return whether a mean gain over ``n`` entries is clearly above its error and worth a richer model."""
-    clearly = CLEARLY + CAUTION / (1.0 + n / FEW)
-    return gain > max(clearly * error, LEAST_GAIN * abs(score))
+    clearly = MIN_STANDARD_ERRORS + EXTRA_STANDARD_ERRORS / (1.0 + n / EXTRA_HALVED_AT)
+    return gain > max(clearly * error, MIN_RELATIVE_GAIN * abs(score))
 
 
 def mean_difference(losses: Array, others: Array, weights: Array) -> tuple[float, float]:

@@ -24,18 +24,18 @@ from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.selection.problem import warn_if_rho_unknown
 from tribit.selection.trials import default_solver
 
-__all__ = ["Criterion", "SearchSpace", "corner", "meaning", "one_label", "with_fitted_rho"]
+__all__ = ["Criterion", "SearchSpace", "corner_gammas", "probability_meaning", "single_label", "with_fitted_rho"]
 
 #: Values of the parameters that are not chosen from the data.
 DEFAULTS = ModelSpec()
 #: Parameters that a model without features of either kind does not read.
-OF_FEATURES = ("implicit_features", "l2_implicit", "activity_floor", "side_features", "l2_side")
+FEATURE_PARAMETERS = ("implicit_features", "l2_implicit", "activity_floor", "side_features", "l2_side")
 #: Least number of entries, in all and of each label, for a search; with fewer none are held out.
 MIN_ENTRIES, MIN_ENTRIES_PER_LABEL = 100, 20
 #: Least number of entries of a label that was observed alone.
 MIN_ENTRIES_ALONE = 100
 #: Probability that the balls of mixtures let an entry reach, where the user gave no radius.
-REACHED = 0.99
+BALL_PROBABILITY = 0.99
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class SearchSpace:
         side : SideFeatures or None
             The side features of rows and columns.
         """
-        base, free = _Draft(parameters, observations, side).settled()
+        base, free = _Draft(parameters, observations, side).resolve()
         if base.alpha is not None and "radius" in free and solver is None:
             # The ball of this radius keeps every entry within alpha, and Newton's method can keep the ball.
             base = replace(base, radius=base.alpha)
@@ -118,7 +118,7 @@ class SearchSpace:
         whole = base.with_default_radius()
         used = default_solver(whole) if solver is None else solver
         used.check_kept(whole, whole.constraints())
-        free = frozenset() if _is_off(parameters) else _read_by_fits(base, free - {"rho"})
+        free = frozenset() if _is_off(parameters) else _restrict_to_read(base, free - {"rho"})
         _check_imputed(parameters, free)
         criterion = Criterion(
             parameters.scoring,
@@ -133,11 +133,11 @@ class SearchSpace:
         elif not _searchable(whole):
             sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
             nothing = f"the search cannot keep {sets}"
-        return cls(base, *_within_reach(base, free, solver), criterion, nothing=nothing)
+        return cls(base, *_restrict_to_solvers(base, free, solver), criterion, nothing=nothing)
 
     def over(self, observations: Observations) -> Self:
         """Return the space on some observations: which label was seen alone, and whether there are enough entries."""
-        label = one_label(observations) if self.base.uses_unobserved else 0
+        label = single_label(observations) if self.base.uses_unobserved else 0
         criterion = self.criterion
         if label and criterion.scoring == "error":
             # Next to no cell is likelier than not to be seen and liked.
@@ -147,7 +147,7 @@ class SearchSpace:
             nothing = Message(
                 f"without {parameter('rho')} one label alone says nothing of the other"
             )
-        about = meaning(label, self.base) if label else LIKE
+        about = probability_meaning(label, self.base) if label else LIKE
         return replace(self, criterion=criterion, label=label, meaning=about, nothing=nothing)
 
     def with_rho(
@@ -157,7 +157,7 @@ class SearchSpace:
         base = with_fitted_rho(self.base, observations, parameters, draws)
         criterion = self.criterion
         if criterion.target == "all" and isinstance(base.rho, Missingness):
-            criterion = replace(criterion, weights=_Inverse(base.rho))
+            criterion = replace(criterion, weights=_InverseProbability(base.rho))
         return replace(self, base=base, criterion=criterion)
 
     def allows(self, settings: ModelSpec) -> bool:
@@ -179,11 +179,11 @@ class _Draft:
         self, parameters: Any, observations: Observations, side: SideFeatures | None
     ) -> None:
         self.parameters, self.observations, self.side = parameters, observations, side
-        self.label = one_label(observations)
+        self.label = single_label(observations)
         self.free = frozenset(name for name in CHOOSABLE if is_auto(getattr(parameters, name)))
         self.fixed: dict[str, Any] = {name: getattr(DEFAULTS, name) for name in self.free}
 
-    def settled(self) -> tuple[ModelSpec, frozenset[str]]:
+    def resolve(self) -> tuple[ModelSpec, frozenset[str]]:
         """Return the model of all values, and the names that may be searched."""
         for settle in (self._risk, self._rho, self._side_features, self._rank):
             settle()
@@ -195,14 +195,14 @@ class _Draft:
                 "imputed stands in the place of PU and NU: say in gammas how much weight these have."
             )
         if "gammas" in self.free and self.label:
-            self.fixed["gammas"] = corner(self.label)
+            self.fixed["gammas"] = corner_gammas(self.label)
             self.free -= {"gammas"}
 
     def _rho(self) -> None:
         if "rho" not in self.free:
             return
         gammas = check_gammas(self.fixed.get("gammas", self.parameters.gammas))
-        if self.label and gammas == corner(self.label):
+        if self.label and gammas == corner_gammas(self.label):
             self.fixed["rho"] = 0.0  # what is identified: whether a cell was seen and liked
         else:
             weighted = self.parameters.target == "all" or bool(self.parameters.inverse_power)
@@ -210,7 +210,7 @@ class _Draft:
 
     def _side_features(self) -> None:
         if "side_features" in self.free:
-            here = self.side is not None and not _bounded(self.parameters)
+            here = self.side is not None and not _asks_for_bounds(self.parameters)
             self.fixed["side_features"] = here and not self.label
             if self.side is not None and self.label:
                 warn(
@@ -245,7 +245,7 @@ def with_fitted_rho(
         return replace(spec, rho=None)
     # First: a model of the mask may take seconds to fit.
     spec.with_default_radius().check_shape(observations.shape)
-    rho = propensity.fitted(
+    rho = propensity.fit_propensity(
         spec.rho,
         observations,
         n_jobs=estimator.n_jobs,
@@ -262,17 +262,17 @@ def calibrates(parameters: Any) -> bool:
     return parameters.calibration not in (None, AUTO, Identity.name)
 
 
-def one_label(observations: Observations) -> int:
+def single_label(observations: Observations) -> int:
     """Return the label that was observed alone, +1 or -1; 0 where both were, or none."""
     return int(observations.n_likes > 0) - int(observations.n_dislikes > 0)
 
 
-def corner(label: int) -> tuple[float, float, float]:
+def corner_gammas(label: int) -> tuple[float, float, float]:
     """Return the weights of PU for likes alone, of NU for dislikes alone."""
     return (0.0, 1.0, 0.0) if label > 0 else (0.0, 0.0, 1.0)
 
 
-def meaning(label: int, spec: ModelSpec) -> str:
+def probability_meaning(label: int, spec: ModelSpec) -> str:
     """Return the event that the probabilities of a model are of, where one label was observed alone."""
     if spec.has_unbounded_risk:
         what = "a like" if label > 0 else "a dislike"
@@ -291,7 +291,7 @@ def _is_off(parameters: Any) -> bool:
     return not getattr(parameters, "search", True)
 
 
-def _bounded(parameters: Any) -> bool:
+def _asks_for_bounds(parameters: Any) -> bool:
     """Return whether the user asked for a ball, a bound or a mixture, beside which a search tries no features."""
     bounds = (value for value in (parameters.radius, parameters.alpha) if not is_auto(value))
     mixed = not is_auto(parameters.gammas) and ModelSpec(gammas=parameters.gammas).uses_unobserved
@@ -307,7 +307,7 @@ def _check_imputed(parameters: Any, free: frozenset[str]) -> None:
         )
 
 
-def _read_by_fits(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
+def _restrict_to_read(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     """Return the free names without those that no fit with these settings reads."""
     asked = {
         name
@@ -336,9 +336,9 @@ def _read_by_fits(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     return frozenset() if free == {"activity_floor"} else free
 
 
-def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> tuple[frozenset[str], int]:
+def _restrict_to_solvers(base: ModelSpec, free: frozenset[str], solver: Any) -> tuple[frozenset[str], int]:
     """Return the free names without those that the solvers or a fixed ball leave no room for, and the least rank."""
-    radius = base.link.level(REACHED) if base.radius is None else base.radius
+    radius = base.link.level(BALL_PROBABILITY) if base.radius is None else base.radius
     alpha = radius if "alpha" in free else base.alpha
     mixture = replace(
         base,
@@ -349,20 +349,20 @@ def _within_reach(base: ModelSpec, free: frozenset[str], solver: Any) -> tuple[f
         side_features=False,
     )
     asked = default_solver(mixture) if solver is None else solver
-    if not (_searchable(mixture) and _keeps(asked, mixture)):
+    if not (_searchable(mixture) and _can_keep(asked, mixture)):
         free -= {"gammas", "radius"}
     featured = ModelSpec(implicit_features=True, intercept=base.intercept)
     # A solver that declares nothing may know rows alone.
-    able = solver is None or (solver.searches_features and _keeps(solver, featured))
+    able = solver is None or (solver.searches_features and _can_keep(solver, featured))
     bounded = base.radius is not None or base.alpha is not None
     # Beside a ball features are not tried; those that were asked for have ridges to choose.
     if not able or (bounded and not base.shares_unknowns):
-        free -= set(OF_FEATURES)
+        free -= set(FEATURE_PARAMETERS)
     least = (0 if solver is None else solver.least_rank) if base.intercept else 1
     return free, least if "rank" in free else 0
 
 
-def _keeps(solver: Any, spec: ModelSpec) -> bool:
+def _can_keep(solver: Any, spec: ModelSpec) -> bool:
     """Return whether a solver can keep a model."""
     return solver.refusal(spec, spec.constraints()) is None
 
@@ -370,7 +370,7 @@ def _keeps(solver: Any, spec: ModelSpec) -> bool:
 def _searchable(spec: ModelSpec) -> bool:
     """Return whether a model has a solver that is fast enough for a search."""
     solver = default_solver(spec)
-    return _keeps(solver, spec) and solver.searchable
+    return _can_keep(solver, spec) and solver.searchable
 
 
 def _too_few(observations: Observations, label: int) -> str | None:
@@ -397,7 +397,7 @@ def _too_few(observations: Observations, label: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Inverse:
+class _InverseProbability:
     """``1 / q`` at entries."""
 
     rho: Missingness

@@ -32,13 +32,13 @@ from tribit.selection.space import SearchSpace
 from tribit.selection.trials import Trials
 
 #: Rank of the first factors that are tried.
-RANK = 10
+FIRST_RANK = 10
 #: Share of the score that a step must gain for a line search over a setting to go on.
-WORTH = 5e-4
+MIN_STEP_GAIN = 5e-4
 #: Share of the best score within which a family is refined further.
-NEAR = 0.01
+REFINED_WITHIN = 0.01
 #: Share of the best score by which a worse one ends a path; two worse ones in a row end it too.
-FAR = 0.005
+PATH_END_LOSS = 0.005
 
 
 class LineSearches:
@@ -75,24 +75,24 @@ class LineSearches:
                 best, least, worse = tried, found, 0
                 continue
             worse += 1
-            if worse > 1 or found > least * (1.0 + FAR):
+            if worse > 1 or found > least * (1.0 + PATH_END_LOSS):
                 break
         assert best is not None
         return best
 
-    def refined(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
-        """Move one value up or down by a factor, as long as that helps (:meth:`moved`)."""
+    def refine(self, best: Candidate, name: str, step: float, doublings: int = 0) -> Candidate:
+        """Move one value up or down by a factor, as long as that helps (:meth:`step_while_better`)."""
         if name not in self.free or not getattr(best.settings, name):
             return best
 
         def change(settings: ModelSpec, factor: float) -> ModelSpec:
             value = getattr(settings, name) * factor
             changed = replace(settings, **{name: value})
-            return self.inside(changed, value) if name == "radius" else changed
+            return self.with_radius(changed, value) if name == "radius" else changed
 
-        return self.moved(best, change, step, doublings)
+        return self.step_while_better(best, change, step, doublings)
 
-    def moved(
+    def step_while_better(
         self,
         best: Candidate,
         change: Callable[[ModelSpec, float], ModelSpec],
@@ -108,7 +108,7 @@ class LineSearches:
             while True:
                 longer = min(max(helped - 1, 0), most)
                 tried = self.trials.score(change(moved.settings, step ** (power * 2**longer)))
-                if tried.score < moved.score * (1.0 - WORTH):
+                if tried.score < moved.score * (1.0 - MIN_STEP_GAIN):
                     moved, helped = tried, helped + 1
                 elif longer:
                     most = 0  # too far: on with steps of the first length
@@ -118,7 +118,7 @@ class LineSearches:
                 return moved
         return best
 
-    def inside(self, settings: ModelSpec, radius: float) -> ModelSpec:
+    def with_radius(self, settings: ModelSpec, radius: float) -> ModelSpec:
         """Return the settings with a ball; entries have the same bound then, where alpha is free."""
         alpha = radius if "alpha" in self.free else settings.alpha
         return replace(settings, radius=radius, alpha=alpha)
@@ -128,20 +128,20 @@ class LineSearches:
 #: (1 for the logistic link): in such units they do not depend on the scale of X.
 INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 #: Ridge weights of factors, as shares of the weight at which they vanish.
-SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
+PENALTY_SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
 #: Factor by which implicit features widen the factors, and the largest number of columns that is tried. On each of the
 #: splits 10 to 14 of MovieLens-100k 4 times the columns beside implicit features lowered the log-loss, by .0002 to
 #: .0027; twice the columns gain about half of that, for half of the cost.
-WIDER, MOST_COLUMNS = 4, 80
+RANK_FACTOR, MAX_RANK = 4, 80
 #: Singular value, as a share of the largest, above which a column is in use.
-IN_USE = 0.02
-HELPS = 3e-3  #: share of the score that factors must gain for other numbers of columns to be tried
+MIN_SINGULAR_SHARE = 0.02
+MIN_FACTOR_GAIN = 3e-3  #: share of the score that factors must gain for other numbers of columns to be tried
 #: Share of the score that implicit features must gain for other numbers of columns without them not to be tried: these
 #: gained up to .009 on MovieLens-100k (splits 10 to 14) and on drawn tables, beside gains of .04 to .06 by features.
-DECIDED = 0.02
+DECISIVE_FEATURE_GAIN = 0.02
 #: Ridge weights that are tried with a lower rank, as shares of the best at the higher one.
-SHRUNK_LESS = (0.6, 0.4, 0.27, 0.18, 0.12)
-FEWER = (5, 2, 1)  #: the lower ranks
+LOW_RANK_PENALTY_SHARES = (0.6, 0.4, 0.27, 0.18, 0.12)
+LOW_RANKS = (5, 2, 1)  #: the lower ranks
 #: First ridge weights of the factors and of the implicit features, as multiples of the best ``l2`` without features.
 IMPLICIT_STARTS = ((1.0, 5.0), (1.5, 2.5))
 #: Factors by which a line search changes the ridge of the features and that of the factors.
@@ -228,7 +228,7 @@ class InterceptPenalty(Stage):
         # The factors beside them keep this ridge. A calibrator of intercepts alone would stretch over-shrunk ones, or
         # shrink those that are too free, which factors with a scale of their own do not allow.
         best = lines.path(
-            weights, lambda weight: replace(plain, l2_intercept=weight), lines.trials.uncalibrated
+            weights, lambda weight: replace(plain, l2_intercept=weight), lines.trials.score_of_link
         )
         return replace(found, intercepts=best)
 
@@ -245,7 +245,7 @@ class FactorPenalty(Stage):
         start = found.intercepts
         assert start is not None
         shape = lines.trials.folds[0].train.shape
-        rank = min(RANK, *shape) if "rank" in lines.free else lines.base.rank
+        rank = min(FIRST_RANK, *shape) if "rank" in lines.free else lines.base.rank
         settings = replace(
             start.settings, rank=rank, radius=lines.base.radius, alpha=lines.base.alpha
         )
@@ -255,7 +255,7 @@ class FactorPenalty(Stage):
             return replace(found, factors=lines.trials.score(settings))
         largest = self._largest_ridge(lines, start.settings)
         best = lines.path(
-            (share * largest for share in SHARES), lambda l2: replace(settings, l2=l2)
+            (share * largest for share in PENALTY_SHARES), lambda l2: replace(settings, l2=l2)
         )
         return replace(found, factors=best)
 
@@ -263,7 +263,7 @@ class FactorPenalty(Stage):
         """Return the ridge weight above which the factors vanish, of the table that settings are meant for."""
         fold = lines.trials.folds[0]
         end = fold.ends.get(settings.family)
-        return largest_ridge(fold.train, lines.base.link, end) / fold.ridge_share
+        return largest_penalty_of(fold.train, lines.base.link, end) / fold.penalty_share
 
 
 class ImplicitFeatures(Stage):
@@ -287,16 +287,16 @@ class ImplicitFeatures(Stage):
             tried.append(lines.trials.score(self._with_features(lines, plain.settings, *start)))
             if tried[-1].score < plain.score:
                 break
-            if tried[-1].score > plain.score * (1.0 + NEAR) and not asked:
+            if tried[-1].score > plain.score * (1.0 + REFINED_WITHIN) and not asked:
                 return replace(found, featured=plain)
         best = first = min(tried, key=lambda candidate: candidate.score)
         if first.score >= plain.score and not asked:
             return replace(found, featured=plain)
-        best = lines.refined(best, "l2_implicit", IMPLICIT_STEP)
-        best = lines.refined(best, "l2", FACTOR_STEP, FACTOR_DOUBLINGS)
+        best = lines.refine(best, "l2_implicit", IMPLICIT_STEP)
+        best = lines.refine(best, "l2", FACTOR_STEP, FACTOR_DOUBLINGS)
         if best is not first:
-            best = lines.refined(best, "l2_implicit", IMPLICIT_STEP**0.5)
-            best = lines.refined(best, "l2", FACTOR_STEP**0.5)
+            best = lines.refine(best, "l2_implicit", IMPLICIT_STEP**0.5)
+            best = lines.refine(best, "l2", FACTOR_STEP**0.5)
         return replace(found, featured=self._activity(lines, best))
 
     def _activity(self, lines: LineSearches, best: Candidate) -> Candidate:
@@ -331,47 +331,47 @@ class Ranks(Stage):
         first, plain, featured = found.factors, found.intercepts, found.featured
         if space.label or first is None or plain is None or "rank" not in space.free:
             return False
-        decided = featured is not None and featured.score < first.score * (1.0 - DECIDED)
+        decided = featured is not None and featured.score < first.score * (1.0 - DECISIVE_FEATURE_GAIN)
         # Where factors bring next to nothing, more of them bring no more.
-        return not decided and first.score < plain.score * (1.0 - HELPS)
+        return not decided and first.score < plain.score * (1.0 - MIN_FACTOR_GAIN)
 
     def run(self, lines: LineSearches, found: Found) -> Found:
         """Return the best rank."""
         first = found.factors
         assert first is not None
-        best = self._more_columns(lines, first, first)
+        best = self._raise_rank(lines, first, first)
         if best is not first:
             # The ridge was found with too few columns; where it becomes smaller more of them may be in use.
-            best = self._more_columns(lines, lines.refined(best, "l2", FACTOR_STEP), first)
-        return replace(found, factors=self._fewer_columns(lines, best))
+            best = self._raise_rank(lines, lines.refine(best, "l2", FACTOR_STEP), first)
+        return replace(found, factors=self._lower_rank(lines, best))
 
-    def _fewer_columns(self, lines: LineSearches, best: Candidate) -> Candidate:
+    def _lower_rank(self, lines: LineSearches, best: Candidate) -> Candidate:
         """Try far fewer columns, shrunk less: the ridge that keeps many quiet shrinks the few that count as well."""
         l2 = best.settings.l2
-        shares = SHRUNK_LESS if "l2" in lines.free else (1.0,)
+        shares = LOW_RANK_PENALTY_SHARES if "l2" in lines.free else (1.0,)
         firsts = [
             lines.trials.score(replace(best.settings, rank=rank, l2=shares[0] * l2))
-            for rank in FEWER
+            for rank in LOW_RANKS
             if rank < best.settings.rank
         ]
         if not firsts:
             return best
         narrow = min(firsts, key=lambda candidate: candidate.score)
-        if narrow.score > best.score * (1.0 + FAR):
+        if narrow.score > best.score * (1.0 + PATH_END_LOSS):
             return best
         found = lines.path(
             [share * l2 for share in shares], lambda l2: replace(narrow.settings, l2=l2)
         )
         return found if lines.trials.ahead(found, best) else best
 
-    def _more_columns(self, lines: LineSearches, best: Candidate, first: Candidate) -> Candidate:
+    def _raise_rank(self, lines: LineSearches, best: Candidate, first: Candidate) -> Candidate:
         """Double the number of columns while all of them are in use and more of them help.
 
         Where twice the columns help, four times are taken unless they are clearly worse
         (:class:`HigherRankWithFeatures`).
         """
         while (wider := higher_rank(lines, best, 2)) is not None:
-            doubtful = best is first or wider.settings.rank > WIDER * first.settings.rank
+            doubtful = best is first or wider.settings.rank > RANK_FACTOR * first.settings.rank
             if (
                 not lines.trials.ahead(wider, best)
                 if doubtful
@@ -405,7 +405,7 @@ class SideFeatures(Stage):
             best = lines.trials.score(settings)
         if "side_features" in lines.free and best.score >= plain.score:
             return found
-        return replace(found, sided=lines.refined(best, "l2", FACTOR_STEP))
+        return replace(found, sided=lines.refine(best, "l2", FACTOR_STEP))
 
 
 class HigherRankWithFeatures(Stage):
@@ -426,7 +426,7 @@ class HigherRankWithFeatures(Stage):
         """Prefer the higher rank unless it is clearly worse."""
         best = found.sided or found.best
         assert best is not None
-        wider = higher_rank(lines, best, WIDER)
+        wider = higher_rank(lines, best, RANK_FACTOR)
         if wider is not None and not lines.trials.behind(wider, best):
             lines.trials.preferred[wider.settings.family] = wider
         return found
@@ -434,7 +434,7 @@ class HigherRankWithFeatures(Stage):
 
 def higher_rank(lines: LineSearches, best: Candidate, factor: int) -> Candidate | None:
     """Try the same with a higher rank; None where there is none, or where some latent factors are not in use."""
-    most = min(MOST_COLUMNS, *lines.trials.folds[0].train.shape)
+    most = min(MAX_RANK, *lines.trials.folds[0].train.shape)
     rank = min(factor * best.settings.rank, most)
     if rank <= best.settings.rank or not _all_in_use(lines, best.settings.family):
         return None
@@ -449,10 +449,10 @@ def _all_in_use(lines: LineSearches, family: str) -> bool:
     end = lines.trials.folds[0].ends[family]
     left, right = (np.linalg.qr(F)[1] for F in (end.row_factors, end.column_factors))
     values = np.linalg.svd(left @ right.T, compute_uv=False)
-    return bool(values[-1] > IN_USE * values[0])
+    return bool(values[-1] > MIN_SINGULAR_SHARE * values[0])
 
 
-def largest_ridge(seen: Observations, link: Link, end: Factors | None) -> float:
+def largest_penalty_of(seen: Observations, link: Link, end: Factors | None) -> float:
     """Return the ridge weight above which the factors vanish: the spectral norm of the gradient without them.
 
     At a minimum with ``U = V = 0`` the ridge ``l2 |X|_*`` outweighs every direction of the gradient.

@@ -21,10 +21,15 @@ from tribit.model.calibration import Identity
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
-from tribit.selection.folds import MANY, Fold, spec_for_fold
-from tribit.selection.problem import Problem, make_problem, start_of
+from tribit.selection.folds import SINGLE_FOLD_ENTRIES, Fold, spec_for_fold
+from tribit.selection.problem import Problem, make_problem, warm_start
 from tribit.selection.record import Candidate, HeldOut
-from tribit.selection.significance import clearly_less, judging_curve, mean_difference, one_sided
+from tribit.selection.significance import (
+    clearly_less,
+    cross_fitted_curve,
+    mean_difference,
+    one_sided,
+)
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -37,7 +42,7 @@ from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 from tribit.solvers.resampled import minimise_resampled
 
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
-TOLERANCE, MOST_SWEEPS = 5e-4, 300
+TOLERANCE, MAX_SWEEPS = 5e-4, 300
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Trials:
         return min(allowed, key=lambda candidate: candidate.score, default=None)
 
     @property
-    def chosen(self) -> Candidate | None:
+    def choice(self) -> Candidate | None:
         """The best of the simplest family that no richer one clearly beats.
 
         Richer is what was tried later. It must be ahead by a number of standard errors of the difference, entry by
@@ -142,13 +147,13 @@ class Trials:
         """Return the mean of the members' ``x`` at the held-out entries."""
         return np.asarray(np.mean([self.scores[each] for each in members], axis=0))
 
-    def known(self, settings: ModelSpec) -> Candidate | None:
+    def find(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried; numbers that differ by rounding are the same."""
         return next((c for c in self.candidates if c.settings.is_close(settings)), None)
 
     def score(self, settings: ModelSpec) -> Candidate:
         """Fit the settings on every fold and score them on its held-out entries, unless they were scored before."""
-        if (known := self.known(settings)) is not None:
+        if (known := self.find(settings)) is not None:
             return known
         if self.most is not None and len(self.candidates) >= self.most:
             raise SearchEndedError(f"{self.most} candidates were tried, the most asked for")
@@ -158,14 +163,14 @@ class Trials:
         for fold in self.folds:
             factors, result = fit_from(
                 fold.train,
-                spec_for_fold(settings, fold.share, fold.ridge_share),
+                spec_for_fold(settings, fold.share, fold.penalty_share),
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
                 tol=TOLERANCE,
                 max_time=self._time_left(),
                 interruptible=not interrupted,
-                watched=self.watched(fold),
+                watched=self.early_stopping_fold(fold),
             )
             interrupted |= result.stop_reason == INTERRUPTED
             short = interrupted or result.stop_reason == OUT_OF_TIME
@@ -173,7 +178,7 @@ class Trials:
                 raise SearchEndedError(result.stop_reason)
             found.append(factors)
             iterations += result.n_iter
-        total, scores, kept = self._measured(settings, found)
+        total, scores, kept = self._measure(settings, found)
         seconds = time.perf_counter() - began
         candidate = Candidate(settings, total, scores, seconds, iterations)
         self.candidates.append(candidate)
@@ -184,12 +189,12 @@ class Trials:
             raise SearchEndedError(INTERRUPTED)
         return candidate
 
-    def watched(self, fold: Fold) -> Fold | None:
+    def early_stopping_fold(self, fold: Fold) -> Fold | None:
         """Return the fold where a fit may end when its held-out entries see no change; None where it may not.
 
         Only on large tables, where that saves time and there are enough entries to see.
         """
-        return fold if fold.train.n_observed >= MANY else None
+        return fold if fold.train.n_observed >= SINGLE_FOLD_ENTRIES else None
 
     @property
     def calibrates(self) -> bool:
@@ -197,7 +202,7 @@ class Trials:
         plain = self.calibration in (None, Identity.name) or one_sided(self.labels)
         return self.scoring in ENTRY_LOSSES and not plain
 
-    def uncalibrated(self, candidate: Candidate) -> float:
+    def score_of_link(self, candidate: Candidate) -> float:
         """Return the measure of a candidate by the link alone."""
         measure, x = SCORINGS[self.scoring], self.scores[candidate]
         return measure(candidate.settings.link, x, self.labels, self.weights)
@@ -207,7 +212,7 @@ class Trials:
 
         They are calibrated as the model will be, by calibrators that have not seen the entry.
         """
-        curve = judging_curve(self.calibration, link, x, self.labels, self.weights)
+        curve = cross_fitted_curve(self.calibration, link, x, self.labels, self.weights)
         losses, measure = ENTRY_LOSSES.get(self.scoring), SCORINGS[self.scoring]
         ends = np.cumsum([fold.held_out.n_observed for fold in self.folds])[:-1]
         parts = [np.split(each, ends) for each in (x, self.labels, self.weights)]
@@ -223,7 +228,7 @@ class Trials:
         weights = [float(np.sum(part)) for part in parts[2]]
         return float(np.average(scores, weights=weights)), tuple(scores), found
 
-    def _measured(
+    def _measure(
         self, settings: ModelSpec, found: list[Factors]
     ) -> tuple[float, tuple[float, ...], Any]:
         """Return the measure of fits, one for each fold: in all, in each fold, and what to keep of them."""
@@ -263,11 +268,11 @@ def fit_from(
 ) -> tuple[Factors, SolverResult]:
     """Fit from a warm start of the same family or of a simpler one; keep the result for the next."""
     problem = problem_of(observations, settings, options, draws)
-    start = start_of(problem, settings, ends)
+    start = warm_start(problem, settings, ends)
     watch = None
     if watched is not None:
         watch = ValidationEarlyStopping(problem, watched.held_out, watched.weights, settings.link)
-    stopping = Stopping(MOST_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
+    stopping = Stopping(MAX_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
     _, result = minimise_resampled(
         default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
     )
@@ -307,7 +312,7 @@ def default_solver(settings: ModelSpec) -> Solver:
 
 #: Number of looks that must agree, and the share of the loss within which they do: less than half of what a step of a
 #: line search must gain.
-LOOKS, SAME = 3, 2e-4
+N_EVALUATIONS, MAX_RELATIVE_CHANGE = 3, 2e-4
 
 
 class ValidationEarlyStopping:
@@ -324,5 +329,5 @@ class ValidationEarlyStopping:
         factors = self.problem.factors(unknowns.to_numpy())
         x = factors.at(self.held_out.rows, self.held_out.columns)
         self.losses.append(log_loss(self.link, x, self.held_out.labels, self.weights))
-        last = self.losses[-LOOKS:]
-        return len(last) == LOOKS and bool(np.ptp(last) <= SAME * last[-1])
+        last = self.losses[-N_EVALUATIONS:]
+        return len(last) == N_EVALUATIONS and bool(np.ptp(last) <= MAX_RELATIVE_CHANGE * last[-1])

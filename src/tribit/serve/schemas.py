@@ -305,7 +305,7 @@ def fields_of_lists(found: Recommendations) -> Iterator[dict[str, Any]]:
         # One interval for each place that is shown, row after row.
         ends = zip(found.intervals.lower.tolist(), found.intervals.upper.tolist(), strict=True)
     bases = found.basis.tolist() if found.basis is not None else [None] * len(found)
-    columns, counts = found.columns.tolist(), found.shown.sum(axis=1).tolist()
+    columns, counts = found.columns.tolist(), found.is_listed.sum(axis=1).tolist()
     for row, (name, basis, count) in enumerate(
         zip(found.rows.tolist(), bases, counts, strict=True)
     ):

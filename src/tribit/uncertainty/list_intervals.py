@@ -107,7 +107,7 @@ def with_intervals(
     level = check_between("level", level, 0, 1, ends="()")
     if seen is None or not _has_deviations(fitted):
         return lists
-    i, place = np.nonzero(lists.shown)
+    i, place = np.nonzero(lists.is_listed)
     j = lists.positions[i, place]
     x = fitted.scores.x(rows[i], j)
     deviation = np.empty(i.size)
