@@ -118,7 +118,9 @@ def _seen(M: np.ndarray, link: Logistic, n: int, sampling: str, seed: int) -> Ob
     return observe_cells(M, link, cells, random_state=seed + 200)
 
 
-def _project_start(seen: Observations, link: Logistic, norm: str, radius: float) -> BinaryMatrixCompletion:
+def _project_start(
+    seen: Observations, link: Logistic, norm: str, radius: float
+) -> BinaryMatrixCompletion:
     """Return the most likely X with ``|X|_inf <= 1`` in a ball, alpha kept exactly."""
     return BinaryMatrixCompletion(
         (1, 0, 0),

@@ -514,7 +514,9 @@ def test_cross_fitting_a_mask_that_is_full_or_nearly_empty():
     assert np.all(dense(cross_fitted(full, rank=2)) == 1.0)
     one = Observations.from_matrix([[1, 0], [0, 0]])
     assert isinstance(propensity.fit_propensity("low-rank", one, random_state=0), Propensity)
-    two = propensity.fit_propensity("low-rank", Observations.from_matrix([[1, 0], [0, -1]]), random_state=0)
+    two = propensity.fit_propensity(
+        "low-rank", Observations.from_matrix([[1, 0], [0, -1]]), random_state=0
+    )
     assert len(two.models) == 2
     assert np.all((dense(two) > 0) & (dense(two) <= 1))
 

@@ -242,7 +242,7 @@ def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
     # The mask comes from the seed that the ranker has: its draws must be others.
     A = table((600, 30)) * (mask((600, 30), 0.3) > 0)
     whole = CandidateRanker(random_state=0).fit(A)
-    monkeypatch.setattr("tribit.ranking.rates.AT_RISK", 10)
+    monkeypatch.setattr("tribit.ranking.rates.MIN_AT_RISK_CELLS", 10)
     part, again, other = (CandidateRanker(random_state=seed).fit(A) for seed in (0, 0, 1))
     assert np.array_equal(part.coefficients_, again.coefficients_)
     assert not np.array_equal(part.coefficients_, other.coefficients_)

@@ -225,7 +225,9 @@ def test_every_system_recommends(name):
     model.fit(labels(observed=0.8))
     lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8))
     assert np.isfinite(lists.scores[lists.is_listed]).all()
-    assert not labels(observed=0.8)[np.nonzero(lists.is_listed)[0], lists.positions[lists.is_listed]].any()
+    assert not labels(observed=0.8)[
+        np.nonzero(lists.is_listed)[0], lists.positions[lists.is_listed]
+    ].any()
 
 
 def test_a_ranker_finds_what_is_popular():

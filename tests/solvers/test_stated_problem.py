@@ -159,5 +159,7 @@ def test_labels_that_were_separated_are_said_to_be(l2):
             warnings.simplefilter("error", UnboundedRiskWarning)
             separated.fit(A)
     else:
-        with pytest.warns(UnboundedRiskWarning, match=r"\|x\| up to .* l2=0 the PN risk falls for"):
+        with pytest.warns(
+            UnboundedRiskWarning, match=r"\|x\| up to .* l2=0 the PN risk has no minimum"
+        ):
             separated.fit(A)

@@ -113,7 +113,8 @@ class CellFeatures:
     def _floors(self) -> tuple[Array, Array]:
         """Floors of the scores of likes and of the mask, each for :func:`_counts_by_membership` counts."""
         likes, entries = (
-            (_counts_by_membership(counts) + SMOOTHING_SHARE * counts.mean()) * (FLOOR_SHARE / self.mask.F.shape[0])
+            (_counts_by_membership(counts) + SMOOTHING_SHARE * counts.mean())
+            * (FLOOR_SHARE / self.mask.F.shape[0])
             for counts in self.popularity
         )
         return likes, entries

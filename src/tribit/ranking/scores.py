@@ -186,7 +186,9 @@ def _judged_rates(
 
 def _parts(log_likes: Array, log_dislikes: Array, odds: Array) -> RateParts:
     # Nearly separable tables have rates beyond any number; above the bound columns are alike.
-    rate = np.exp(np.minimum(log_likes, MAX_LOG_RATE)) + np.exp(np.minimum(log_dislikes, MAX_LOG_RATE))
+    rate = np.exp(np.minimum(log_likes, MAX_LOG_RATE)) + np.exp(
+        np.minimum(log_dislikes, MAX_LOG_RATE)
+    )
     return RateParts(rate, expit(odds), expit(-odds))
 
 

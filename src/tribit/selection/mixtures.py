@@ -147,7 +147,9 @@ class Mixtures(Stage):
             return settings.rank
         return min(settings.rank or FIRST_RANK, MAX_RANK)
 
-    def _first_penalties(self, lines: LineSearches, settings: ModelSpec, density: float) -> ModelSpec:
+    def _first_penalties(
+        self, lines: LineSearches, settings: ModelSpec, density: float
+    ) -> ModelSpec:
         """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
         imputed = 1.0 - settings.gammas[0]
         weight = settings.gammas[0] + imputed / density
@@ -172,7 +174,9 @@ class Mixtures(Stage):
         if "l2" in lines.free:
             ridges["l2"] = best.settings.l2 / seen.density
         if "l2_intercept" in lines.free and best.settings.l2_intercept is not None:
-            ridges["l2_intercept"] = CORNER_INTERCEPT_FACTOR * best.settings.l2_intercept / seen.density
+            ridges["l2_intercept"] = (
+                CORNER_INTERCEPT_FACTOR * best.settings.l2_intercept / seen.density
+            )
         settings = replace(
             best.settings,
             gammas=gammas,

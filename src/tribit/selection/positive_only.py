@@ -153,7 +153,9 @@ class PositiveOnlyTrials(Trials):
     def _keep(self, candidate: Candidate, kept: Any) -> None:
         self.fits[candidate], self.held_out[candidate] = kept
 
-    def score_with_regression(self, best: Candidate, parts: list[Factors], weight: float) -> AddedRegression:
+    def score_with_regression(
+        self, best: Candidate, parts: list[Factors], weight: float
+    ) -> AddedRegression:
         """Return the score of a candidate with the regression added, and the held-out scores behind it."""
         found = [
             with_regression(factors, part, weight)
@@ -419,7 +421,10 @@ class Regression(_PositiveOnly):
             return found
         parts = [regression_factors(fold.train) for fold in trials.folds]
         unit = lines.base.link.level(0.75) / np.log(3.0)
-        tried = [trials.score_with_regression(best, parts, unit * weight) for weight in REGRESSION_WEIGHTS]
+        tried = [
+            trials.score_with_regression(best, parts, unit * weight)
+            for weight in REGRESSION_WEIGHTS
+        ]
         added = min(tried, key=lambda each: each.score)
         if trials.prefers_regression(added, best):
             trials.regression = added

@@ -43,7 +43,7 @@ from tribit.propensity.model import MaskModel
 from tribit.solvers.start import spectral_start
 
 #: Probability of either label above which a fit has separated the labels and estimated nothing.
-SEPARATED_PROBABILITY = 1 - 1e-9
+SEPARATED_AT = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -171,15 +171,15 @@ def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factor
     if observations.is_remote:  # a pass over all entries for a warning alone
         return
     x = np.abs(factors.at(observations.rows, observations.columns))
-    far = spec.link.level(SEPARATED_PROBABILITY)
-    if not np.any(x > far):
+    bound = spec.link.level(SEPARATED_AT)
+    if not np.any(x > bound):
         return
     warn(
         UnboundedRiskWarning(
-            f"{np.mean(x > far):.1%} of the observed entries are fitted with a probability within "
-            f"{1 - SEPARATED_PROBABILITY:.0g} of 0 or 1 (|x| up to {x.max():.4g}): with {parameter('l2', 0)} the PN risk "
-            f"has no minimum, and the fit stops where {parameter('tol')} sees no more gain; pass {parameter('l2')} > 0 or "
-            f"a {parameter('radius')}."
+            f"{np.mean(x > bound):.1%} of the observed entries are fitted with a probability within "
+            f"{1 - SEPARATED_AT:.0g} of 0 or 1 (|x| up to {x.max():.4g}): with {parameter('l2', 0)} the PN risk "
+            f"has no minimum, and the fit stops where {parameter('tol')} sees no more gain; "
+            f"pass {parameter('l2')} > 0 or a {parameter('radius')}."
         ),
     )
 

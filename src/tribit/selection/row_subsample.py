@@ -68,7 +68,7 @@ class RowSubsample:
     def note(self) -> str:
         """The sentence that a search says of the part."""
         sampled = f"{self.positions.size} of {self.size} {('rows', 'columns')[self.axis]}"
-        return f"candidates were compared on {sampled}, sampled at random, and the penalties of the best on all data"
+        return f"candidates were compared on {sampled}, drawn at random, and the ridges of the best on all"
 
     def side(self, known: SideFeatures | None) -> SideFeatures | None:
         """Return the side features of the part."""
@@ -121,7 +121,9 @@ class RowSubsample:
         implicit = "implicit" in family
         found = Factors(
             self._scatter_rows(turned.row_factors, 0, n),
-            self._scatter_rows(turned.column_factors, others, n) if implicit else turned.column_factors,
+            self._scatter_rows(turned.column_factors, others, n)
+            if implicit
+            else turned.column_factors,
             turned.intercept,
             self._scatter_rows(turned.row_intercepts, 0, n),
             self._scatter_rows(turned.column_intercepts, others, n)

@@ -245,7 +245,9 @@ class _Run:
         space, criterion, full = self.space, self.space.criterion, self.full
         best, average = trials.choice, None
         if best is not None and reason != INTERRUPTED and not space.label:
-            average = choose_average(trials, best, criterion.n_fits, rank_is_free="rank" in space.free)
+            average = choose_average(
+                trials, best, criterion.n_fits, rank_is_free="rank" in space.free
+            )
         candidates = tuple(trials.candidates)
         members: Sequence[Candidate] = () if best is None else (best,)
         members = members if average is None else average.members

@@ -24,12 +24,25 @@ from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.selection.problem import warn_if_rho_unknown
 from tribit.selection.trials import default_solver
 
-__all__ = ["Criterion", "SearchSpace", "corner_gammas", "probability_meaning", "single_label", "with_fitted_rho"]
+__all__ = [
+    "Criterion",
+    "SearchSpace",
+    "corner_gammas",
+    "probability_meaning",
+    "single_label",
+    "with_fitted_rho",
+]
 
 #: Values of the parameters that are not chosen from the data.
 DEFAULTS = ModelSpec()
 #: Parameters that a model without features of either kind does not read.
-FEATURE_PARAMETERS = ("implicit_features", "l2_implicit", "activity_floor", "side_features", "l2_side")
+FEATURE_PARAMETERS = (
+    "implicit_features",
+    "l2_implicit",
+    "activity_floor",
+    "side_features",
+    "l2_side",
+)
 #: Least number of entries, in all and of each label, for a search; with fewer none are held out.
 MIN_ENTRIES, MIN_ENTRIES_PER_LABEL = 100, 20
 #: Least number of entries of a label that was observed alone.
@@ -336,7 +349,9 @@ def _restrict_to_read(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
     return frozenset() if free == {"activity_floor"} else free
 
 
-def _restrict_to_solvers(base: ModelSpec, free: frozenset[str], solver: Any) -> tuple[frozenset[str], int]:
+def _restrict_to_solvers(
+    base: ModelSpec, free: frozenset[str], solver: Any
+) -> tuple[frozenset[str], int]:
     """Return the free names without those that the solvers or a fixed ball leave no room for, and the least rank."""
     radius = base.link.level(BALL_PROBABILITY) if base.radius is None else base.radius
     alpha = radius if "alpha" in free else base.alpha
