@@ -148,7 +148,9 @@ def _counts_by_membership(counts: Array) -> Array:
     return np.stack([counts, np.maximum(counts - 1.0, 0.0)])
 
 
-def _put_at_entries(feature: Array, ones: BinaryRows, values: Array, fitted: NDArray[np.bool_]) -> None:
+def _put_at_entries(
+    feature: Array, ones: BinaryRows, values: Array, fitted: NDArray[np.bool_]
+) -> None:
     """Put the values of columns where rows of the fit have entries."""
     kept = fitted[ones.rows]
     columns = ones.columns[kept]
