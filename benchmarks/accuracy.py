@@ -16,7 +16,7 @@ from benchmarks import lists
 from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.full_ranking import unseen_report
 from tribit.model.spec import ModelSpec

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Link, Logistic, Observations, __version__
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.datasets import coat, movielens100k, senate
 from tribit.metrics.entries import log_loss
 from tribit.model.spec import ModelSpec

@@ -21,7 +21,7 @@ from benchmarks import lists
 from benchmarks.data import FOLDER
 from benchmarks.unobserved import SEED, all_data, coat_train, quintiles, searches
 from tribit import plots
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.plots import STYLE
 from tribit.propensity import cross_fitted
 from tribit.selection import Candidate, Options, Search

@@ -20,7 +20,7 @@ from tribit.simulate import (
     observe_cells,
     quantise,
 )
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 
 RHOS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 PENALTY_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.data import skewed
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Observations
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.selection.problem import make_problem
 
 #: Drawn tables by default; 20,000 x 20,000 with 2,000,000 entries takes some ten minutes.

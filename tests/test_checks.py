@@ -25,7 +25,7 @@ from tribit.propensity import low_rank, row_column
 from tribit.ranking import CandidateRanker
 from tribit.selection import trials
 from tribit.solvers import ProjectedGradient
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 
 NUMBERS = (int, float, np.int8, np.int64, np.uint16, np.float16, np.float32, np.float64)
 WHOLE = (int, np.int8, np.int64, np.uint16)

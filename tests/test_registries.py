@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Objective, load, pn
-from tribit.backends.designs import features_of
+from tribit.backends.objective import features_of
 from tribit.checks import check_positive
 from tribit.data.observations import Observations
 from tribit.model.constraints import NORMS, Constraint, MaxNorm
@@ -15,7 +15,7 @@ from tribit.model.links import Logistic
 from tribit.model.spec import ModelSpec
 from tribit.selection import search as search_module
 from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Solver, Stopping
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import Step, run
 
 RNG = np.random.default_rng(0)

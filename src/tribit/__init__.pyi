@@ -1,6 +1,6 @@
 """The public names and where they live; ``__init__.py`` reads them from here."""
 
-from .backends.arithmetic import Arithmetic as Arithmetic
+from .backends import Arithmetic as Arithmetic
 from .backends.objective import Objective as Objective
 from .completion.estimator import BinaryMatrixCompletion as BinaryMatrixCompletion
 from .completion.files import load as load

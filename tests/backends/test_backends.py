@@ -17,9 +17,8 @@ from reference import (
     random_factors,
     random_matrix,
 )
-from tribit.backends import BACKENDS, compiled, gram_cache, make_backend, sparse, tiles
-from tribit.backends.compiled import blocks
-from tribit.backends.gram_cache import GramCache
+from tribit.backends import BACKENDS, base, compiled, layout, make_backend, tiles
+from tribit.backends.base import GramCache
 from tribit.backends.losses import make_loss
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowProblem, RowState
@@ -58,10 +57,11 @@ def cut(monkeypatch, size):
     """Cut the matrix into small pieces, so that a small one has several."""
     monkeypatch.setattr(tiles, "HEIGHT", size)
     monkeypatch.setattr(tiles, "WIDTH", size)
-    monkeypatch.setattr(tiles, "GROUP", 2)
-    monkeypatch.setattr(sparse, "ENTRIES", size * 2)
-    monkeypatch.setattr(sparse, "SPARE", size)
-    monkeypatch.setattr(blocks, "ENTRIES", size * 2)
+    monkeypatch.setattr(tiles, "PANELS_PER_SUM", 2)
+    monkeypatch.setattr(layout, "BATCH_ENTRIES", size * 2)
+    monkeypatch.setattr(layout, "FREE_PADDING", size)
+    if compiled.loaded():
+        monkeypatch.setattr("tribit.backends.compiled.backend.BLOCK_ENTRIES", size * 2)
 
 
 @pytest.fixture(params=[4, 7, None], ids=["tile4", "tile7", "tile"])
@@ -126,7 +126,7 @@ def bounded(links):
         pytest.param(kind, risk, link, id=f"{name}-{link_id(link)}")
         for name, (kind, risk) in PAIRS.items()
         for link in links
-        if build(kind, MATRICES["one"], link, risk).bounded
+        if build(kind, MATRICES["one"], link, risk).has_bounds
     ]
 
 
@@ -518,9 +518,9 @@ def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monke
     A = MATRICES["gaps"]
     P, Q = random_factors(A.shape, K)
     backend = build(kind, A, link, risk)
-    ways = (True, False) if backend.bounded else (True,)
+    ways = (True, False) if backend.has_bounds else (True,)
     kept = [models(backend, P, Q, K, exact=exact) for exact in ways]
-    monkeypatch.setattr(gram_cache, "PRODUCTS_BYTES", 0)
+    monkeypatch.setattr(base, "PRODUCTS_BYTES", 0)
     made = [models(backend, P, Q, K, exact=exact) for exact in ways]
     assert GramCache(Q, backend.dtype).products(K).kept is None
     for a, b in zip(kept, made, strict=True):

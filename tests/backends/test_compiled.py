@@ -149,20 +149,20 @@ def test_the_logistic_link_to_the_last_bits():
 
 @needs_numba
 def test_small_systems():
-    from tribit.backends.compiled.solves import solved
+    from tribit.backends.compiled.algebra import solve
 
     draws = np.random.default_rng(0)
     for m in (1, 2, 5, 9, 34):
         root = draws.normal(size=(m + 3, m))
         H, b = root.T @ root + np.eye(m), draws.normal(size=m)
         lower, x = np.tril(H), b.copy()  # the upper half is not read
-        solved(lower, np.empty((m, m)), x, 1e-9)
+        solve(lower, np.empty((m, m)), x, 1e-9)
         np.testing.assert_allclose(H @ x, b, atol=1e-11)
     x = np.ones(2)
-    solved(np.diag([1.0, -1e-8]), np.empty((2, 2)), x, 1e-9)  # made indefinite by rounding
+    solve(np.diag([1.0, -1e-8]), np.empty((2, 2)), x, 1e-9)  # made indefinite by rounding
     assert np.isfinite(x).all()
     x = np.ones(2)
-    solved(np.diag([1.0, np.nan]), np.empty((2, 2)), x, 1e-9)
+    solve(np.diag([1.0, np.nan]), np.empty((2, 2)), x, 1e-9)
     assert np.isnan(x).all()
 
 
@@ -173,9 +173,9 @@ def test_small_systems():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.usefixtures("always")
 def test_products_with_features_and_any_number_of_threads(dtype, monkeypatch):
-    from tribit.backends.compiled import blocks
+    from tribit.backends.compiled import backend as blocks
 
-    monkeypatch.setattr(blocks, "ENTRIES", 64)
+    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 64)
     draws = np.random.default_rng(0)
     matrix = sp.random_array((120, 120), density=0.1, rng=draws, format="csr")
     block = Block(matrix, draws.normal(size=120), draws.normal(size=120), 1.0)
@@ -183,7 +183,7 @@ def test_products_with_features_and_any_number_of_threads(dtype, monkeypatch):
     found = []
     for n_jobs in (1, 2, 3):
         backend.n_jobs = n_jobs
-        fast = SparseBackend.placed_block(backend, block)
+        fast = SparseBackend.block_to_device(backend, block)
         assert type(fast) is not Block
         for shape in ((120, 7), (120, 1), (120,)):
             z = draws.normal(size=shape).astype(dtype) if n_jobs == 1 else found[0][len(shape)][0]
@@ -218,9 +218,9 @@ FITS = {
 def test_fits_have_the_same_bits_on_any_number_of_threads_and_the_answers_of_numpy(
     settings, monkeypatch
 ):
-    from tribit.backends.compiled import blocks
+    from tribit.backends.compiled import backend as blocks
 
-    monkeypatch.setattr(blocks, "ENTRIES", 500)
+    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 500)
     A = long_rows()
 
     def fitted(n_jobs):

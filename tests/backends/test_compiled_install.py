@@ -19,7 +19,7 @@ needs_numba = pytest.mark.skipif(
 
 def test_the_environment_and_the_number_of_entries_decide(monkeypatch):
     monkeypatch.setattr(compiled, "loaded", lambda: True)
-    few, many = compiled.LEAST_ENTRIES - 1, compiled.LEAST_ENTRIES
+    few, many = compiled.MIN_ENTRIES - 1, compiled.MIN_ENTRIES
     monkeypatch.delenv(compiled.VARIABLE, raising=False)
     assert [compiled.kernels_for(few), compiled.kernels_for(many)] == [False, True]
     monkeypatch.setenv(compiled.VARIABLE, "1")
@@ -83,7 +83,7 @@ def test_links_without_a_kernel_are_left_to_numpy(monkeypatch):
 def test_a_kernel_whose_file_cannot_be_written_runs_all_the_same(moment, monkeypatch):
     from numba.core import caching
 
-    from tribit.backends.compiled.jit import compiled as decorate
+    from tribit.backends.compiled.jit import kernel as decorate
 
     def refuse(*_):
         raise OSError("nothing can be written")

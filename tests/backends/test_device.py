@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations
-from tribit.backends import MOST_CELLS, estimated, make_backend
+from tribit.backends import MAX_EXACT_CELLS, make_backend, uses_estimates
 from tribit.backends.cuda import device
 from tribit.errors import InvalidInputError, OutOfMemoryError
 from tribit.model.risks import pn, pu
@@ -73,12 +73,12 @@ def test_auto_takes_a_gpu_for_large_tables_and_links_that_it_computes():
 @pytest.mark.parametrize("n", [10, 10**5])
 def test_a_gpu_visits_every_entry(n):
     seen = Observations.from_pairs([0], [0], [1], shape=(n, n))
-    assert not estimated("auto", pu(0.5), seen, "cuda")
-    assert estimated("auto", pu(0.5), seen) == (n * n > MOST_CELLS)
+    assert not uses_estimates("auto", pu(0.5), seen, "cuda")
+    assert uses_estimates("auto", pu(0.5), seen) == (n * n > MAX_EXACT_CELLS)
     with pytest.raises(
         InvalidInputError, match=r"leave out backend='sampled', or use device='cpu'"
     ):
-        estimated("sampled", pu(0.5), seen, "cuda")
+        uses_estimates("sampled", pu(0.5), seen, "cuda")
 
 
 def test_auto_asks_for_no_gpu_for_a_small_table(monkeypatch):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from tribit.backends import free_rows as module
-from tribit.backends.free_rows import free_rows
+from tribit.backends import layout, rows
+from tribit.backends.rows import free_rows
 from tribit.data.observations import Observations
 from tribit.model.links import Logistic, Probit
 
@@ -46,7 +46,7 @@ def test_each_row_is_at_its_minimum(link):
 def test_steps_that_overshoot_are_halved(monkeypatch):
     """Centres so far out that the curvature there is nearly 0: full steps would go further out on the other side."""
     far = np.where(CENTRE > 0, 1.0, -1.0) * 12.0
-    monkeypatch.setattr(module, "STEPS", 200)
+    monkeypatch.setattr(rows, "MAX_STEPS", 200)
     found = free_rows(ENTRIES, Q, OFFSETS, far, 1e-2 * RIDGE, Logistic())
     for row in range(1, len(LENGTHS)):
         here = ENTRIES.rows == row
@@ -58,7 +58,7 @@ def test_steps_that_overshoot_are_halved(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_the_bits_do_not_depend_on_the_threads(n_jobs, monkeypatch):
-    monkeypatch.setattr("tribit.backends.sparse.ENTRIES", 10)  # several batches
+    monkeypatch.setattr(layout, "BATCH_ENTRIES", 10)  # several batches
     one, more = (free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, Logistic(), n) for n in (1, n_jobs))
     np.testing.assert_array_equal(one, more)
 

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from tribit import Arithmetic, Logistic, Objective, Observations, backends, pn, tri
-from tribit.backends import bounded_curvature, sparse
 from tribit.backends import layout as module
-from tribit.backends.bounded_curvature import BoundedCurvature
-from tribit.backends.gram_cache import GramCache
-from tribit.backends.layout import layouts, share_layouts, stable_order
-from tribit.backends.sparse import RowLayout
-from tribit.backends.tiles import TileLayout
+from tribit.backends import tiles
+from tribit.backends.base import GramCache
+from tribit.backends.layout import RowLayout, layouts, share_layouts, stable_order
+from tribit.backends.tiles import BoundedCurvature, TileLayout
 from tribit.model.factors import Factors
 
 draws = np.random.default_rng(0)
@@ -46,8 +44,8 @@ def test_layouts_go_with_their_observations():
 
 @pytest.mark.parametrize("size", [8, 100, 10**6])
 def test_every_row_and_entry_has_one_place_in_each_orientation(size, monkeypatch):
-    monkeypatch.setattr(sparse, "ENTRIES", size)
-    monkeypatch.setattr(sparse, "SPARE", size // 8)
+    monkeypatch.setattr(module, "BATCH_ENTRIES", size)
+    monkeypatch.setattr(module, "FREE_PADDING", size // 8)
     seen = Observations.from_matrix(A)
     for side, (rows, columns) in zip(
         layouts(RowLayout, seen),
@@ -130,7 +128,7 @@ def test_a_value_makes_no_bounds_of_curvatures():
 
 @pytest.mark.parametrize("few", [0, 3])
 def test_bounds_of_a_panel_are_those_of_the_plain_formula(few, monkeypatch):
-    monkeypatch.setattr(bounded_curvature, "FEW", few)
+    monkeypatch.setattr(tiles, "MAX_PRODUCT_UNKNOWNS", few)
     seen = Observations.from_matrix(A)
     bounds = draws.random(seen.n_observed) * (draws.random(seen.n_observed) > 0.2)
     Q = draws.normal(size=(270, 5))
@@ -146,7 +144,7 @@ def test_bounds_of_a_panel_are_those_of_the_plain_formula(few, monkeypatch):
 
 @pytest.mark.parametrize(("most", "kept"), [(10**6, True), (10, False)])
 def test_weights_of_many_entries_are_not_kept(most, kept, monkeypatch):
-    monkeypatch.setattr(backends, "MOST_KEPT", most)
+    monkeypatch.setattr(backends, "MAX_KEPT_WEIGHTS", most)
     seen = Observations.from_matrix(A)
     share_layouts(seen)
     factors = Factors.of(draws.normal(size=(300, 3)), draws.normal(size=(270, 3)))

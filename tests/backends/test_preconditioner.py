@@ -7,9 +7,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from reference import observations_of, random_matrix
-from tribit.backends.designs import features_of
-from tribit.backends.objective import Arithmetic, Objective
-from tribit.backends.preconditioner import LEAST_SQUARE, VECTORS, Diagonal, leading_directions
+from tribit.backends.objective import Arithmetic, Objective, features_of
+from tribit.backends.preconditioner import MIN_ROTATED_SQUARE, VECTORS, Diagonal, leading_directions
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
@@ -123,7 +122,9 @@ def test_it_knows_the_spread_of_the_factors():
     # The first row's own part: W W' is the inverse of w C + l2, w a quarter of its entries, at the floor of C.
     W = matrix_of(made.times, skewed.flat().size)[:, :3]
     values, vectors = np.linalg.eigh(C)
-    expected = vectors * (0.25 * counts[0] * np.maximum(values, LEAST_SQUARE) + 1.0) @ vectors.T
+    expected = (
+        vectors * (0.25 * counts[0] * np.maximum(values, MIN_ROTATED_SQUARE) + 1.0) @ vectors.T
+    )
     np.testing.assert_allclose(np.linalg.inv(W.T @ W), expected, rtol=1e-6)
 
 

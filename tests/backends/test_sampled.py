@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from reference import Reference, observations_of
-from tribit.backends import activity_strata, estimated, make_backend, sampled_entries, sparse
-from tribit.backends.activity_strata import Blocks, draw_tiles, probabilities
-from tribit.backends.control_variates import fit_controls
+from tribit.backends import layout, make_backend, sampled, tile_sample, uses_estimates
 from tribit.backends.losses import make_loss
 from tribit.backends.objective import Arithmetic, Objective
+from tribit.backends.tile_sample import Blocks, draw_tiles, fit_control_variates, tile_probabilities
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import MaxNorm, Unconstrained
@@ -16,7 +15,7 @@ from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import Imputation, Risk, pn, pu, tri
 from tribit.solvers import LBFGS, Newton, Stopping
-from tribit.solvers.resampled import minimise_resampled
+from tribit.solvers.loop import minimise_in_stages
 
 SHAPE = (60, 52)
 CASES = {
@@ -30,11 +29,11 @@ each_case = pytest.mark.parametrize(("risk", "link"), CASES.values(), ids=CASES)
 @pytest.fixture
 def small(monkeypatch):
     """Blocks so small that a small matrix has many, of which a row meets few, and several panels."""
-    monkeypatch.setattr(sampled_entries, "TOGETHER", 2)
-    monkeypatch.setattr(activity_strata, "BLOCK", 4)
-    monkeypatch.setattr(activity_strata, "TILES", 5)
-    monkeypatch.setattr(activity_strata, "LEAST", 0.4)
-    monkeypatch.setattr(sparse, "ENTRIES", 8)
+    monkeypatch.setattr(sampled, "PANEL_BLOCKS", 2)
+    monkeypatch.setattr(tile_sample, "BLOCK", 4)
+    monkeypatch.setattr(tile_sample, "MAX_MEAN_TILES", 5)
+    monkeypatch.setattr(tile_sample, "FLOOR_SHARE", 0.4)
+    monkeypatch.setattr(layout, "BATCH_ENTRIES", 8)
 
 
 def matrix(shape=SHAPE, seed=0):
@@ -63,7 +62,7 @@ def drawn_share(backend):
 
 @each_case
 def test_a_sample_of_everything_is_the_dense_formula(monkeypatch, risk, link):
-    monkeypatch.setattr(sparse, "ENTRIES", 8)  # several batches in a block
+    monkeypatch.setattr(layout, "BATCH_ENTRIES", 8)  # several batches in a block
     A, (P, Q) = matrix(), factors()
     exact, backend = Reference(A, link, risk), backend_of(A, link, risk)
     assert drawn_share(backend) == 1.0
@@ -121,7 +120,7 @@ def test_values_of_a_panel_follow_the_rows_that_move(risk, link):
     """A line search asks again where few rows have moved, also by the same array."""
     A, (P, Q) = matrix(), factors()
     backend = backend_of(A, link, risk).refit_control_variates(P, Q)
-    against = backend.fixed(Q)
+    against = backend.gram_cache(Q)
     panel = backend.panel(0, against)
     p = P[panel.rows]
     panel.values(p)
@@ -143,7 +142,7 @@ def test_a_block_without_a_tile_has_its_quadratic(risk, link):
     ends = np.minimum(tiles.ends, tiles.ends[-2])
     none = replace(tiles, ends=ends, columns=tiles.columns[kept], weights=tiles.weights[kept])
     backend.side.sample = replace(backend.side.sample, tiles=none)
-    panel = backend.panel(backend.n_panels - 1, backend.fixed(Q))
+    panel = backend.panel(backend.n_panels - 1, backend.gram_cache(Q))
     p = P[panel.rows]
     empty = ~A[panel.rows].any(axis=1)
     empty[: -backend.side.rows.widths[-1]] = (
@@ -174,7 +173,9 @@ def test_value_and_gradients_are_unbiased(risk, link):
     A, (P, Q) = matrix(), factors()
     exact = Reference(A, link, risk)
     backend = backend_of(A, link, risk)
-    found = [backend.drawn(seed).refit_control_variates(P, Q).gradient(P, Q) for seed in range(60)]
+    found = [
+        backend.with_seed(seed).refit_control_variates(P, Q).gradient(P, Q) for seed in range(60)
+    ]
     for k, expected in enumerate((exact.value(P, Q), *exact.gradients(P, Q))):
         draws = np.array([each[k] for each in found])
         error = draws.std(axis=0) / np.sqrt(len(found))
@@ -205,12 +206,13 @@ def test_the_quadratics_take_most_of_the_variance_away(monkeypatch):
     def error():
         backend = backend_of(A, link, risk)
         draws = [
-            backend.drawn(seed).refit_control_variates(P, Q).gradient(P, Q)[1] for seed in range(8)
+            backend.with_seed(seed).refit_control_variates(P, Q).gradient(P, Q)[1]
+            for seed in range(8)
         ]
         return np.mean((np.array(draws) - expected) ** 2)
 
     with_quadratics = error()
-    plain = fit_controls
+    plain = fit_control_variates
 
     def without(loss, z):
         controls = plain(loss, z)
@@ -218,13 +220,13 @@ def test_the_quadratics_take_most_of_the_variance_away(monkeypatch):
             part[...] = 0.0
         return controls
 
-    monkeypatch.setattr("tribit.backends.sampled.fit_controls", without)
+    monkeypatch.setattr("tribit.backends.sampled.fit_control_variates", without)
     assert with_quadratics < 0.05 * error()
 
 
 def test_quadratics_are_least_squares_fits_of_the_derivative():
     z = np.random.default_rng(0).normal(-0.5, 1.0, (1, 1, 4000))
-    controls = fit_controls(make_loss(Logistic(), pu(0.0)), z)
+    controls = fit_control_variates(make_loss(Logistic(), pu(0.0)), z)
     slope, level = np.polyfit(z[0, 0], np.tanh(z[0, 0]), 1)
     assert controls.square[0, 0] == pytest.approx(slope, rel=2e-3)
     assert controls.linear[0, 0] == pytest.approx(level, rel=2e-3)
@@ -237,7 +239,7 @@ def test_tiles_are_drawn_as_often_as_their_probabilities_say(small):
     rows, columns = (Blocks(draws.integers(0, 50, n)) for n in (120, 84))
     spread = draws.random((rows.n_classes, columns.n_classes))
     spread[-1, -1] = 50.0
-    chances = probabilities(rows, columns, spread, 5)
+    chances = tile_probabilities(rows, columns, spread, 5)
     assert chances[-1, -1] == 1.0
     assert chances.min() >= 2 / min(rows.n_blocks, columns.n_blocks)
     counts = np.zeros((rows.n_blocks, columns.n_blocks))
@@ -304,8 +306,8 @@ SOLVED = {
 def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     monkeypatch, risk, solver, constraints, options
 ):
-    monkeypatch.setattr(activity_strata, "BLOCK", 16)
-    monkeypatch.setattr(activity_strata, "TILES", 8)
+    monkeypatch.setattr(tile_sample, "BLOCK", 16)
+    monkeypatch.setattr(tile_sample, "MAX_MEAN_TILES", 8)
     shape = (256, 240)
     draws = np.random.default_rng(5)
     U, V = draws.normal(size=(shape[0], 2)), draws.normal(size=(shape[1], 2))
@@ -320,7 +322,7 @@ def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     start = Factors.of(*(0.3 * draws.normal(size=(n, 3)) for n in shape), -2.0 * (risk.pu == 1.0))
     stopping = Stopping(solver.max_iter, 3e-4)
     at, lowest = (
-        minimise_resampled(solver, objective, constraints, start, stopping, draws)
+        minimise_in_stages(solver, objective, constraints, start, stopping, draws)
         for objective in (sampled, exact)
     )
     last, result = at
@@ -330,7 +332,7 @@ def test_the_minimum_of_the_estimate_is_near_that_of_the_objective(
     assert [each.iteration for each in result.history] == list(range(1, result.n_iter + 1))
     found, least = exact.value(result.factors), lowest[1].objective
     assert least - 1e-3 * abs(least) <= found <= least + 5e-3 * abs(least)
-    assert last.elsewhere(result.factors) == pytest.approx(found, rel=2e-2)
+    assert last.value_on_new_sample(result.factors) == pytest.approx(found, rel=2e-2)
 
 
 def seen_in(shape):
@@ -340,13 +342,13 @@ def seen_in(shape):
 def test_what_auto_estimates():
     mixed = tri(0.5, 0.3, 0.2, 0.8)
     small, large = seen_in((1000, 1000)), seen_in((10**5, 10**5))
-    assert not estimated("auto", mixed, small)
-    assert estimated("auto", mixed, large)
-    assert not estimated("exact", mixed, large)
-    assert estimated("sampled", mixed, small)
-    assert not estimated("sampled", pn(), large)
+    assert not uses_estimates("auto", mixed, small)
+    assert uses_estimates("auto", mixed, large)
+    assert not uses_estimates("exact", mixed, large)
+    assert uses_estimates("sampled", mixed, small)
+    assert not uses_estimates("sampled", pn(), large)
     with pytest.raises(InvalidInputError, match="backend"):
-        estimated("every", mixed, small)
+        uses_estimates("every", mixed, small)
 
 
 def test_a_sample_cannot_stand_for_entries_that_are_each_imputed():
@@ -354,7 +356,7 @@ def test_a_sample_cannot_stand_for_entries_that_are_each_imputed():
     risk = Risk(0.0, 0.5, 0.5, 0.8, imputed=Imputation(Factors.of(U, V), Logistic()))
     with pytest.raises(InvalidInputError, match="backend='exact'"):
         backend_of(matrix(), Logistic(), risk)
-    assert not estimated("auto", risk, seen_in((10**5, 10**5)))
+    assert not uses_estimates("auto", risk, seen_in((10**5, 10**5)))
 
 
 def sample_of(shape, entries):

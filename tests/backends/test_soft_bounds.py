@@ -7,7 +7,7 @@ import pytest
 
 from reference import observations_of, random_matrix
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.backends.soft_bounds import STIFFNESS, SoftBounds
 from tribit.model.factors import Factors
 from tribit.model.links import Probit

@@ -7,7 +7,7 @@ import pytest
 
 from tribit import Logistic, Probit
 from tribit.backends import make_backend
-from tribit.backends.designs import features_of
+from tribit.backends.objective import features_of
 from tribit.backends.rows import RowProblem, RowState
 from tribit.cluster import backend as cluster_backend
 from tribit.cluster import calls, from_observations
@@ -94,8 +94,8 @@ def test_passes_equal_those_of_one_machine(monkeypatch, seen, there, factors, li
 def test_bounds_of_curvature_serve_where_they_are_tight(seen, there, factors):
     P, Q = (0.1 * each for each in factors)
     ours, theirs = both(seen, there, Logistic(), tri(0.2, 0.5, 0.3, 0.7))
-    assert ours.bounded
-    assert theirs.bounded
+    assert ours.has_bounds
+    assert theirs.has_bounds
     for one, other, p, q in ((ours, theirs, P, Q), (ours.transposed, theirs.transposed, Q, P)):
         moved = [each.half_sweep(p, q, PROBLEM, RowState(p.shape[0])) for each in (one, other)]
         np.testing.assert_allclose(moved[1].P, moved[0].P, atol=1e-10)

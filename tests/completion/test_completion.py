@@ -28,7 +28,7 @@ from tribit import (
     UnknownRhoWarning,
     factor_model,
 )
-from tribit.backends import sparse, tiles
+from tribit.backends import layout, tiles
 from tribit.model.factors import Factors
 from tribit.simulate import low_rank_target, observe, quantise
 
@@ -236,7 +236,7 @@ def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver, monk
         (tiles, "HEIGHT", 16),
         (tiles, "WIDTH", 16),
         (tiles, "GROUP", 1),
-        (sparse, "ENTRIES", 60),
+        (layout, "BATCH_ENTRIES", 60),
     ):
         monkeypatch.setattr(module, name, size)
     labels = labels_of((53, 27), observed=0.2)
@@ -936,8 +936,8 @@ def test_a_fixed_step_that_is_too_long_ends_in_a_finite_model_and_says_why(dtype
 
 
 def test_a_sampled_backend_is_said_and_is_near_the_exact_one(monkeypatch):
-    monkeypatch.setattr("tribit.backends.activity_strata.BLOCK", 16)
-    monkeypatch.setattr("tribit.backends.activity_strata.TILES", 8)
+    monkeypatch.setattr("tribit.backends.tile_sample.BLOCK", 16)
+    monkeypatch.setattr("tribit.backends.tile_sample.MAX_MEAN_TILES", 8)
     draws = np.random.default_rng(0)
     U, V = draws.normal(size=(220, 2)), draws.normal(size=(200, 2))
     seen = draws.random((220, 200)) < draws.random(200) ** 2
@@ -953,7 +953,7 @@ def test_a_sampled_backend_is_said_and_is_near_the_exact_one(monkeypatch):
     assert sampled.objective_ == pytest.approx(exact.objective_, rel=1e-2)
     again = BinaryMatrixCompletion((0.4, 0.3, 0.3), backend="sampled", n_jobs=2, **settings).fit(A)
     np.testing.assert_array_equal(again.row_factors_, sampled.row_factors_)
-    monkeypatch.setattr("tribit.backends.MOST_CELLS", 1000)
+    monkeypatch.setattr("tribit.backends.MAX_EXACT_CELLS", 1000)
     assert BinaryMatrixCompletion((0.4, 0.3, 0.3), **settings).fit(A).backend_ == "sampled"
     assert BinaryMatrixCompletion((1, 0, 0), **settings).fit(A).backend_ == "exact"
     with pytest.raises(InvalidInputError, match="backend must be"):

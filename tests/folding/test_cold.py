@@ -9,8 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from other_parts import with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
-from tribit.backends.designs import features_of
-from tribit.backends.objective import Objective
+from tribit.backends.objective import Objective, features_of
 from tribit.data.features import Group, fit_side_features
 from tribit.data.observations import as_observations
 from tribit.folding import cold_start

@@ -90,7 +90,7 @@ def test_models_of_rows_are_those_of_the_dense_formula(risk, link, dtype):
         assert_near(found.values, exact.row_values(P, Q), near)
         assert_near(found.gradients, exact.gradients(P, Q)[0][:, :free], near)
         assert_near(found.curvatures, exact.row_curvatures(P, Q, free), near)
-    if backend.bounded:
+    if backend.has_bounds:
         bounds = models(backend, P, Q, K, exact=False).curvatures
         for size in (0.0, 1.0, 10.0):
             least = np.linalg.eigvalsh(bounds - exact.row_curvatures(size * P, Q, K))[:, 0]

@@ -85,7 +85,7 @@ def test_value_gradient_and_scales_with_features_are_those_of_the_cpu(dtype):
     assert there.value(parts) == pytest.approx(here.value(parts), rel=near["rtol"] / 10)
     (value, gradient), (other, expected) = here.gradient(parts), there.gradient(parts)
     assert value == pytest.approx(other, rel=near["rtol"] / 10)
-    scales = there.scales(there.placed(parts)).to_numpy()
+    scales = there.scales(there.to_device(parts)).to_numpy()
     for got, wanted in ((gradient, expected), (scales, here.scales(parts))):
         for name in ("row_factors", "column_factors", "row_intercepts", "column_intercepts"):
             np.testing.assert_allclose(getattr(got, name), getattr(wanted, name), **near)
@@ -102,7 +102,7 @@ def test_unknowns_of_a_device_stay_there():
     from tribit.model.factors import Factors
 
     start = Factors.of(np.ones((90, 2)), np.ones((70, 2)))
-    _, gradient = objective.gradient(objective.placed(start))
+    _, gradient = objective.gradient(objective.to_device(start))
     assert not isinstance(gradient.row_factors, np.ndarray)
     _, same = objective.gradient(start)
     np.testing.assert_array_equal(gradient.to_numpy().row_factors, same.row_factors)

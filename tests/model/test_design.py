@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from reference import observations_of, random_matrix
-from tribit.backends.designs import features_of
 from tribit.backends.layout import share_layouts
+from tribit.backends.objective import features_of
 from tribit.model import design as module
 from tribit.model.design import scaled_masks
 from tribit.model.spec import ModelSpec

@@ -15,9 +15,8 @@ from reference import (
     random_matrix,
 )
 from tribit import BinaryMatrixCompletion
-from tribit.backends import sparse
-from tribit.backends.designs import IMPLICIT_SHARE, features_of
-from tribit.backends.objective import Arithmetic, Objective
+from tribit.backends import layout
+from tribit.backends.objective import IMPLICIT_SHARE, Arithmetic, Objective, features_of
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic
 from tribit.model.risks import pn
@@ -422,7 +421,7 @@ def test_without_intercepts_a_model_with_implicit_features_has_none():
 
 
 def test_the_bits_do_not_depend_on_the_threads(monkeypatch):
-    monkeypatch.setattr(sparse, "ENTRIES", 8)
+    monkeypatch.setattr(layout, "BATCH_ENTRIES", 8)
     models = [make(n_jobs=n, dtype="float32", max_iter=8, tol=0.0) for n in (1, 2, 3)]
     with pytest.warns(match="max_iter=8"):
         X = [model.fit(A).complete("decision") for model in models]

@@ -21,7 +21,7 @@ from reference import (
     random_matrix,
 )
 from tribit.backends import make_backend, tiles
-from tribit.backends.gram_cache import GramCache
+from tribit.backends.base import GramCache
 from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
@@ -41,7 +41,7 @@ def pieces(request, monkeypatch):
     if request.param:
         monkeypatch.setattr(tiles, "HEIGHT", request.param)
         monkeypatch.setattr(tiles, "WIDTH", request.param)
-        monkeypatch.setattr(tiles, "GROUP", 2)
+        monkeypatch.setattr(tiles, "PANELS_PER_SUM", 2)
 
 
 def guess(shape, seed=3):
@@ -97,7 +97,7 @@ def test_value_gradients_and_models_are_those_of_the_dense_formula(A, link, shar
         assert_near(model.gradients, exact.gradients(P, Q)[0][panel.rows, : K - 1], 1e-9)
         curvatures = exact.row_curvatures(P, Q, K - 1)[panel.rows]
         assert_near(model.curvatures, curvatures)
-        if not backend.bounded:
+        if not backend.has_bounds:
             continue
         bound = panel.models(P[panel.rows], K - 1, exact=False, value=False)
         assert_near(bound.gradients, model.gradients)

@@ -612,8 +612,8 @@ def test_ctrl_c_is_for_whoever_asked_for_the_model(monkeypatch, fit):
 
 
 def test_the_sampled_low_rank_model_is_near_the_exact_one(monkeypatch):
-    monkeypatch.setattr("tribit.backends.activity_strata.BLOCK", 16)
-    monkeypatch.setattr("tribit.backends.activity_strata.TILES", 8)
+    monkeypatch.setattr("tribit.backends.tile_sample.BLOCK", 16)
+    monkeypatch.setattr("tribit.backends.tile_sample.MAX_MEAN_TILES", 8)
     draws = np.random.default_rng(3)
     U, V = draws.normal(size=(240, 1)), draws.normal(size=(220, 1))
     seen = draws.random((240, 220)) < expit(U @ V.T + draws.normal(size=220) - 2.0)

@@ -7,8 +7,8 @@ import pytest
 from selection_data import low_rank, observed
 
 from tribit import BinaryMatrixCompletion, evaluate
-from tribit.backends.arithmetic import Arithmetic
-from tribit.backends.designs import features_of
+from tribit.backends import Arithmetic
+from tribit.backends.objective import features_of
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import losses

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tribit import Observations
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
 from tribit.selection.trials import Options, fit_from
-from tribit.solvers.loop import CONVERGED, LOOK_EVERY, UNCHANGED
+from tribit.solvers.loop import CONVERGED, UNCHANGED, WATCH_INTERVAL
 
 SETTINGS = ModelSpec(rank=3, l2=1.0, l2_intercept=1.0)
 
@@ -42,7 +42,7 @@ def test_a_watched_fit_ends_earlier_at_the_same_held_out_loss(fold):
     assert far.stop_reason == CONVERGED
     assert near.stop_reason == UNCHANGED
     assert near.n_iter < far.n_iter
-    assert near.n_iter % LOOK_EVERY == 0
+    assert near.n_iter % WATCH_INTERVAL == 0
     assert held_out_loss(watched, fold) == pytest.approx(held_out_loss(whole, fold), rel=2e-3)
 
 

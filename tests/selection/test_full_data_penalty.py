@@ -5,7 +5,7 @@ import pytest
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module

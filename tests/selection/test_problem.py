@@ -16,7 +16,7 @@ from tribit import (
     Unconstrained,
     UnknownRhoWarning,
 )
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 

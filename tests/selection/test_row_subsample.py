@@ -7,7 +7,7 @@ from scipy.special import expit
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion, Observations
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.data.features import Group, SideFeatures
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic

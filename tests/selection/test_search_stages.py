@@ -7,7 +7,7 @@ import pytest
 from scripted_trials import EVERYTHING, MARGIN, Scripted, scripted_lines
 from selection_data import low_rank, observed
 
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.spec import ModelSpec

@@ -22,8 +22,7 @@ from tribit import (
     evaluate,
     load,
 )
-from tribit.backends import sparse, tiles
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic, layout, tiles
 from tribit.model.calibration import Isotonic, Platt, cross_fit_probabilities, platt
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.propensity import row_column
@@ -264,8 +263,8 @@ def test_the_choice_depends_on_the_seed_and_not_on_the_threads(monkeypatch, mode
     for module, name, size in (
         (tiles, "HEIGHT", 24),
         (tiles, "WIDTH", 24),
-        (tiles, "GROUP", 1),
-        (sparse, "ENTRIES", 200),
+        (tiles, "PANELS_PER_SUM", 1),
+        (layout, "BATCH_ENTRIES", 200),
     ):
         monkeypatch.setattr(module, name, size)
     models = [make(n_jobs=n).fit(A) for n in (1, 3)]

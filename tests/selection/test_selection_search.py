@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from selection_data import low_rank, observed, telling_mask
 
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.model.links import Logistic
 from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.selection import Budget, Candidate, Options, Search, SearchSpace, choose, mixtures

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
 from tribit import BinaryMatrixCompletion
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, one_minus_auc, sign_error
@@ -35,7 +35,7 @@ from tribit.selection.trials import (
     fit_from,
 )
 from tribit.solvers import LBFGS, Newton
-from tribit.solvers.capabilities import Solver
+from tribit.solvers.base import Solver
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
 A = low_rank((30, 20), density=0.5)

@@ -17,17 +17,16 @@ from reference import (
     random_matrix,
 )
 from tribit import BinaryMatrixCompletion
-from tribit.backends import sparse
-from tribit.backends.designs import features_of
-from tribit.backends.objective import Arithmetic, Objective
+from tribit.backends import layout
+from tribit.backends.objective import Arithmetic, Objective, features_of
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import NORMS, EntryBound, MaxNorm, Rank, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import pn, tri
 from tribit.model.spec import ModelSpec
-from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, limited_memory, loop
-from tribit.solvers.limited_memory import LimitedMemory
+from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, loop
+from tribit.solvers.lbfgs import LimitedMemory
 
 A = random_matrix((12, 9), observed=0.6)
 RANK = 2
@@ -168,7 +167,7 @@ def test_from_the_minimum_there_is_little_to_do():
     again = minimise(objective, start=end, tol=1e-6)
     assert again.converged
     # What a step promises decides, before the window of gains is full; down here rounding does the rest.
-    assert again.n_iter < lbfgs.WINDOW
+    assert again.n_iter < lbfgs.GAIN_WINDOW
 
 
 def test_a_first_guess_of_the_curvature_that_is_wrong_does_not_change_the_end():
@@ -262,7 +261,7 @@ def test_tol_is_what_the_last_iterations_gained():
 def test_the_decrease_is_that_of_a_window_once_there_is_one():
     result = minimise(objective_of(l2=0.1), tol=0.0, max_iter=40)
     values = values_of(result)
-    n = lbfgs.WINDOW
+    n = lbfgs.GAIN_WINDOW
     for k in range(n, len(values)):
         assert result.history[k].decrease <= values[k - n] - values[k] + 1e-12
 
@@ -346,8 +345,8 @@ def test_steps_along_which_the_gradient_did_not_turn_up_are_not_remembered():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 12])
 def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkeypatch):
-    monkeypatch.setattr(limited_memory, "BLOCK", 7)
-    monkeypatch.setattr(limited_memory, "SPAN", 21)
+    monkeypatch.setattr(lbfgs, "BLOCK", 7)
+    monkeypatch.setattr(lbfgs, "SPAN", 21)
     rng = np.random.default_rng(count)
     size, room = 40, 5
     factor = rng.standard_normal((size, size))
@@ -398,7 +397,7 @@ def test_a_memory_that_points_uphill_is_forgotten(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("mask", [False, True])
 def test_the_same_bits_for_any_number_of_threads(dtype, mask, monkeypatch):
-    monkeypatch.setattr(sparse, "ENTRIES", 8)
+    monkeypatch.setattr(layout, "BATCH_ENTRIES", 8)
     labels = random_matrix((30, 21), gaps=True)
     results = []
     for n_jobs in (1, 1, 2, 3):

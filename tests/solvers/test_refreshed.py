@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from reference import observations_of, random_matrix
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.backends.objective import Objective
 from tribit.model.spec import ModelSpec
 from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, Stopping
-from tribit.solvers.lbfgs import MORE, REFRESHED
+from tribit.solvers.lbfgs import REFRESH_GROWTH, REFRESH_STEPS
 
 SEEN = observations_of(random_matrix((40, 30)))
 SPEC = ModelSpec(rank=3, l2=0.3, implicit_features=True, l2_implicit=0.5)
@@ -29,7 +29,7 @@ def made(monkeypatch):
     return found
 
 
-def fitted(start=None, max_iter=MORE * REFRESHED + 5):
+def fitted(start=None, max_iter=REFRESH_GROWTH * REFRESH_STEPS + 5):
     draws = np.random.default_rng(0)
     problem = make_problem(
         SEEN, SPEC, arithmetic=Arithmetic(dtype="float64", n_jobs=1), generator=draws
@@ -42,9 +42,12 @@ def fitted(start=None, max_iter=MORE * REFRESHED + 5):
 def test_it_is_made_anew_while_the_objective_falls(made):
     history = fitted().history
     values = [each.objective for each in history]
-    expected = [values[0], values[REFRESHED]]
-    if values[REFRESHED] - values[MORE * REFRESHED] > 1e-3 * values[MORE * REFRESHED]:
-        expected.append(values[MORE * REFRESHED])
+    expected = [values[0], values[REFRESH_STEPS]]
+    if (
+        values[REFRESH_STEPS] - values[REFRESH_GROWTH * REFRESH_STEPS]
+        > 1e-3 * values[REFRESH_GROWTH * REFRESH_STEPS]
+    ):
+        expected.append(values[REFRESH_GROWTH * REFRESH_STEPS])
     np.testing.assert_allclose(made, expected)
 
 

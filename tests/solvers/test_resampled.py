@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from tribit.model.factors import Factors
-from tribit.solvers.loop import CONVERGED, OUT_OF_ITERATIONS, Iteration, SolverResult, Stopping
-from tribit.solvers.resampled import minimise_resampled
+from tribit.solvers.loop import (
+    CONVERGED,
+    OUT_OF_ITERATIONS,
+    Iteration,
+    SolverResult,
+    Stopping,
+    minimise_in_stages,
+)
 
 
 class Script:
@@ -17,7 +23,7 @@ class Script:
         self.values, self.own = list(values), own or {}
         self.stages, self.larger = 0, 0
 
-    def elsewhere(self, factors):
+    def value_on_new_sample(self, factors):
         return factors.intercept
 
     def refit_control_variates(self, _):
@@ -44,7 +50,7 @@ def at(value):
 
 def run(script, max_iter=1000):
     stopping = Stopping(max_iter, 1e-4)
-    return minimise_resampled(script, script, [], at(100.0), stopping, np.random.default_rng(0))[1]
+    return minimise_in_stages(script, script, [], at(100.0), stopping, np.random.default_rng(0))[1]
 
 
 def test_stages_go_on_until_one_gains_little_on_another_sample():

@@ -16,7 +16,7 @@ from reference import (
     random_matrix,
     weights,
 )
-from tribit.backends import sparse, tiles
+from tribit.backends import layout, tiles
 from tribit.backends.objective import Arithmetic, Objective
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.constraints import (
@@ -30,7 +30,15 @@ from tribit.model.constraints import (
 from tribit.model.factors import Factors
 from tribit.model.links import LINKS, Logistic, Probit
 from tribit.model.risks import tri
-from tribit.solvers import SOLVERS, Newton, ProjectedGradient, Stopping, as_solver, bounded, loop
+from tribit.solvers import (
+    SOLVERS,
+    Newton,
+    ProjectedGradient,
+    Stopping,
+    as_solver,
+    augmented_lagrangian,
+    loop,
+)
 
 A = random_matrix((9, 7), observed=0.6)
 TINY = random_matrix((5, 4), observed=0.7, seed=1)
@@ -347,7 +355,7 @@ def test_bounds_on_entries_end_where_no_step_falls_any_more():
     result = minimise("augmented_lagrangian", objective, constraints, start=near.factors)
     assert result.stop_reason == loop.NO_DESCENT
     assert not result.converged
-    assert bounded.STUCK < result.n_iter < 200
+    assert augmented_lagrangian.MAX_STUCK_ROUNDS < result.n_iter < 200
     assert result.objective == pytest.approx(near.objective, rel=1e-9)
     X = result.factors.row_factors @ result.factors.column_factors.T
     assert np.abs(X).max() <= 1.5
@@ -411,7 +419,7 @@ def test_tol_stops_when_the_decrease_is_small(solver):
     assert result.history[-1].decrease <= 1e-3 * size
     # It stopped as soon as that held twice, and not before.
     held = [
-        part[-1].decrease <= 1e-3 * size and loop.left_to_gain(part) <= 1e-3 * size
+        part[-1].decrease <= 1e-3 * size and loop.predicted_decrease(part) <= 1e-3 * size
         for part in (result.history[:n] for n in range(1, result.n_iter + 1))
     ]
     assert held[-2:] == [True, True]
@@ -623,8 +631,8 @@ def test_the_same_start_gives_the_same_bits_for_any_number_of_threads(
     for module, name, size in (
         (tiles, "HEIGHT", 4),
         (tiles, "WIDTH", 4),
-        (tiles, "GROUP", 2),
-        (sparse, "ENTRIES", 8),
+        (tiles, "PANELS_PER_SUM", 2),
+        (layout, "BATCH_ENTRIES", 8),
     ):
         monkeypatch.setattr(module, name, size)
     labels = random_matrix((18, 13), gaps=True)

@@ -25,7 +25,7 @@ from tribit import (
     save,
     storage,
 )
-from tribit.backends.designs import features_of
+from tribit.backends.objective import features_of
 from tribit.model.fitted import Fitted
 from tribit.model.links import LINKS
 from tribit.model.spec import CHOOSABLE

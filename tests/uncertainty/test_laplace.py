@@ -209,7 +209,7 @@ def test_blocks_change_nothing(monkeypatch):
     monkeypatch.setattr(side_module, "BLOCK", 50)
     # The package's name laplace is the function.
     monkeypatch.setattr(sys.modules["tribit.uncertainty.laplace"], "BLOCK", 50)
-    monkeypatch.setattr("tribit.backends.gram_cache.PRODUCTS_BYTES", 0)
+    monkeypatch.setattr("tribit.backends.base.PRODUCTS_BYTES", 0)
     np.testing.assert_allclose(laplace(model, seen).deviation(i, j), whole, rtol=1e-10)
     mixture = {"gammas": (0.4, 0.3, 0.3), "rho": 0.5, "radius": 2.0}
     model = fitted(seen, **mixture)

@@ -1,19 +1,12 @@
-"""Backends: sums over all d1 x d2 entries of ``X = P Q'``, which are never stored.
-
-A backend knows one risk on one set of observations. ``P`` and ``Q`` are factors with any intercepts already
-appended as columns. :func:`make_backend` picks the first of ``BACKENDS`` on the device asked for that takes the risk:
-tiles where unobserved entries count and the observed entries alone where they do not. These give the same numbers as
-the plain dense formula, up to rounding; where every entry counts and there are too many to visit, the sampled backend
-estimates them. Those of a GPU are in :mod:`tribit.backends.cuda`.
-"""
+"""How the sums of an objective are computed: type, threads, exact or estimated, and where."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tribit.backends.base import Backend, Panel
-from tribit.backends.layout import latest
+from tribit.backends.layout import make_if_changed
 from tribit.backends.losses import make_loss
 from tribit.checks import check_choice
 from tribit.data.observations import Observations
@@ -23,6 +16,43 @@ from tribit.model.links import Link
 from tribit.model.risks import Risk
 from tribit.registries import Entry, LazyRegistry
 
+__all__ = ["Arithmetic", "check_dtype"]
+
+
+def check_dtype(dtype: Any) -> str:
+    """Return the name of a type of the arithmetic."""
+    return check_choice("dtype", dtype, ("float32", "float64"))
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How the sums of an objective are computed.
+
+    Parameters
+    ----------
+    dtype : {"float32", "float64"}, default="float64"
+        Type of the arithmetic within a tile; sums over tiles are always float64.
+    n_jobs : int or None, default=1
+        Threads; None or -1 for every core. The result has the same bits for any number.
+    backend : {"exact", "sampled", "auto"}, default="exact"
+        Whether sums over all entries visit each or are estimated (:mod:`tribit.backends.sampled`); "auto" estimates
+        them where there are too many.
+    seed : int, default=0
+        Draws the sample of an estimate.
+    device : str, default="cpu"
+        Device of the arithmetic, one of those that ``BACKENDS`` has.
+    """
+
+    dtype: str = "float64"
+    n_jobs: int | None = 1
+    backend: str = "exact"
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_dtype(self.dtype)
+
+
 #: Every backend, by name; the first one of a device that takes a risk is used.
 BACKENDS = LazyRegistry(
     {
@@ -30,7 +60,7 @@ BACKENDS = LazyRegistry(
         for name, place, device, takes_all, estimates in (
             ("tiles", "tribit.backends.tiles:TileBackend", "cpu", True, False),
             # What this one and those of a GPU build is another class: they are here to be named.
-            ("compiled", "tribit.backends.compiled.backend:CompiledSparse", "cpu", False, False),
+            ("compiled", "tribit.backends.sparse:CompiledSparse", "cpu", False, False),
             ("sparse", "tribit.backends.sparse:SparseBackend", "cpu", False, False),
             ("sampled", "tribit.backends.sampled:SampledBackend", "cpu", True, True),
             ("cuda-tiles", "tribit.backends.cuda:CudaTiles", "cuda", True, False),
@@ -43,16 +73,18 @@ SUMS = ("auto", "exact", "sampled")
 #: Number of cells above which "auto" estimates sums over all of them: a round number, not a measured crossing. On drawn
 #: tables a sampled sweep cost as much as an exact one at 3.6 x 10^7 cells and less at 4 x 10^8; exact sums are kept
 #: well beyond that, as they need no stages and no judge.
-MOST_CELLS = 2 * 10**9
+MAX_EXACT_CELLS = 2 * 10**9
 
 #: Most entries whose weights are kept for the next fit: making them takes a fraction of an iteration, and those of 20
 #: million entries would take 320 MB beside what backends make of them.
-MOST_KEPT = 2**22
+MAX_KEPT_WEIGHTS = 2**22
 
 __all__ = ["BACKENDS", "SUMS", "Backend", "Panel", "make_backend"]
 
 
-def estimated(backend: str, risk: Risk, observations: Observations, device: str = "cpu") -> bool:
+def uses_estimates(
+    backend: str, risk: Risk, observations: Observations, device: str = "cpu"
+) -> bool:
     """Return whether the sums of a risk are estimates from a sample: "auto" decides by the number of cells.
 
     Where unobserved entries have no weight all sums are exact, whatever was asked for; on a cluster and on a GPU too.
@@ -80,7 +112,7 @@ def estimated(backend: str, risk: Risk, observations: Observations, device: str 
             f"{parameter('backend', 'exact')}."
         )
     cells = observations.shape[0] * observations.shape[1]
-    return backend == "sampled" or (risk.imputed is None and cells > MOST_CELLS)
+    return backend == "sampled" or (risk.imputed is None and cells > MAX_EXACT_CELLS)
 
 
 def make_backend(
@@ -103,7 +135,7 @@ def make_backend(
     seed : int, default=0
         Draws the sample.
     """
-    sampled = estimated(backend, risk, observations, device)
+    sampled = uses_estimates(backend, risk, observations, device)
     if isinstance(observations, RemoteObservations):
         remote: Backend = observations.make_backend(
             link, risk, dtype=dtype, n_jobs=n_jobs, device=device
@@ -128,9 +160,9 @@ def make_backend(
         risk.imputed.check_shape(observations.shape)
     plus, minus = _observed_weights(observations, risk, by_label=kind.weighs_labels)
     loss = make_loss(link, risk)
-    made: Backend = kind.build(observations, loss, plus, minus, dtype=dtype, n_jobs=n_jobs).drawn(
-        seed
-    )
+    made: Backend = kind.build(
+        observations, loss, plus, minus, dtype=dtype, n_jobs=n_jobs
+    ).with_seed(seed)
     return made if risk.imputed is None else made.impute(risk.imputed)
 
 
@@ -142,11 +174,11 @@ def _observed_weights(observations: Observations, risk: Risk, *, by_label: bool)
     made_of = tuple(getattr(risk, each.name) for each in fields(risk))
     # Two entries have as many weights of their own.
     if by_label and risk.by_label and observations.n_observed > 2:
-        return latest(observations, "label weights", made_of, risk.label_weights)
+        return make_if_changed(observations, "label weights", made_of, risk.label_weights)
 
     def weights() -> tuple[Any, Any]:
         return risk.observed_weights(observations.labels, observations.rows, observations.columns)
 
-    if observations.n_observed > MOST_KEPT:
+    if observations.n_observed > MAX_KEPT_WEIGHTS:
         return weights()
-    return latest(observations, "weights", made_of, weights)
+    return make_if_changed(observations, "weights", made_of, weights)

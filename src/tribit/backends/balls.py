@@ -19,12 +19,12 @@ Array = NDArray[np.floating[Any]]
 #: Steps for the multiplier of a ball (trust region) within one call, the ratio to the radius that is near enough, and
 #: the share of rows that must be. Multipliers are warm starts of the next call, and become exact as the fit converges.
 MULTIPLIER_STEPS = 4
-CLOSE, MOST = 1.15, 0.9
+RADIUS_RATIO, DONE_SHARE = 1.15, 0.9
 
 
 #: Least ridge, as a share of the curvature, at which the few entries of a row are solved for in its place: below it the
 #: difference that this takes loses digits.
-STEADY = 1e-6
+MIN_RIDGE_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ def solve_ball_constrained_rows(
     free = np.isinf(norm) and (m == k or np.isinf(bound))
     if isinstance(curvatures, Roots):
         trace = np.einsum("nla,nla->n", curvatures.roots, curvatures.roots)
-        if free and np.min(ridge) >= STEADY * np.max(trace, initial=0.0):
+        if free and np.min(ridge) >= MIN_RIDGE_SHARE * np.max(trace, initial=0.0):
             lifted = ridge + lift(trace, rounding)[:, None]
             step = _by_entries(gradient, curvatures.roots, np.broadcast_to(lifted, gradient.shape))
-            return _moved(gradient, current, step, multipliers)
+            return _unconstrained_minima(gradient, current, step, multipliers)
         curvatures = curvatures.matrices()
     diagonal = np.arange(m)
     trace = np.trace(curvatures, axis1=1, axis2=2)
@@ -101,8 +101,8 @@ def solve_ball_constrained_rows(
     H[:, diagonal, diagonal] += ridge + lift(trace, rounding)[:, None]
     if free:
         step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
-        return _moved(gradient, current, step, multipliers)
-    return _constrained(gradient, H, current, multipliers, k, norm, bound)
+        return _unconstrained_minima(gradient, current, step, multipliers)
+    return _constrained_minima(gradient, H, current, multipliers, k, norm, bound)
 
 
 def lift(trace: Array, rounding: float) -> Array:
@@ -123,7 +123,9 @@ def _by_entries(gradient: Array, roots: Array, ridge: Array) -> Array:
     return np.asarray(step - np.matmul(scaled.transpose(0, 2, 1), weights)[:, :, 0])
 
 
-def _moved(gradient: Array, current: Array, step: Array, multipliers: Array) -> RowMinima:
+def _unconstrained_minima(
+    gradient: Array, current: Array, step: Array, multipliers: Array
+) -> RowMinima:
     """Return the minimisers outside of any bound; a row whose step promises no gain stays."""
     gains = -0.5 * np.einsum("na,na->n", gradient, step)
     worse = ~(gains >= 0.0)
@@ -131,7 +133,7 @@ def _moved(gradient: Array, current: Array, step: Array, multipliers: Array) -> 
     return RowMinima(current + step, gains, multipliers)
 
 
-def _constrained(
+def _constrained_minima(
     gradient: Array,
     matrices: Array,
     current: Array,
@@ -196,7 +198,7 @@ def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple
         q = _backward(L, half)
         length = np.sqrt(np.einsum("an,an->n", q, q))
         inside = (t[rest] == 0.0) & (length <= norm)
-        on_sphere = (length <= norm * CLOSE) & (length >= norm / CLOSE)
+        on_sphere = (length <= norm * RADIUS_RATIO) & (length >= norm / RADIUS_RATIO)
         p[:, rest] = q * np.where(inside, 1.0, norm / np.maximum(length, 1e-300))
         if inside.all():
             break
@@ -206,7 +208,7 @@ def _in_balls(H: Array, target: Array, multipliers: Array, norm: float) -> tuple
         t[rest] = np.maximum(t[rest] + change, 0.0)
         # Newton's method may step to t = 0 from a first guess that was too large; then p(0) decides.
         done = inside | on_sphere
-        if np.mean(done) >= MOST:
+        if np.mean(done) >= DONE_SHARE:
             break
         rest = rest[~done]
     return p, t

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
 from tribit.backends.compiled import kernels_for
-from tribit.backends.gram_cache import GramCache
 from tribit.backends.layout import Layout, layouts, masks
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
@@ -117,7 +117,7 @@ class Backend(ABC):
         # Not by names of their own: in double precision they would stay beside what is made of them.
         a, b = (each.astype(kind, copy=False) for each in loss.weights(plus, minus))
         weights = a, b
-        bounds = loss.correct_bound(plus, minus).astype(kind) if loss.bounded else None
+        bounds = loss.correct_bound(plus, minus).astype(kind) if loss.has_bounds else None
         side, other = (
             cls.arrange(layout, weights, bounds) for layout in layouts(cls.layout, observations)
         )
@@ -135,7 +135,7 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def bounded(self) -> bool:
+    def has_bounds(self) -> bool:
         """Whether ``models`` knows upper bounds of the curvature."""
 
     @property
@@ -161,11 +161,11 @@ class Backend(ABC):
         """Return the backend with a model's probabilities in the dense term, for a loss that expects them."""
         raise NotImplementedError(f"{type(self).__name__} has no dense term.")
 
-    def placed(self, array: Array) -> Array:
+    def to_device(self, array: Array) -> Array:
         """Return an array where the backend works and in the type of its arithmetic; on a CPU as it is."""
         return array
 
-    def placed_factors(self, factors: Factors) -> Factors:
+    def factors_to_device(self, factors: Factors) -> Factors:
         """Return factors whose arrays are where the backend works; on a CPU as they are."""
         return factors
 
@@ -174,17 +174,17 @@ class Backend(ABC):
     ) -> tuple[Any, Any]:
         """Return the blocks of implicit features of rows and of columns, where the backend works."""
         rows, columns = implicit_blocks(observations, activities, l2, masks(observations))
-        return self.placed_block(rows), self.placed_block(columns)
+        return self.block_to_device(rows), self.block_to_device(columns)
 
     def features(self, rows: Design, columns: Design, *, implicit: bool) -> Features:  # noqa: ARG002
         """Return the designs of both sides; ``implicit`` where the first block of each is of the mask."""
         return Features(rows, columns)
 
-    def placed_block(self, block: Block) -> Any:
+    def block_to_device(self, block: Block) -> Any:
         """Return a block of features that combines parts where the backend works; on a CPU compiled where that pays."""
         if not kernels_for(block.matrix.nnz):
             return block
-        from tribit.backends.compiled.features import CompiledBlock  # noqa: PLC0415
+        from tribit.backends.compiled.backend import CompiledBlock  # noqa: PLC0415
 
         return CompiledBlock.of(block, self.n_jobs)
 
@@ -219,14 +219,14 @@ class Backend(ABC):
 
     def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
         """Apply a function to each panel against Q; a panel is made where it is worked on and then let go."""
-        against = self.fixed(Q)
+        against = self.gram_cache(Q)
         return self.map(lambda number: function(self.panel(number, against)), range(self.n_panels))
 
-    def fixed(self, Q: Array) -> GramCache:
+    def gram_cache(self, Q: Array) -> GramCache:
         """Return Q with what panels derive from it once for a pass."""
         return GramCache(Q, self.dtype)
 
-    def drawn(self, seed: int) -> Self:  # noqa: ARG002
+    def with_seed(self, seed: int) -> Self:  # noqa: ARG002
         """Return the backend with a sample of its own: exact sums have none."""
         return self
 
@@ -245,3 +245,79 @@ class Backend(ABC):
     def astype(self, dtype: str) -> Self | None:  # noqa: ARG002
         """Return the same sums in another type of arithmetic; None where they are made anew from the observations."""
         return None
+
+
+Made = TypeVar("Made")
+
+#: Most bytes of products of columns that are kept for a whole pass: ``k (k + 1) / 2`` numbers for each column of X, and
+#: larger ones are made as needed.
+PRODUCTS_BYTES = 64 * 2**20
+
+
+class GramCache:
+    """A factor Q that stays as it is during a pass, and what is derived from it once for all panels."""
+
+    def __init__(self, Q: Array, dtype: np.dtype[Any]) -> None:
+        self.Q = np.ascontiguousarray(Q, dtype=dtype)
+        self.column_sums: Array = np.sum(self.Q, axis=0, dtype=np.float64)
+        self._made: dict[tuple[Callable[..., Any], int], Any] = {}
+        self._lock = threading.Lock()
+
+    def columns(self, free: int) -> Array:
+        """Return the first ``free`` columns, together in memory: what gathers rows of a part of Q copies all of it."""
+        return self._once(_columns, free)
+
+    def squares(self, free: int) -> Array:
+        """Return ``sum_j q_j q_j'`` of the first ``free`` columns, in float64."""
+        return self._once(_squares, free)
+
+    def products(self, free: int) -> ColumnProducts:
+        """Return the products of the first ``free`` columns."""
+        return self._once(ColumnProducts, free)
+
+    def _once(self, make: Callable[[Array, int], Made], free: int) -> Made:
+        """Return what is made of the first columns, by the first thread that asks for it."""
+        with self._lock:
+            if (make, free) not in self._made:
+                self._made[make, free] = make(self.Q, free)
+            found: Made = self._made[make, free]
+            return found
+
+
+def _columns(Q: Array, free: int) -> Array:
+    return np.ascontiguousarray(Q[:, :free])
+
+
+def _squares(Q: Array, free: int) -> Array:
+    return np.asarray(Q[:, :free].T.astype(np.float64) @ Q[:, :free])
+
+
+class ColumnProducts:
+    """``q_a q_b`` for every pair ``a <= b`` of the first columns of Q: rows of packed ``q q'``."""
+
+    def __init__(self, Q: Array, free: int) -> None:
+        self.Q = Q[:, :free]
+        self.pairs = np.triu_indices(free)
+        self.width = self.pairs[0].size
+        kept = Q.shape[0] * self.width * Q.itemsize <= PRODUCTS_BYTES
+        self.kept = self._of(self.Q) if kept else None
+
+    def block(self, columns: slice) -> Array:
+        """Return the products for a run of columns of X."""
+        return self._of(self.Q[columns]) if self.kept is None else self.kept[columns]
+
+    def unpack(self, packed: Array) -> Array:
+        """Return symmetric matrices from their upper triangles, by rows."""
+        free = self.Q.shape[1]
+        full = np.empty((packed.shape[0], free, free))
+        left, right = self.pairs
+        full[:, left, right] = packed
+        full[:, right, left] = packed
+        return full
+
+    def _of(self, Q: Array) -> Array:
+        left, right = self.pairs
+        # Not Q[:, left], whose rows are not together in memory: every product would copy it.
+        products = np.take(Q, left, axis=1)
+        products *= np.take(Q, right, axis=1)
+        return products

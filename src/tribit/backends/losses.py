@@ -39,7 +39,7 @@ class WeightedLoss(Protocol):
     value_constant: float
     value_linear: float
     first_constant: float
-    bounded: bool
+    has_bounds: bool
     dense_bound: float
     needs_predictor: bool
 
@@ -84,14 +84,14 @@ class WeightedLoss(Protocol):
         ...
 
 
-class LogisticForm:
+class LogisticLoss:
     """With ``z = s x / 2`` and ``t = tanh z`` everything is one ``tanh`` in place.
 
     ``l(x, y)' = s (t - y) / 2``, ``l(x, y)'' = s^2 (1 - t^2) / 4`` and
     ``l(x, y) = log 2 + |z| - log(1 + |t|) - y z``: bounded terms only, so nothing overflows.
     """
 
-    bounded = True
+    has_bounds = True
 
     def __init__(self, link: Logistic, pu: float, nu: float, *, imputed: bool = False) -> None:
         weight = pu + nu
@@ -173,10 +173,10 @@ class LogisticForm:
         return float(np.dot(t, t))  # not t @ t, which keeps the interpreter's lock
 
 
-class GenericForm:
+class GenericLoss:
     """Any link, through its own loss and derivatives."""
 
-    bounded = False
+    has_bounds = False
     dense_bound = np.inf
     needs_predictor = True
 
@@ -196,9 +196,9 @@ class GenericForm:
         """Fill value, second and (last, over ``z``) first with ``nu l(x, +1) + pu l(x, -1)``."""
         pu, nu = self._shares(expected)
         if value is not None:
-            value[...] = self._mixed(self.link.loss, z, pu, nu)
+            value[...] = self._weighted_sum(self.link.loss, z, pu, nu)
         if second is not None:
-            second[...] = self._mixed(self.link.second, z, pu, nu)
+            second[...] = self._weighted_sum(self.link.second, z, pu, nu)
         z[...] = self._first(z, pu, nu)
 
     def _shares(self, expected: Array | None) -> tuple[Weight, Weight]:
@@ -209,10 +209,12 @@ class GenericForm:
         return half * (1 - expected), half * (1 + expected)
 
     def _first(self, z: Array, pu: Weight, nu: Weight) -> Array:
-        return self._mixed(self.link.first, z, pu, nu)
+        return self._weighted_sum(self.link.first, z, pu, nu)
 
     @staticmethod
-    def _mixed(term: Callable[[Array, Label], Array], z: Array, pu: Weight, nu: Weight) -> Array:
+    def _weighted_sum(
+        term: Callable[[Array, Label], Array], z: Array, pu: Weight, nu: Weight
+    ) -> Array:
         """Return ``nu term(x, +1) + pu term(x, -1)``; a term without weight is not computed."""
         if not np.any(pu):
             return nu * term(z, 1)
@@ -252,10 +254,10 @@ class GenericForm:
         return float(first.size)
 
 
-class ProbitForm(GenericForm):
+class ProbitLoss(GenericLoss):
     """``0 < l(x, y)'' < 1 / sigma^2``: the same formulae as any link's, and bounds."""
 
-    bounded = True
+    has_bounds = True
 
     def __init__(self, link: Probit, pu: float, nu: float) -> None:
         super().__init__(link, pu, nu)
@@ -284,7 +286,7 @@ class ProbitForm(GenericForm):
 def make_loss(link: Link, risk: Risk) -> WeightedLoss:
     """Return the fastest loss for a link under a risk's weights."""
     if type(link) is Logistic:
-        return LogisticForm(link, risk.pu, risk.nu, imputed=risk.imputed is not None)
+        return LogisticLoss(link, risk.pu, risk.nu, imputed=risk.imputed is not None)
     if type(link) is Probit:
-        return ProbitForm(link, risk.pu, risk.nu)
-    return GenericForm(link, risk.pu, risk.nu)
+        return ProbitLoss(link, risk.pu, risk.nu)
+    return GenericLoss(link, risk.pu, risk.nu)

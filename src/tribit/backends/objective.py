@@ -1,25 +1,8 @@
-"""The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty on the unknowns.
-
-    F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
-                       + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
-
-The one number ``b`` is not penalised. Where unobserved entries count, F can have no lower bound in the
-intercepts: then ``b`` stays what it is at the start, and row and column intercepts within ``intercept_bound``.
-
-The factors are a linear map of the unknowns, the design (:mod:`tribit.model.features`). A plain model has the
-identity: its unknowns are the factors. With features of rows and columns ``U = p + S z`` and ``V = q + T w``,
-intercepts alike, and
-
-    F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_intercept / 2 (|a_p|^2 + |c_q|^2)
-                         + sum over blocks of features of l2_block / 2 (|z|^2 + |w|^2 + |a_z|^2 + |c_w|^2)
-                         + B(U, V, a, c)
-
-where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's. B
-(:mod:`tribit.backends.soft_bounds`) is there in a model with a ball.
-"""
+"""The base class of objectives in factors: what solvers ask of one beyond its value and gradient."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -29,26 +12,137 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.arrays import add_in_place, full_beside, is_numpy, match_device, namespace
-from tribit.backends import Backend, make_backend
-from tribit.backends.arithmetic import Arithmetic
-from tribit.backends.designs import features_of
-from tribit.backends.diagonal_hessian import diagonal_hessian_of_risk
-from tribit.backends.preconditioner import Deflated, Diagonal, Preconditioner, one_column
-from tribit.backends.smooth import Smooth
+from tribit.backends import Arithmetic, make_backend
+from tribit.backends.base import Backend
+from tribit.backends.layout import make_once, masks
+from tribit.backends.preconditioner import (
+    Deflated,
+    Diagonal,
+    Preconditioner,
+    diagonal_hessian_of_risk,
+    one_column,
+)
 from tribit.backends.soft_bounds import SoftBounds
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
+from tribit.model.design import Design
 from tribit.model.factors import Factors
-from tribit.model.features import Features
+from tribit.model.features import Features, activities, implicit_blocks, side_block
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
 
-__all__ = ["Arithmetic", "Objective"]
-
 Array = NDArray[np.floating[Any]]
+
+
+class Smooth(ABC):
+    """A differentiable function of factors; the defaults are those of one without intercepts and features."""
+
+    #: Whether rows share unknowns.
+    shares_unknowns: bool = False
+    #: Whether intercepts are unknowns, their largest absolute value, and the ridge on those of rows and columns.
+    intercept: bool = False
+    intercept_bound: float = np.inf
+    intercept_ridge: Ridge = Ridge(0.0)
+    #: A typical second derivative of the loss of one entry.
+    curvature: float = 1.0
+    #: The entries that count (:class:`~tribit.data.observations.Entries`).
+    observations: Any
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """The shape of X."""
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """Scale of the objective, to which ``tol`` is relative."""
+
+    @abstractmethod
+    def value(self, factors: Factors) -> float:
+        """Return F."""
+
+    @abstractmethod
+    def gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
+        """Return F and its gradient, laid out as the factors are."""
+
+    def in_float64(self) -> Self:
+        """Return the same objective in float64 arithmetic."""
+        return self
+
+    def entry_counts(self) -> tuple[Array, Array]:
+        """Return the number of entries that count in each row and in each column."""
+        rows, columns = self.observations.counts
+        return rows.astype(np.float64), columns.astype(np.float64)
+
+
+#: Defaults of ``l2_implicit`` and ``l2_side`` as multiples of ``l2``.
+IMPLICIT_SHARE = 1.7
+SIDE_SHARE = 1.0
+
+
+def features_of(
+    spec: ModelSpec,
+    observations: Observations,
+    side: SideFeatures | None,
+    backend: Backend | None = None,
+) -> Features | None:
+    """Return the features of a model on some observations, where a backend works; None where it has none."""
+    if not (spec.implicit_features or spec.side_features):
+        return None
+    floor = spec.activity_floor if spec.implicit_features else None
+    known = side if spec.side_features else None
+    place = "cpu" if backend is None else backend.device
+    # The features are kept beside what is made of them: their id stands for them as long as they live.
+    _, designs = make_once(
+        observations,
+        ("designs", place, floor, id(known)),
+        lambda: (known, _designs(observations, floor, known, backend)),
+    )
+    implicit = IMPLICIT_SHARE * spec.l2 if spec.l2_implicit is None else spec.l2_implicit
+    first = [] if floor is None else [implicit]
+    ridges = [[*first, *([side_ridge(spec)] * (len(each.blocks) - len(first)))] for each in designs]
+    rows, columns = (each.with_ridges(own) for each, own in zip(designs, ridges, strict=True))
+    if backend is None:
+        return Features(rows, columns)
+    return backend.features(rows, columns, implicit=floor is not None)
+
+
+def _designs(
+    observations: Observations,
+    floor: tuple[float, float] | None,
+    side: SideFeatures | None,
+    backend: Backend | None,
+) -> tuple[Design, Design]:
+    """Return the features of rows and of columns, implicit ones first; without ridges."""
+    blocks: tuple[list[Any], list[Any]] = ([], [])
+    if floor is not None:
+        known = activities(observations, floor)
+        if backend is None:
+            made = implicit_blocks(observations, known, 0.0, masks(observations))
+        else:
+            made = backend.implicit_blocks(observations, known, 0.0)
+        for found, block in zip(blocks, made, strict=True):
+            found.append(block)
+    if side is not None:
+        for found, groups in zip(blocks, side, strict=True):
+            own = [side_block(group, 0.0) for group in groups or ()]
+            found.extend(own if backend is None else map(backend.block_to_device, own))
+    rows, columns = (
+        Design(size, tuple(found)) for size, found in zip(observations.shape, blocks, strict=True)
+    )
+    return rows, columns
+
+
+def side_ridge(spec: ModelSpec) -> float:
+    """Return the weight of the ridge on the parts of side features."""
+    return SIDE_SHARE * spec.l2 if spec.l2_side is None else spec.l2_side
+
+
+__all__ = ["Arithmetic", "Objective"]
 
 
 class Objective(Smooth):
@@ -202,7 +296,7 @@ class Objective(Smooth):
         larger = self.backend.double_sample()
         return None if larger is None else self._with(larger)
 
-    def elsewhere(self, unknowns: Factors) -> float:
+    def value_on_new_sample(self, unknowns: Factors) -> float:
         """Return F as another sample of the same size estimates it, one that nothing was fitted to; F where exact."""
         if not self.estimates:
             return self.value(unknowns)
@@ -215,9 +309,9 @@ class Objective(Smooth):
         again.backend = backend
         return again
 
-    def placed(self, unknowns: Factors) -> Factors:
+    def to_device(self, unknowns: Factors) -> Factors:
         """Return the unknowns where the backend works: on a device its own arrays, in the type of the arithmetic."""
-        return self.backend.placed_factors(unknowns)
+        return self.backend.factors_to_device(unknowns)
 
     def factors(self, unknowns: Factors) -> Factors:
         """Return the factors of the matrix that the unknowns combine to."""
@@ -276,7 +370,7 @@ class Objective(Smooth):
     def penalty(self, unknowns: Factors) -> float:
         """Return the ridge penalties of the unknowns."""
         if self.shares_unknowns:
-            return 0.5 * unknowns.dot(self._weighted(unknowns))
+            return 0.5 * unknowns.dot(self._penalty_gradient(unknowns))
         # One weight for all of a kind: no array as long as the unknowns.
         return self.ridge.value(
             unknowns.row_factors, unknowns.column_factors
@@ -285,7 +379,7 @@ class Objective(Smooth):
     def value(self, unknowns: Factors) -> float:
         """Return F."""
         unknowns = self._beside_features(unknowns)
-        factors = self.features.combine(self._rounded(unknowns))
+        factors = self.features.combine(self._round(unknowns))
         risk = self.risk_value(factors)
         if self.bounds is not None:
             risk += self.bounds.value(factors)
@@ -302,16 +396,16 @@ class Objective(Smooth):
         if here is not unknowns:  # a solver that knows NumPy's arrays alone
             total, found = self.gradient(here, value=value)
             return total, found.to_numpy()
-        factors = self.features.combine(self._rounded(unknowns))
+        factors = self.features.combine(self._round(unknowns))
         risk, gradient = self.risk_gradient(factors, value=value)
         if self.bounds is not None:
             risk += self.bounds.value(factors)
             gradient = gradient.plus(1.0, self.bounds.gradient(factors))
         if np.isfinite(self.intercept_bound):
             gradient = replace(gradient, intercept=0.0)
-        weighted = self._weighted(unknowns)
+        weighted = self._penalty_gradient(unknowns)
         penalty = 0.5 * unknowns.dot(weighted) if self.shares_unknowns else self.penalty(unknowns)
-        pulled = self.features.pull_back(self._rounded(gradient))
+        pulled = self.features.pull_back(self._round(gradient))
         U, V, a, c = map(add_in_place, weighted.arrays, pulled.arrays)
         return float(risk + penalty), Factors(U, V, pulled.intercept, a, c)
 
@@ -338,7 +432,7 @@ class Objective(Smooth):
         return Deflated.of(unknowns, self.features, factors, curvatures, ridge, counts, kind)
 
     def curvatures(self, factors: Factors) -> Factors:
-        """Return the curvature of the risk in each factor, roughly (:mod:`tribit.backends.diagonal_hessian`)."""
+        """Return the curvature of the risk in each factor, roughly (:mod:`tribit.backends.preconditioner`)."""
         return diagonal_hessian_of_risk(self.link, self.risk, self.observations, factors)
 
     def risk_gradient(self, factors: Factors, *, value: bool = True) -> tuple[float, Factors]:
@@ -357,16 +451,16 @@ class Objective(Smooth):
 
     def _beside_features(self, unknowns: Factors) -> Factors:
         """Return the unknowns where the features are; without features the backend places what it is given."""
-        return self.placed(unknowns) if self.shares_unknowns else unknowns
+        return self.to_device(unknowns) if self.shares_unknowns else unknowns
 
-    def _rounded(self, given: Factors) -> Factors:
+    def _round(self, given: Factors) -> Factors:
         """Return numbers in the type of the backend, which rounds the factors in any case.
 
         A product with features takes half the memory traffic in single precision so; the identity rounds nothing.
         """
         return given.astype(self.backend.dtype) if self.shares_unknowns else given
 
-    def _weighted(self, unknowns: Factors) -> Factors:
+    def _penalty_gradient(self, unknowns: Factors) -> Factors:
         """Return the gradient of the penalty: each unknown times its weight."""
         pairs = zip(unknowns.arrays, self._ridge_beside(unknowns).arrays, strict=True)
         U, V, a, c = (part * ridge for part, ridge in pairs)

@@ -15,22 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, match_device, namespace, to_numpy
+from tribit.data.observations import Observations
 from tribit.model.design import Design
 from tribit.model.factors import Factors
 from tribit.model.features import Features
+from tribit.model.links import Link
+from tribit.model.risks import Missingness, Risk
 
 Vector = NDArray[np.floating[Any]]
 Array = NDArray[np.floating[Any]]
 Counts = NDArray[np.integer[Any]]
 
 #: Least curvature of an unknown: one without a ridge and without entries has none.
-LEAST = 1e-12
+MIN_CURVATURE = 1e-12
 #: Least mean square of a column of rotated factors, where curvatures are guessed: one that is near 0 may grow. A
 #: tenth of it took as many iterations on a drawn table of 250,000 entries.
-LEAST_SQUARE = 0.01
+MIN_ROTATED_SQUARE = 0.01
 #: Singular vectors of the features that are kept, those drawn beside them, and the power iterations of the subspace. On
 #: a drawn table of a million entries 8, 16 and 40 vectors took 25, 23 and 27 iterations of L-BFGS, none took 84.
-VECTORS, SPARE, POWER = 16, 10, 2
+VECTORS, EXTRA_VECTORS, POWER_ITERATIONS = 16, 10, 2
 
 
 class Preconditioner(Protocol):
@@ -51,7 +54,7 @@ class Diagonal:
     def __init__(self, curvatures: Factors, dtype: Any = np.float64) -> None:
         flat = curvatures.flat()
         xp = namespace(flat)
-        self.roots = _narrow(xp.sqrt(1.0 / xp.clip(flat, LEAST, None)), dtype)
+        self.roots = _narrow(xp.sqrt(1.0 / xp.clip(flat, MIN_CURVATURE, None)), dtype)
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
@@ -123,7 +126,7 @@ class Deflated:
         self.sides = [
             (_Part(known, F, dtype, rotated=True), _Part(known, a, dtype)) for known, F, a in sides
         ]
-        self.root = 1.0 / np.sqrt(max(rows.entry * float(np.sum(rows.counts)), LEAST))
+        self.root = 1.0 / np.sqrt(max(rows.entry * float(np.sum(rows.counts)), MIN_CURVATURE))
 
     @classmethod
     def of(
@@ -163,13 +166,13 @@ class Deflated:
 
     def times(self, x: Vector) -> Vector:
         """Return ``W x``."""
-        return self._mapped(x, _Part.times)
+        return self._apply(x, _Part.times)
 
     def transposed_times(self, x: Vector) -> Vector:
         """Return ``W' x``."""
-        return self._mapped(x, _Part.transposed_times)
+        return self._apply(x, _Part.transposed_times)
 
-    def _mapped(self, x: Vector, of: Callable[[_Part, Array], Array]) -> Vector:
+    def _apply(self, x: Vector, of: Callable[[_Part, Array], Array]) -> Vector:
         given = self.like.unflatten(x)
         (rows, row_intercepts), (columns, column_intercepts) = self.sides
         return Factors(
@@ -193,11 +196,11 @@ class _Part:
         if rotated:
             ridge = known.ridge
             squares, rotation = np.linalg.eigh(known.moments)
-            squares = np.maximum(squares, LEAST_SQUARE)
+            squares = np.maximum(squares, MIN_ROTATED_SQUARE)
             self.rotation = _narrow(match_device(rotation, beside), dtype)
         curvatures = known.weights[:, None] * match_device(squares, beside) + ridge[:, None]
         xp = namespace(curvatures)
-        self.roots = 1.0 / xp.sqrt(xp.clip(curvatures, LEAST, None))
+        self.roots = 1.0 / xp.sqrt(xp.clip(curvatures, MIN_CURVATURE, None))
         self.vectors, values = leading_directions(known.design, known.counts, beside)
         shared, spectrum = self.roots[self.first :], np.asarray(to_numpy(values), dtype=np.float64)
         beyond = [
@@ -210,17 +213,17 @@ class _Part:
     def times(self, x: Array) -> Array:
         """Return ``W x``."""
         turned = x[:, None] if self.rotation is None else x @ self.rotation
-        found = self._deflated(turned * self.roots)
+        found = self._deflate(turned * self.roots)
         return found[:, 0] if self.intercepts else found
 
     def transposed_times(self, x: Array) -> Array:
         """Return ``W' x``."""
         given = x[:, None] if self.intercepts else x
-        found = self._deflated(namespace(x).asarray(given, copy=True))
+        found = self._deflate(namespace(x).asarray(given, copy=True))
         found *= self.roots
         return found[:, 0] if self.rotation is None else found @ self.rotation.T
 
-    def _deflated(self, x: Array) -> Array:
+    def _deflate(self, x: Array) -> Array:
         """Apply ``I - B t B'`` to the shared parts in place."""
         if self.beyond is not None:
             roots = self.roots[self.first :]
@@ -287,12 +290,12 @@ def leading_directions(
     if "directions" not in design.kept:
         width = design.n_coefficients - design.size
         vectors = min(VECTORS, width)
-        drawn = min(VECTORS + SPARE, width)
+        drawn = min(VECTORS + EXTRA_VECTORS, width)
         normal = np.random.Generator(np.random.PCG64(0)).standard_normal((width, drawn))
         beside = normal if beside is None else beside
         xp, subspace = namespace(beside), match_device(normal, beside)
         weights = match_device(np.asarray(counts, dtype=np.float64)[:, None], beside)
-        for _ in range(POWER):
+        for _ in range(POWER_ITERATIONS):
             pulled = design.pull_back(weights * design.shared_terms(subspace))[design.size :]
             subspace = _orthonormal(pulled)[0]
         image = xp.sqrt(weights) * design.shared_terms(subspace)
@@ -300,3 +303,44 @@ def leading_directions(
         leading = slice(max(values.shape[0] - vectors, 0), None)  # ascending
         design.kept["directions"] = subspace @ rotation[:, leading], values[leading]
     return design.kept["directions"]  # type: ignore[no-any-return]
+
+
+#: Least mean square of a factor where curvatures are guessed: one that is still near 0 will grow.
+MIN_MEAN_SQUARE = 0.1
+
+
+def diagonal_hessian_of_risk(
+    link: Link, risk: Risk, observations: Observations, factors: Factors
+) -> Factors:
+    """Return the curvature of the risk in each unknown, as if every entry that counts had even odds.
+
+    Where ``rho = 0`` most entries are the same label and far from even odds: they have those of its share.
+    """
+    d1, d2 = observations.shape
+    bend = float(link.second(np.zeros(1), 1)[0])
+    dense = risk.unobserved_weight * _dense_curvature(link, risk, observations)
+    in_rows, in_columns = observations.counts
+    of_rows = dense * d2 + bend * risk.pn * in_rows
+    of_columns = dense * d1 + bend * risk.pn * in_columns
+    U, V = factors.row_factors, factors.column_factors
+    xp, empty = namespace(U), not factors.rank
+    rows, columns = match_device(of_rows, U), match_device(of_columns, U)
+    squares = (max(0.0 if empty else float(xp.mean(F**2)), MIN_MEAN_SQUARE) for F in (V, U))
+    in_U, in_V = (
+        xp.broadcast_to(square * curvature[:, None], F.shape)
+        for F, curvature, square in zip((U, V), (rows, columns), squares, strict=True)
+    )
+    return Factors(in_U, in_V, float(np.sum(of_rows)), rows, columns)
+
+
+def _dense_curvature(link: Link, risk: Risk, observations: Observations) -> float:
+    """Return the curvature of an entry's share in the dense term, by weight: at even odds unless ``rho = 0``."""
+    seen, level = observations, 0.0
+    if risk.unobserved_weight and not isinstance(risk.rho, Missingness) and risk.rho == 0.0:
+        cells = seen.shape[0] * seen.shape[1]
+        likes = risk.pu * seen.n_likes + risk.nu * (cells - seen.n_dislikes)
+        level = link.level(float(np.clip(likes / (risk.unobserved_weight * cells), 1e-6, 1 - 1e-6)))
+    x = np.array([level])
+    of_like, of_dislike = float(link.second(x, 1)[0]), float(link.second(x, -1)[0])
+    share = risk.nu / risk.unobserved_weight if risk.unobserved_weight else 0.5
+    return max(share * of_like + (1.0 - share) * of_dislike, 0.0)

@@ -1,43 +1,348 @@
-"""Sums over all entries where these are too many to visit: a quadratic exactly, the rest from a sample of tiles.
+"""Observed entries by blocks of rows, a sample of tiles with its control variates, and factors in the order of blocks.
 
-On every entry the risk has the dense term ``h(x) = nu l(x, +1) + pu l(x, -1)``. With a quadratic ``c(x)`` near it
-
-    sum_ij h(x_ij)  =  sum_ij c(x_ij)  +  sum_ij [h(x_ij) - c(x_ij)]
-
-the first sum is exact through Gram matrices (:mod:`tribit.backends.control_variates`), and the second is estimated from
-tiles drawn with known probabilities (:mod:`tribit.backends.activity_strata`), each weighted by the inverse of its own.
-Value and gradients are unbiased, and they are those of one function: the sample and the quadratics stay as they are
-until :meth:`SampledBackend.refit_control_variates` draws and fits them anew (sample average approximation). Observed
-corrections are exact. A pass costs the observed entries, a sample in proportion to their number, and ``(d1 + d2) k^2``.
+What :mod:`tribit.backends.sampled` sums over.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.activity_strata import draw_tiles, probabilities, wanted_tiles
-from tribit.backends.base import Backend, Panel
-from tribit.backends.control_variates import fit_controls
-from tribit.backends.gram_cache import GramCache
+from tribit.backends.base import Backend, GramCache, Panel, Places, RowModels
+from tribit.backends.layout import Batch, cut, stable_order
 from tribit.backends.losses import WeightedLoss
-from tribit.backends.sampled_entries import Sample, SampledLayout, SampledSide, SortedFactor
-from tribit.backends.sampled_panel import SampledPanel
-from tribit.backends.sparse import SparseBackend
+from tribit.backends.sparse import SparseBackend, SparsePanel
+from tribit.backends.tile_sample import (
+    Blocks,
+    ControlVariates,
+    Tiles,
+    draw_tiles,
+    fit_control_variates,
+    tile_probabilities,
+    tiles_per_block,
+)
 from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
+
+#: Blocks of rows in a panel: models of rows are minimised together, and few at a time cost more than their arithmetic
+#: (a sweep over 20,000 x 20,000 took 1.58, 1.10, 1.01 and 1.00 s of CPU with 1, 4, 8 and 16).
+PANEL_BLOCKS = 16
+
+
+class SampledLayout:
+    """The observed entries of one orientation, by panels of blocks; each panel in batches of rows of like length."""
+
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
+        self.shape, self.n_entries = shape, rows.size
+        counts = np.bincount(rows, minlength=shape[0])
+        self.rows = Blocks(counts)
+        self.columns = Blocks(np.bincount(columns, minlength=shape[1]))
+        place = np.int32 if max(*shape, rows.size + 1) < 2**31 else np.int64
+        order = stable_order(self.rows.places[rows]).astype(place)
+        lengths = counts[self.rows.order]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        at = self.columns.places[columns].astype(place)
+        self.batches: list[Batch] = []
+        #: Where the batches of each panel begin; one more for the end.
+        self.batch_ends = [0]
+        self.panel_rows = PANEL_BLOCKS * self.rows.block
+        self.n_panels = -(-self.rows.size // self.panel_rows)
+        for number in range(self.n_panels):
+            here = self.inside(number)
+            # The longest rows come first, and those without entries last: they need no batch.
+            filled = here.start + int(np.count_nonzero(lengths[here]))
+            for low, high in cut(lengths[here.start : filled][::-1]):
+                start, stop = filled - high, filled - low
+                steps = np.arange(lengths[start])
+                inside = steps < lengths[start:stop, None]
+                entries = np.full(inside.shape, rows.size, dtype=place)
+                entries[inside] = order[offsets[start] : offsets[stop]]
+                own = np.zeros(inside.shape, dtype=place)
+                own[inside] = at[entries[inside]]
+                self.batches.append(Batch(np.arange(start, stop), own, entries))
+            self.batch_ends.append(len(self.batches))
+
+    def inside(self, number: int) -> slice:
+        """Return the places of the rows of a panel."""
+        start = number * self.panel_rows
+        return slice(start, min(start + self.panel_rows, self.rows.size))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The tiles that were drawn, in one orientation, and the quadratics that their sums correct."""
+
+    tiles: Tiles
+    controls: ControlVariates
+
+
+class SampledSide:
+    """The observed entries of one orientation with their weights, and the sample."""
+
+    def __init__(self, layout: SampledLayout, weights: tuple[Array, Array]) -> None:
+        self.layout, self.shape = layout, layout.shape
+        self.rows, self.columns = layout.rows, layout.columns
+        # As the pass over observed entries wants them: one more entry, of weight 0, stands for the padding.
+        self.batches, self.n_entries = layout.batches, layout.n_entries
+        a, b = (np.append(each, each.dtype.type(0)) for each in weights)
+        self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
+        self.sample: Sample
+
+    def with_sample(self, sample: Sample) -> SampledSide:
+        """Return the same entries with another sample."""
+        again = copy(self)
+        again.sample = sample
+        return again
+
+    def astype(self, dtype: np.dtype[Any]) -> SampledSide:
+        """Return the same in another type."""
+        again = copy(self)
+        again.weights = [(a.astype(dtype), b.astype(dtype)) for a, b in self.weights]
+        return again
+
+
+class SortedFactor(GramCache):
+    """A fixed factor in the order of its blocks, with the sums and Gram matrices of each class."""
+
+    def __init__(self, Q: Array, dtype: np.dtype[Any], blocks: Blocks) -> None:
+        super().__init__(np.take(np.asarray(Q, dtype=dtype), blocks.order, axis=0), dtype)
+        ends = zip(blocks.place_ends, blocks.place_ends[1:], strict=False)
+        parts = [self.Q[start:stop] for start, stop in ends]
+        self.sums = np.stack([np.sum(part, axis=0, dtype=np.float64) for part in parts])
+        self.grams = np.stack([gram(part) for part in parts])
+
+
+def gram(Q: Array, weights: Array | None = None) -> Array:
+    """Return ``sum_j w_j q_j q_j'`` in float64, by runs of rows."""
+    total = np.zeros((Q.shape[1], Q.shape[1]))
+    for start in range(0, Q.shape[0], 4096):
+        q = Q[start : start + 4096].astype(np.float64)
+        total += q.T @ (q if weights is None else q * weights[start : start + 4096, None])
+    return total
+
+
+class SampledBlock:
+    """The dense term of one block of rows against all of Q."""
+
+    def __init__(self, backend: SampledBackend, number: int, against: SortedFactor) -> None:
+        self.backend, self.against, side = backend, against, backend.side
+        columns, weights = side.sample.tiles.of(number)
+        widths = side.columns.widths[columns]
+        starts = columns * side.columns.block
+        places = np.repeat(starts - np.cumsum(widths) + widths, widths) + np.arange(widths.sum())
+        self.Q: Array = np.take(against.Q, places, axis=0)
+        self.weights: Array = np.repeat(weights, widths).astype(backend.dtype)
+        self._class, self._classes = side.rows.classes[number], side.columns.classes[columns]
+        self._widths = widths
+
+    def values(self, P: Array) -> Array:
+        """Return the estimated dense term of each row in float64."""
+        scaled, _, terms, _ = self._terms(P, value=True, bend=False)
+        return self._total(scaled.astype(np.float64), terms)
+
+    def sums(self, P: Array, *, value: bool, bend: bool) -> tuple[Array, Array, Array]:
+        """Return values (NaN unless asked for), gradients and ratios of curvatures of the rows."""
+        loss, against = self.backend.loss, self.against
+        scaled, first, terms, second = self._terms(P, value=value, bend=bend)
+        wide = scaled.astype(np.float64)
+        values = self._total(wide, terms)
+        _, linear, square = self._control
+        first *= self.weights
+        gradients = (first @ self.Q).astype(np.float64)
+        gradients += linear + wide @ square
+        gradients *= loss.unit * loss.slope
+        gradients += loss.first_constant * against.column_sums
+        ratios = np.ones(P.shape[0])
+        if second is not None and self.weights.size:
+            mean = self._by_column(self.backend.side.sample.controls.bend[self._class])
+            ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / (mean @ self.weights)
+        return values, gradients, ratios
+
+    def _terms(
+        self, P: Array, *, value: bool, bend: bool
+    ) -> tuple[Array, Array, Array | None, Array | None]:
+        """Return ``scale P``, and at each cell of the tiles ``h'``, ``h`` and ``h''``, these if asked for."""
+        scaled = P * self.backend.dtype.type(self.backend.loss.scale)
+        z, first_buffer, second_buffer, spare, last = self.backend.buffers(
+            P.shape[0], self.Q.shape[0]
+        )
+        np.matmul(scaled, self.Q.T, out=z)
+        beyond = self._cut(z, last)
+        out, second = first_buffer if value else None, second_buffer if bend else None
+        self.backend.loss.apply(z, out, second, spare)
+        if beyond is not None:
+            square = self.backend.side.sample.controls.square[self._class]
+            continued = self._by_column(square).astype(z.dtype) * beyond
+            if out is not None:
+                out += beyond * (z + 0.5 * continued)
+            z += continued
+        return scaled, z, out, second
+
+    def _total(self, P: Array, terms: Array | None) -> Array:
+        """Return the value of each row from those at its cells, for ``P`` scaled and in float64; NaN without them."""
+        if terms is None:
+            return np.full(P.shape[0], np.nan)
+        loss, (constant, linear, square) = self.backend.loss, self._control
+        values = (terms @ self.weights).astype(np.float64) + constant
+        values += np.einsum("ia,ia->i", P, 0.5 * (P @ square) + linear)
+        values = loss.unit * (values + loss.value_constant * self.against.Q.shape[0])
+        return np.asarray(values + loss.value_linear * (P @ self.against.column_sums))
+
+    def curvature(self, free: int) -> Array:
+        """Return the curvature of a row of mean curvature.
+
+        It is that of all columns, each at the mean curvature of its class: that of the sample has an error that makes
+        fits take twice the iterations. A block without a tile, of which very large tables have some, has its quadratic.
+        """
+        loss, controls = self.backend.loss, self.backend.side.sample.controls
+        bend = (controls.bend if self.weights.size else controls.square)[self._class]
+        shape = np.einsum("c,cab->ab", bend, self.against.grams[:, :free, :free])
+        return np.asarray(shape * (loss.unit * loss.slope**2))
+
+    @cached_property
+    def _control(self) -> tuple[float, Array, Array]:
+        """The part of the quadratics over all entries that the sample lacks: constant, linear and square, in ``z``."""
+        sample, kind = self.backend.side.sample, self._class
+        c0, c1, c2 = (
+            part[kind]
+            for part in (sample.controls.constant, sample.controls.linear, sample.controls.square)
+        )
+        w0, w1, w2 = (
+            self.weights.astype(np.float64) * self._by_column(part) for part in (c0, c1, c2)
+        )
+        sizes = np.diff(self.backend.side.columns.place_ends)
+        square = np.einsum("c,cab->ab", c2, self.against.grams) - gram(self.Q, w2)
+        return float(c0 @ sizes - np.sum(w0)), c1 @ self.against.sums - w1 @ self.Q, square
+
+    def _by_column(self, of_classes: Array) -> Array:
+        """Return a number of each class of columns for each column of the sample."""
+        return np.repeat(of_classes[self._classes], self._widths)
+
+    def _cut(self, z: Array, beyond: Array) -> Array | None:
+        """Cut ``z`` to the interval in which the link is its own, and return what was cut off; None for nothing."""
+        low, high, highest_low, lowest_high = self._interval
+        if not z.size or (z.min() >= highest_low and z.max() <= lowest_high):
+            return None
+        np.minimum(np.maximum(z, low, out=beyond), high, out=beyond)
+        np.subtract(z, beyond, out=beyond)
+        z -= beyond
+        return beyond
+
+    @cached_property
+    def _interval(self) -> tuple[Array, Array, float, float]:
+        """Ends of the interval of each column of the sample, and of what is inside all of them.
+
+        Tiles that are in every sample have nothing to correct: their interval has no end.
+        """
+        controls, dtype = self.backend.side.sample.controls, self.backend.dtype
+        ends = (self._by_column(end[self._class]) for end in (controls.low, controls.high))
+        rare = self.weights > 1
+        low, high = (
+            np.where(rare, end, far).astype(dtype)
+            for end, far in zip(ends, (-np.inf, np.inf), strict=True)
+        )
+        return low, high, low.max(initial=-np.inf), high.min(initial=np.inf)
+
+
+class SampledPanel:
+    """The rows of some blocks against all of Q: observed entries, and the dense term of each block."""
+
+    def __init__(self, backend: SampledBackend, number: int, against: SortedFactor) -> None:
+        self.backend, self.against, side = backend, against, backend.side
+        inside = side.layout.inside(number)
+        self.rows: Places = side.rows.order[inside]
+        self.height = self.rows.size
+        self._start = inside.start
+        self._batches = range(*side.layout.batch_ends[number : number + 2])
+        size = side.rows.block
+        first, last = inside.start // size, -(-inside.stop // size)
+        self._blocks = [SampledBlock(backend, block, against) for block in range(first, last)]
+        #: Rows whose values were asked for last, and these: of the dense term and of the observed entries.
+        self._known: tuple[Array, Array, Array] | None = None
+
+    def _dense_blocks(self) -> Iterator[tuple[slice, SampledBlock]]:
+        """Yield each block with its rows in the panel."""
+        size = self.backend.side.rows.block
+        for place, block in enumerate(self._blocks):
+            yield slice(place * size, min((place + 1) * size, self.height)), block
+
+    def _observed_batches(self) -> Iterator[tuple[slice, int]]:
+        """Yield the numbers of the batches of observed entries, with their rows in the panel."""
+        for place in self._batches:
+            rows = self.backend.side.batches[place].rows
+            yield slice(rows[0] - self._start, rows[-1] + 1 - self._start), place
+
+    def _batch(self, place: int) -> SparsePanel:
+        """Return a batch of observed entries; each is done with before the next is made."""
+        return SparsePanel(self.backend.observed, place, self.against)
+
+    def values(self, P: Array) -> Array:
+        """Return the estimated risk of each row in float64."""
+        dense: Array = np.zeros(self.height)
+        observed: Array = np.zeros(self.height)
+        if self._known is None:
+            moved = np.ones(self.height, dtype=bool)
+        else:
+            # A line search shortens the steps of few rows: blocks and batches without them are as they were.
+            before, dense, observed = self._known
+            moved = np.any(before != P, axis=1)
+        for rows, block in self._dense_blocks():
+            if moved[rows].any():
+                dense[rows] = block.values(P[rows])
+        for rows, place in self._observed_batches():
+            if moved[rows].any():
+                observed[rows] = self._batch(place).values(P[rows])
+        self._known = P.copy(), dense, observed
+        return dense + observed
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
+        """Return value, gradient and curvature of each row.
+
+        The curvature of the dense term is that of all columns at the mean curvature of each class, times the row's own
+        mean curvature relative to it: one matrix for all rows of a block.
+        """
+        values, gradients = np.empty(self.height), np.empty((self.height, free))
+        curvatures = np.empty((self.height, free, free))
+        for rows, block in self._dense_blocks():
+            values[rows], slopes, ratios = block.sums(P[rows], value=value, bend=True)
+            gradients[rows] = slopes[:, :free]
+            np.multiply(ratios[:, None, None], block.curvature(free), out=curvatures[rows])
+        for rows, place in self._observed_batches():
+            model = self._batch(place).models(P[rows], free, exact=True, value=value)
+            gradients[rows] += model.gradients
+            curvatures[rows] += model.matrices()
+            if value:
+                values[rows] += model.values
+        return RowModels(values, gradients, curvatures)
+
+    def gradient(self, P: Array, *, value: bool) -> tuple[float, Array]:
+        """Return the value of the panel (0 unless ``value``) and its gradient in P."""
+        loss, total, gradients = self.backend.loss, 0.0, np.empty(P.shape)
+        for rows, block in self._dense_blocks():
+            values, gradients[rows], _ = block.sums(P[rows], value=value, bend=False)
+            total += float(np.sum(values)) if value else 0.0
+        for rows, place in self._observed_batches():
+            part, _, sums = self._batch(place).first(P[rows], value=value)
+            total += part
+            gradients[rows] += sums * (loss.unit * loss.slope)
+        return total, gradients
+
+
 #: Error of the quadratics (``ControlVariates.error``) up to which the sample is as large as the entries ask for, and
 #: most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2 to .27, models of the
 #: mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 40,000), and these need a larger sample.
-ERROR, MOST = 0.3, 4.0
+REFERENCE_ERROR, MAX_ENLARGEMENT = 0.3, 4.0
 #: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
-PILOT = 256
+PILOT_ENTRIES = 256
 
 
 class SampledBackend(Backend):
@@ -45,7 +350,7 @@ class SampledBackend(Backend):
 
     side: SampledSide
     other: SampledSide
-    bounded = False
+    has_bounds = False
     takes_all = True
     estimates = True
     layout = SampledLayout
@@ -67,7 +372,7 @@ class SampledBackend(Backend):
     @classmethod
     def build(cls, *args: Any, **options: Any) -> Self:
         """Return the backend with a sample for ``X = 0``."""
-        return super().build(*args, **options).drawn(0)
+        return super().build(*args, **options).with_seed(0)
 
     @classmethod
     def takes(cls, risk: Risk) -> bool:
@@ -84,7 +389,7 @@ class SampledBackend(Backend):
         """Put the weights of the observed entries in order."""
         return SampledSide(layout, weights)
 
-    def drawn(self, seed: int) -> Self:
+    def with_seed(self, seed: int) -> Self:
         """Return the backend with a sample of its own; the quadratics are those at ``X = 0``."""
         again = copy(self)
         again.seed = seed
@@ -93,7 +398,7 @@ class SampledBackend(Backend):
 
     def resample(self) -> Self:
         """Return the backend with another sample."""
-        return self.drawn(self.seed + 1)
+        return self.with_seed(self.seed + 1)
 
     def double_sample(self) -> Self | None:
         """Return the backend with twice as many tiles from the next stage on; None where all were drawn."""
@@ -114,13 +419,13 @@ class SampledBackend(Backend):
         rows, columns = self.side.rows, self.side.columns
         draws = np.random.Generator(np.random.PCG64(self.seed))
         pairs = np.broadcast_shapes((rows.n_classes, 1, 1), (1, columns.n_classes, 1))
-        left = np.stack([rows.draw(PILOT, draws) for _ in range(pairs[1])], axis=1)
-        right = np.stack([columns.draw(PILOT, draws) for _ in range(pairs[0])])
+        left = np.stack([rows.draw(PILOT_ENTRIES, draws) for _ in range(pairs[1])], axis=1)
+        right = np.stack([columns.draw(PILOT_ENTRIES, draws) for _ in range(pairs[0])])
         z = self.loss.scale * np.einsum("rcna,rcna->rcn", P[left], Q[right])
-        controls = fit_controls(self.loss, z)
-        wanted = wanted_tiles(rows, columns, self.side.n_entries, P.shape[1])
-        wanted *= float(np.clip((controls.error / ERROR) ** 2, 1.0, MOST))
-        chances = probabilities(rows, columns, controls.spread, self.enlargement * wanted)
+        controls = fit_control_variates(self.loss, z)
+        wanted = tiles_per_block(rows, columns, self.side.n_entries, P.shape[1])
+        wanted *= float(np.clip((controls.error / REFERENCE_ERROR) ** 2, 1.0, MAX_ENLARGEMENT))
+        chances = tile_probabilities(rows, columns, controls.spread, self.enlargement * wanted)
         # Along the blocks of the longer side, each of which meets one at least; the others meet more.
         if rows.n_blocks >= columns.n_blocks:
             tiles = draw_tiles(rows, columns, chances, draws)
@@ -157,7 +462,7 @@ class SampledBackend(Backend):
             store = self._local.store = np.empty((5, height * width), dtype=self.dtype)
         return [buffer[: height * width].reshape(height, width) for buffer in store]
 
-    def fixed(self, Q: Array) -> SortedFactor:
+    def gram_cache(self, Q: Array) -> SortedFactor:
         """Return Q in the order of its blocks, with what panels derive from it once for a pass."""
         return SortedFactor(Q, self.dtype, self.side.columns)
 

@@ -6,87 +6,18 @@ Rows of like length are padded to one length and make a batch: a batch is a few 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
-from tribit.backends.base import Backend, Places, RowModels
-from tribit.backends.gram_cache import GramCache
-from tribit.backends.layout import stable_order
+from tribit.backends.base import Backend, GramCache, RowModels
+from tribit.backends.compiled import kernels_for
+from tribit.backends.layout import Batch, RowLayout
+from tribit.backends.losses import LogisticLoss
 
 Array = NDArray[np.floating[Any]]
-
-#: Entries in a batch, about: their rows of Q stay in the caches, and threads wait for the interpreter's lock between
-#: operations, so that these must not be short. A sweep over 2.2 million entries on two threads took .158 s with half of
-#: it, .123 s so and .108 s with twice as many (10 factors), and .292 s, .284 s and .300 s (32 factors).
-ENTRIES = 32768
-#: Share of padding that a batch may have, and the number of padded entries that costs less than one more batch.
-PADDING, SPARE = 0.08, 2048
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Rows of like length, by their entries.
-
-    Attributes
-    ----------
-    rows : array of shape (n,)
-        The rows of the matrix.
-    columns : array of shape (n, length)
-        The column of each entry, 0 where a row is padded.
-    entries : array of shape (n, length)
-        Which of the observed entries it is; their number, one beyond the last, where a row is padded.
-    """
-
-    rows: Places
-    columns: Places
-    entries: Places
-
-
-class RowLayout:
-    """The observed entries of one orientation, in batches of rows of like length."""
-
-    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
-        self.shape, self.n_entries = shape, rows.size
-        # 32-bit places where they fit: half the memory traffic of every gather.
-        place = np.int32 if max(*shape, rows.size + 1) < 2**31 else np.int64
-        order = stable_order(rows).astype(place)
-        counts = np.bincount(rows, minlength=shape[0])
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        by_length = stable_order(counts).astype(place)
-        self.batches = []
-        for start, stop in cut(counts[by_length]):
-            here = np.sort(by_length[start:stop])
-            steps = np.arange(counts[here].max(initial=0))
-            inside = steps < counts[here, None]
-            entries = np.full(inside.shape, rows.size, dtype=place)
-            entries[inside] = order[(offsets[here, None] + steps)[inside]]
-            own = np.zeros(inside.shape, dtype=place)
-            own[inside] = columns[entries[inside]]
-            self.batches.append(Batch(here, own, entries))
-
-
-def cut(lengths: Places) -> list[tuple[int, int]]:
-    """Cut rows, sorted by length, into batches of about ``ENTRIES`` entries with little padding."""
-    cuts = []
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    stop = lengths.size
-    while stop:
-        # From the longest row down: how many rows fit, and how many cost little padding.
-        longest = int(lengths[stop - 1])
-        most = min(stop, max(1, ENTRIES // max(longest, 1)), ENTRIES)
-        rows = np.arange(1, most + 1)
-        held = ends[stop] - ends[stop - rows]
-        padded = longest * rows - held
-        fits = padded <= np.maximum(PADDING * held, SPARE)
-        # Padding grows with every shorter row: the first that costs too much ends the batch.
-        count = int(np.argmin(fits)) if not fits.all() else most
-        cuts.append((stop - count, stop))
-        stop -= count
-    return cuts
 
 
 class _SparseSide:
@@ -99,7 +30,7 @@ class _SparseSide:
         self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
 
 
-def _batched(left: Array, right: Array) -> Array:
+def _multiply_stacks(left: Array, right: Array) -> Array:
     """Return the products of two stacks of matrices.
 
     OpenBLAS multiplies what its buffers held before, and throws it away: now and then that raises the flag of an
@@ -113,7 +44,7 @@ def squares(q: Array, bend: Array) -> Array:
     """Return ``sum_j bend_j^2 q_j q_j'`` of each row of a batch."""
     # One array on both sides: the product is symmetric, and costs half.
     bent = q * bend[:, :, None]
-    return _batched(bent.transpose(0, 2, 1), bent)
+    return _multiply_stacks(bent.transpose(0, 2, 1), bent)
 
 
 class SparsePanel:
@@ -129,7 +60,7 @@ class SparsePanel:
     def predictors(self, P: Array) -> Array:
         """Return ``z = scale x`` at the entries of the batch."""
         scaled = P * self.backend.dtype.type(self.backend.loss.scale)
-        return _batched(self.q, scaled[:, :, None])[:, :, 0]
+        return _multiply_stacks(self.q, scaled[:, :, None])[:, :, 0]
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
@@ -140,7 +71,7 @@ class SparsePanel:
         loss, z, q = self.backend.loss, self.predictors(P), self.q[:, :, :free]
         first, second = loss.correct(z, *self.weights, True)
         bend = np.sqrt(np.maximum(0.0 if second is None else second, 0)).astype(first.dtype)
-        gradients = _batched(first[:, None, :], q)[:, 0]
+        gradients = _multiply_stacks(first[:, None, :], q)[:, 0]
         return RowModels(
             self._row_sums(z) if value else np.full(self.height, np.nan),
             gradients.astype(np.float64) * (loss.unit * loss.slope),
@@ -163,7 +94,7 @@ class SparsePanel:
         z = self.predictors(P)
         total = float(np.sum(self._row_sums(z))) if value else 0.0
         first = self.backend.loss.correct(z, *self.weights, False)[0]
-        return total, first, _batched(first[:, None, :], self.q)[:, 0]
+        return total, first, _multiply_stacks(first[:, None, :], self.q)[:, 0]
 
     def _row_sums(self, z: Array) -> Array:
         values = self.backend.loss.correct_value(z, *self.weights)
@@ -175,7 +106,7 @@ class SparseBackend(Backend):
 
     side: _SparseSide
     other: _SparseSide
-    bounded = False
+    has_bounds = False
     takes_all = False
     layout: ClassVar = RowLayout
 
@@ -216,10 +147,31 @@ class SparseBackend(Backend):
         def by_columns(batch: Batch) -> None:
             first = derivatives[batch.entries]
             q = np.take(P, batch.columns, axis=0)
-            in_Q[batch.rows] = _batched(first[:, None, :], q)[:, 0]
+            in_Q[batch.rows] = _multiply_stacks(first[:, None, :], q)[:, 0]
 
         total = float(sum(self.map(by_rows, range(self.n_panels))))
         for _ in self.map(by_columns, self.other.batches):
             pass
         unit = self.loss.unit * self.loss.slope
         return (total if value else float("nan")), in_P * unit, in_Q * unit
+
+
+class CompiledSparse(Backend):
+    """Sums over the observed entries alone, by compiled kernels where these serve.
+
+    See :class:`~tribit.backends.compiled.backend.CompiledBackend`; the same sums by NumPy are
+    :class:`~tribit.backends.SparseBackend`, which also has the links without a kernel.
+    """
+
+    takes_all = False
+
+    @classmethod
+    def build(cls, *arguments: Any, **options: Any) -> Any:
+        """Return the backend: compiled for the logistic link and many entries."""
+        observations, loss, *_ = arguments
+        fits = max(observations.shape) < 2**31  # places have 32 bits
+        if fits and type(loss) is LogisticLoss and kernels_for(observations.n_observed):
+            from tribit.backends.compiled.backend import CompiledBackend  # noqa: PLC0415
+
+            return CompiledBackend.build(*arguments, **options)
+        return SparseBackend.build(*arguments, **options)

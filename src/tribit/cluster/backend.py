@@ -22,8 +22,7 @@ from typing import Any, Never, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.base import Backend, Panel, RowModels
-from tribit.backends.gram_cache import GramCache
+from tribit.backends.base import Backend, GramCache, Panel, RowModels
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.cluster import parts
 from tribit.cluster.calls import Cluster
@@ -108,7 +107,7 @@ class ClusterBackend(Backend):
         return ClusterColumns(self)
 
     @property
-    def bounded(self) -> bool:
+    def has_bounds(self) -> bool:
         """Whether models know upper bounds of the curvature."""
         return self._bounded
 
@@ -201,9 +200,9 @@ class ClusterColumns(Backend):
         return self.by_rows
 
     @property
-    def bounded(self) -> bool:
+    def has_bounds(self) -> bool:
         """Whether models know upper bounds of the curvature."""
-        return self.by_rows.bounded
+        return self.by_rows.has_bounds
 
     @property
     def n_panels(self) -> int:

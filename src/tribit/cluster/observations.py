@@ -130,7 +130,7 @@ class PartitionedObservations(RemoteObservations):
             np.dtype(dtype),
             n_jobs,
             # Without a dense term partitions have exact curvatures, which cost as little.
-            bounded=bool(risk.unobserved_weight) and make_loss(link, risk).bounded,
+            bounded=bool(risk.unobserved_weight) and make_loss(link, risk).has_bounds,
         )
 
     def knowing(self, risk: Risk) -> Risk:

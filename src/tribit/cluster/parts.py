@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from tribit.arrays import to_numpy
 from tribit.backends import Backend, make_backend
-from tribit.backends.base import Panel
+from tribit.backends.base import GramCache, Panel
 from tribit.backends.cuda.device import memory_named, missing, usable_device
-from tribit.backends.gram_cache import GramCache
-from tribit.backends.layout import latest, share_layouts
+from tribit.backends.layout import make_if_changed, share_layouts
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import Axes, Positions
@@ -134,7 +133,7 @@ def with_mean_weight(risk: Risk, observations: RemoteObservations) -> Risk:
     if not isinstance(risk.rho, Missingness):  # all weights are 1
         return risk
     weights = _InverseWeights(risk.rho, risk.inverse_power)
-    mean = latest(
+    mean = make_if_changed(
         observations,
         "mean weight",
         (risk.rho, risk.inverse_power),

@@ -191,7 +191,7 @@ class BinaryMatrixCompletion(FactorModel):
         entries from their features, which is left out if it takes longer (``stop_reason_`` says so).
     tol : float, default=1e-4
         Stop when an iteration's first-order decrease, and what further iterations would gain at the rate at which gains
-        have shrunk, are at most this share of the objective (:func:`tribit.solvers.loop.left_to_gain`).
+        have shrunk, are at most this share of the objective (:func:`tribit.solvers.loop.predicted_decrease`).
     like_at : float or None, default=None
         Read a matrix as ratings: from ``like_at`` up a like, below a dislike, 0 or NaN or unstored unobserved.
     dtype : {"float32", "float64"}, default="float32"

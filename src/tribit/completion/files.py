@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity, storage
-from tribit.backends.arithmetic import check_dtype
+from tribit.backends import check_dtype
 from tribit.completion.estimator import BinaryMatrixCompletion, check_options
 from tribit.data.labels import check_like_at
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn

@@ -131,7 +131,7 @@ def _before_regression(spec: ModelSpec, own_rank: int, search: Search | None) ->
 
 def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool) -> FitRecord:
     problem, result = fits.problems[0], fits.results[0]
-    objective = problem.objective.in_float64().elsewhere(
+    objective = problem.objective.in_float64().value_on_new_sample(
         result.factors.astype(dtype).astype("float64")
     )
     return FitRecord(

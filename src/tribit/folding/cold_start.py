@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tribit.backends.free_rows import free_rows
+from tribit.backends.rows import free_rows
 from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, warn

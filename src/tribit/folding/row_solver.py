@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends import make_backend
-from tribit.backends.free_rows import free_rows
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.rows import RowProblem, RowState, free_rows
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.features import Group
 from tribit.data.observations import Observations

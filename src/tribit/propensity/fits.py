@@ -23,7 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.backends import estimated
+from tribit.backends import uses_estimates
 from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative, check_positive, check_whole
@@ -36,7 +36,7 @@ from tribit.model.links import Logistic
 from tribit.propensity.model import Propensity, check_observations, constant, resolve_floor
 from tribit.randomness import RandomState, generator
 from tribit.solvers import Newton, Stopping
-from tribit.solvers.resampled import minimise_resampled
+from tribit.solvers.loop import minimise_in_stages
 
 Array = NDArray[np.float64]
 
@@ -237,7 +237,7 @@ def low_rank(
     # The one array as long as the observations: the backend reads signs, and to the mask each is a like.
     mask = observations.as_likes()
     risk = risks.pu(0.0)
-    sampled = estimated(backend, risk, observations)
+    sampled = uses_estimates(backend, risk, observations)
     objective = Objective(
         mask,
         Logistic(),
@@ -253,7 +253,7 @@ def low_rank(
     )
     margins = row_column(observations, l2=l2).factors
     start = _start(objective.refit_control_variates(margins), margins, int(rank), draws)
-    _, result = minimise_resampled(Newton(), objective, [Unconstrained()], start, stopping, draws)
+    _, result = minimise_in_stages(Newton(), objective, [Unconstrained()], start, stopping, draws)
     if not result.converged:
         warn(
             f"The fit of the mask stopped before it converged ({result.stop_reason}): raise max_iter, tol or l2.",

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.designs import IMPLICIT_SHARE, SIDE_SHARE
+from tribit.backends.objective import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.backends import estimated
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic, uses_estimates
 from tribit.backends.objective import Objective
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
@@ -99,7 +98,7 @@ def make_problem(
         bounded = spec.radius is not None or spec.alpha is not None
         _warn_if_unbounded(observations, spec.intercept, spec.l2, bounded=bounded)
     # Where nothing is sampled nothing is drawn for it, and what else is drawn stays the same.
-    sampled = estimated(arithmetic.backend, risk, observations, arithmetic.device)
+    sampled = uses_estimates(arithmetic.backend, risk, observations, arithmetic.device)
     arithmetic = replace(
         arithmetic,
         backend="sampled" if sampled else "exact",

@@ -38,8 +38,7 @@ from tribit.selection.significance import (
 from tribit.selection.space import calibrates
 from tribit.selection.trials import Options, SearchEndedError, Trials, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
-from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from tribit.solvers.resampled import minimise_resampled
+from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME, minimise_in_stages
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def fit_members(
         # The same model again differs by its start alone.
         known = any(spec.is_close(other) for other, _, _ in done)
         ends = {} if known or search is None else search.ends
-        objective, result = minimise_resampled(
+        objective, result = minimise_in_stages(
             default_solver(spec) if solver is None else solver,
             problem.objective,
             problem.constraints,

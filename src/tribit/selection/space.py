@@ -130,7 +130,7 @@ class SearchSpace:
             free -= {"radius"}
         whole = base.with_default_radius()
         used = default_solver(whole) if solver is None else solver
-        used.check_kept(whole, whole.constraints())
+        used.check_supported(whole, whole.constraints())
         free = frozenset() if _is_off(parameters) else _restrict_to_read(base, free - {"rho"})
         _check_imputed(parameters, free)
         criterion = Criterion(

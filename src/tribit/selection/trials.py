@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.backends.arithmetic import Arithmetic
+from tribit.backends import Arithmetic
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, log_loss
@@ -38,8 +38,7 @@ from tribit.solvers import (
     SolverResult,
     Stopping,
 )
-from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
-from tribit.solvers.resampled import minimise_resampled
+from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME, minimise_in_stages
 
 #: Tolerance and most iterations of the fits of a search: candidates differ by more than such fits are inexact.
 TOLERANCE, MAX_SWEEPS = 5e-4, 300
@@ -273,7 +272,7 @@ def fit_from(
     if watched is not None:
         watch = ValidationEarlyStopping(problem, watched.held_out, watched.weights, settings.link)
     stopping = Stopping(MAX_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
-    _, result = minimise_resampled(
+    _, result = minimise_in_stages(
         default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
     )
     ends[settings.family] = result.factors

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from tribit.checks import check_choice
 from tribit.errors import InvalidTypeError, parameter
 from tribit.registries import Entry, LazyRegistry, lazy_getattr
-from tribit.solvers.capabilities import Solver
+from tribit.solvers.base import Solver
 from tribit.solvers.loop import Callback, Iteration, SolverResult, Stopping
 
 if TYPE_CHECKING:
-    from tribit.solvers.bounded import AugmentedLagrangian
+    from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
     from tribit.solvers.lbfgs import LBFGS
     from tribit.solvers.newton import Newton
     from tribit.solvers.projected_gradient import ProjectedGradient
@@ -36,14 +36,14 @@ SOLVERS = LazyRegistry(
     {
         "newton": Entry("tribit.solvers.newton:Newton"),
         "lbfgs": Entry("tribit.solvers.lbfgs:LBFGS"),
-        "augmented_lagrangian": Entry("tribit.solvers.bounded:AugmentedLagrangian"),
+        "augmented_lagrangian": Entry("tribit.solvers.augmented_lagrangian:AugmentedLagrangian"),
         "projected_gradient": Entry("tribit.solvers.projected_gradient:ProjectedGradient"),
     }
 )
 __getattr__ = lazy_getattr(
     __name__,
     LBFGS="tribit.solvers.lbfgs",
-    AugmentedLagrangian="tribit.solvers.bounded",
+    AugmentedLagrangian="tribit.solvers.augmented_lagrangian",
     Newton="tribit.solvers.newton",
     ProjectedGradient="tribit.solvers.projected_gradient",
 )

@@ -1,7 +1,8 @@
-"""L-BFGS on all unknowns at once, for problems without constraints: rows may then share unknowns.
+"""The limited memory of a quasi-Newton method: the last steps, and what they did to the gradient.
 
-Byrd, Lu, Nocedal and Zhu (1995), "A limited memory algorithm for bound constrained optimization", without the bounds.
-The first guess of the inverse curvature is the objective's own (:mod:`tribit.backends.preconditioner`).
+Every direction is a combination of what is remembered and the gradient. Its weights follow from inner products alone
+(Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"): a direction takes two passes over the memory, one for
+the products with what is new and one for the combination.
 """
 
 from __future__ import annotations
@@ -13,30 +14,185 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import dot
+from tribit.arrays import dot, dots, full_beside, is_numpy, match_device, namespace, to_numpy
 from tribit.backends import Backend
 from tribit.backends.preconditioner import Preconditioner
-from tribit.backends.threads import single_threaded_blas
+from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.checks import check_count, check_field
 from tribit.errors import parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
-from tribit.solvers.capabilities import Solver, Stated
-from tribit.solvers.limited_memory import LimitedMemory
+from tribit.solvers.base import Solver, StatedProblem
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 
 Vector = NDArray[np.floating[Any]]
 
+#: Unknowns in a block, within which products are summed in the type of the unknowns; over blocks, in float64.
+BLOCK = 2**12
+#: Unknowns in one item of a pass, as threads share it. NumPy lets the interpreter's lock go where a product has more
+#: than 500 results, as those of a vector with four pairs have in 64 blocks: with 3 million unknowns and six pairs the
+#: products took 4.9 ms on two threads so, and 7.7 ms in items of half the size, in which threads wait for one another.
+SPAN = 64 * BLOCK
+#: Least curvature of a pair, as a share of its lengths: below it the pair is rounding error.
+MIN_PAIR_CURVATURE = 1e-10
+
+
+class LimitedMemory:
+    """Pairs ``(s, y)`` of steps and changes of the gradient, in coordinates where the first guess of curvature is 1.
+
+    Parameters
+    ----------
+    room : int
+        Number of pairs; a new one takes the place of the oldest.
+    size : int
+        Number of unknowns.
+    dtype : dtype
+        Of the numbers remembered, in arrays of NumPy: those of the objective's arithmetic are no more exact.
+    n_jobs : int
+        Threads of a pass; the numbers do not depend on it.
+    beside : array, optional
+        A vector of unknowns of a device: what is remembered is kept there too, in its type.
+    """
+
+    def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:
+        self.room, self.n_jobs, self.dtype = room, n_jobs, dtype
+        # The step and the change of a pair stand together, in whole blocks; pages never written take no memory.
+        whole = -(-size // BLOCK) * BLOCK
+        if beside is None or is_numpy(beside):
+            self.vectors = np.zeros((2 * room, whole), dtype=dtype)
+        else:
+            self.vectors = full_beside((2 * room, whole), 0.0, beside)
+        self.size = size
+        self.products = np.zeros((2 * room, 2 * room))
+        self.spans = [slice(start, start + SPAN) for start in range(0, whole, SPAN)]
+        #: places of the pairs, from the oldest to the newest; those whose products are not known yet
+        self.places: list[int] = []
+        self.new: list[int] = []
+
+    def clear(self) -> None:
+        """Forget all pairs."""
+        self.places, self.new = [], []
+
+    def add(self, step: Vector, change: Vector) -> None:
+        """Remember a pair, unless the gradient did not turn up along the step."""
+        product, of_step, of_change = dots((step, change), (step, step), (change, change))
+        if not product > MIN_PAIR_CURVATURE * float(np.sqrt(of_step) * np.sqrt(of_change)):
+            return
+        full = len(self.places) == self.room
+        place = self.places.pop(0) if full else len(self.places)
+        self.places.append(place)
+        self.new = [*(each for each in self.new if each != place), place]
+        self.vectors[2 * place, : self.size] = step
+        self.vectors[2 * place + 1, : self.size] = change
+
+    def direction(self, gradient: Vector) -> Vector:
+        """Return minus the remembered inverse curvature times the gradient."""
+        if not self.places:
+            return -gradient
+        n = len(self.places)
+        places = np.array(self.places)
+        used = np.concatenate([2 * places, 2 * places + 1])
+        with_gradient = self._update(gradient)[used]
+        # Inner products of the steps, the changes and the gradient; the weight of each in the direction.
+        inner = np.zeros((2 * n, 2 * n + 1))
+        inner[:, :-1] = self.products[np.ix_(used, used)]
+        inner[:, -1] = with_gradient
+        weights = np.zeros(2 * n + 1)
+        weights[-1] = 1.0
+        curvatures = np.diag(inner[:n, n:])
+        shares = np.zeros(n)
+        for i in reversed(range(n)):
+            shares[i] = inner[i] @ weights / curvatures[i]
+            weights[n + i] -= shares[i]
+        weights *= curvatures[-1] / inner[2 * n - 1, 2 * n - 1]
+        for i in range(n):
+            weights[i] += shares[i] - inner[n + i] @ weights / curvatures[i]
+        in_order = np.empty(2 * n)
+        in_order[used] = weights[:-1]
+        return self._combine(-in_order, -weights[-1], gradient)
+
+    def _update(self, gradient: Vector) -> Vector:
+        """Learn the products of the new pairs with all; return those of the gradient with all."""
+        fresh = np.array([2 * place + i for place in self.new for i in (0, 1)], dtype=np.intp)
+        held = slice(0, 2 * len(self.places))
+        total: Vector = self._products(held, fresh, gradient)
+        self.products[held, fresh] = total[:, :-1]
+        self.products[fresh, held] = total[:, :-1].T
+        self.new = []
+        last: Vector = total[:, -1]
+        return last
+
+    def _products(self, held: slice, fresh: NDArray[np.intp], gradient: Vector) -> Vector:
+        """Return the inner products of what is held with some of it and with the gradient."""
+        if not is_numpy(gradient):
+            return self._device_products(held, fresh, gradient)
+        kind = self.vectors.dtype
+
+        def run(span: slice) -> Vector:
+            kept = _in_blocks(self.vectors[held, span]).swapaxes(0, 1)
+            last = gradient[span].astype(kind, copy=False)
+            if last.size % BLOCK:  # the last one
+                last = np.pad(last, (0, -last.size % BLOCK))
+            columns = [self.vectors[place, span] for place in fresh.tolist()] + [last]
+            # One vector after the other: BLAS takes twice as long for a product of narrow matrices.
+            parts = [
+                np.sum(kept @ _in_blocks(each)[:, :, None], axis=0, dtype=np.float64)
+                for each in columns
+            ]
+            return np.hstack(parts)
+
+        total: Vector = np.zeros((held.stop, fresh.size + 1))
+        for part in ordered_map(run, self.spans, self.n_jobs):
+            total += part
+        return total
+
+    def _device_products(self, held: slice, fresh: NDArray[np.intp], gradient: Any) -> Vector:
+        """Return the same on a device: one product of matrices for each block, summed in float64."""
+        xp = namespace(gradient)
+        against = full_beside((fresh.size + 1, self.vectors.shape[1]), 0.0, gradient)
+        for i, place in enumerate(fresh.tolist()):
+            against[i] = self.vectors[place]
+        against[-1, : self.size] = gradient
+        left, right = (
+            xp.reshape(each, (each.shape[0], -1, BLOCK)) for each in (self.vectors[held], against)
+        )
+        parts = xp.matmul(xp.permute_dims(left, (1, 0, 2)), xp.permute_dims(right, (1, 2, 0)))
+        found: Vector = to_numpy(xp.sum(parts, axis=0, dtype=xp.float64))
+        return found
+
+    def _combine(self, weights: Vector, weight: float, gradient: Vector) -> Vector:
+        """Return the combination of what is remembered and the gradient."""
+        if not is_numpy(gradient):
+            found = match_device(weights, gradient) @ self.vectors[: weights.size]
+            return found[: self.size] + weight * gradient  # type: ignore[no-any-return]
+        found = np.empty_like(gradient)
+        rounded = weights.astype(self.vectors.dtype)
+
+        def run(span: slice) -> None:
+            here = found[span]
+            np.matmul(rounded, self.vectors[: weights.size, span][:, : here.size], out=here)
+            here += weight * gradient[span]
+
+        for _ in ordered_map(run, self.spans, self.n_jobs):
+            pass
+        return found
+
+
+def _in_blocks(vectors: Vector) -> Vector:
+    """Return vectors of whole blocks with their last axis cut into these."""
+    return vectors.reshape((*vectors.shape[:-1], -1, BLOCK))
+
+
 #: Armijo constant of the backtracking line search, and its most halvings of a step.
-ENOUGH = 1e-4
-HALVINGS = 30
+ARMIJO = 1e-4
+MAX_HALVINGS = 30
 #: Iterations whose total gain is compared with ``tol``: the gain of a single one says little.
-WINDOW = 10
+GAIN_WINDOW = 10
 #: Steps after which the preconditioner is made anew, ever three times as many, and the share of F by which F must have
 #: fallen since it was made: a warm start has a good one. On a drawn table of 20 million entries, k = 32, fits took 671
 #: iterations with that of the start alone, and 290 so, to the same F within 2e-4. Twice as many steps each time, the
 #: first after 6 or 15, or three times the share of F, took 336 to 354.
-REFRESHED, MORE, MOVED = 10, 3, 1e-3
+REFRESH_STEPS, REFRESH_GROWTH, REFRESH_DECREASE = 10, 3, 1e-3
 
 #: The factors after a step, the step in the preconditioner's coordinates, and F with its gradient there.
 Found = tuple[Factors, Vector, tuple[float, Vector]]
@@ -80,7 +236,7 @@ class LBFGS(Solver):
     def __post_init__(self) -> None:
         check_field(self, "memory", check_count)
 
-    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:
+    def refusal(self, model: StatedProblem, constraints: list[Constraint]) -> str | None:
         """Return why it cannot keep the problem: any constraint, also one on intercepts.
 
         Where rows share unknowns the objective has the bounds itself.
@@ -104,7 +260,7 @@ class LBFGS(Solver):
         generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> SolverResult:
         """Return a local minimum of F, from ``start``."""
-        self.check_kept(objective, constraints)
+        self.check_supported(objective, constraints)
         with single_threaded_blas():
             iterations = _Iterations(objective, start, self.memory)
             return run(iterations.advance, start, objective.value, stopping, objective.size)
@@ -119,9 +275,9 @@ class _Iterations:
         backend = objective.backend
         x = start.flat()
         self.memory = LimitedMemory(room, x.shape[0], backend.dtype, backend.n_jobs, beside=x)
-        self.values: deque[float] = deque(maxlen=WINDOW)
+        self.values: deque[float] = deque(maxlen=GAIN_WINDOW)
         self.known: tuple[float, Vector] | None = None
-        self.steps, self.due, self.made_at = 0, REFRESHED, np.inf
+        self.steps, self.due, self.made_at = 0, REFRESH_STEPS, np.inf
 
     def advance(self, factors: Factors) -> Step:
         """Make one step, and remember what it taught."""
@@ -131,7 +287,7 @@ class _Iterations:
         value, gradient = self._at(factors) if self.known is None else self.known
         if self.steps == 1:
             self.made_at = value
-        gained = self.values[0] - value if len(self.values) == WINDOW else np.inf
+        gained = self.values[0] - value if len(self.values) == GAIN_WINDOW else np.inf
         self.values.append(value)
         x = factors.flat()
         found, promised = self._step(x, value, gradient)
@@ -144,12 +300,14 @@ class _Iterations:
         moved, step, self.known = found
         self.memory.add(step, self.known[1] - gradient)
         # What a step promises counts too: from the minimum itself there is nothing to wait for.
-        return Step(factors, value, min(gained, WINDOW * promised), moved)
+        return Step(factors, value, min(gained, GAIN_WINDOW * promised), moved)
 
     def _refresh(self, factors: Factors) -> None:
         """Make the preconditioner for where the unknowns are by now; what is remembered is in the old coordinates."""
-        self.due *= MORE
-        if self.known is None or self.made_at - self.known[0] <= MOVED * abs(self.known[0]):
+        self.due *= REFRESH_GROWTH
+        if self.known is None or self.made_at - self.known[0] <= REFRESH_DECREASE * abs(
+            self.known[0]
+        ):
             return
         self.preconditioner, self.made_at = self.objective.preconditioner(factors), self.known[0]
         self.memory.clear()
@@ -170,11 +328,11 @@ class _Iterations:
         promised = max(-slope, 0.0)
         ahead = self.preconditioner.transposed_times(direction)
         length, noise = 1.0, 1e-12 * abs(value)
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             moved = self.like.unflatten(x + length * ahead)
             reached = self._at(moved)
             # Written so that a NaN is a failure.
-            if reached[0] <= value + ENOUGH * length * slope + noise:
+            if reached[0] <= value + ARMIJO * length * slope + noise:
                 step = direction if length == 1.0 else length * direction
                 return (moved, step, reached), promised
             length *= 0.5

@@ -20,7 +20,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.errors import parameter
 from tribit.model.constraints import Constraint, clip_rows
 from tribit.model.factors import Factors
-from tribit.solvers.capabilities import Solver, Stated, shared_unknowns
+from tribit.solvers.base import Solver, StatedProblem, refuse_shared_unknowns
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 
 #: Moved factors, the promised gain, and the rows' total before the move.
@@ -39,7 +39,7 @@ class Newton(Solver):
     any_arrays = True
     least_rank = 1  #: intercepts alone are sooner found by lbfgs
 
-    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:
+    def refusal(self, model: StatedProblem, constraints: list[Constraint]) -> str | None:
         """Return why it cannot keep the problem: a set that the balls of single rows do not imply."""
         radius = min((c.row_radius for c in constraints), default=np.inf)
         for constraint in constraints:
@@ -56,7 +56,7 @@ class Newton(Solver):
                 f"ties all rows together: use {parameter('solver', 'augmented_lagrangian')}, or a max-norm "
                 f"{parameter('radius')}."
             )
-        return shared_unknowns("newton", model)
+        return refuse_shared_unknowns("newton", model)
 
     def minimise(
         self,
@@ -67,7 +67,7 @@ class Newton(Solver):
         generator: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> SolverResult:
         """Return ``argmin F(U, V, a, c, b)`` over ``|u_i|^2, |v_j|^2 <= radius``, from ``start``."""
-        self.check_kept(objective, constraints)
+        self.check_supported(objective, constraints)
         norm = float(np.sqrt(min((c.row_radius for c in constraints), default=np.inf)))
         problem = RowProblem(
             start.rank,

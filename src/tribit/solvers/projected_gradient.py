@@ -17,8 +17,8 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_field, check_positive, check_switch
 from tribit.model.constraints import START, Constraint
 from tribit.model.factors import Factors
-from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.capabilities import Solver, Stated, shared_unknowns
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
+from tribit.solvers.base import Solver, StatedProblem, refuse_shared_unknowns
 from tribit.solvers.loop import (
     ABOVE_MINIMUM,
     INTERRUPTED,
@@ -33,14 +33,16 @@ Array = NDArray[np.floating[Any]]
 
 #: Relative change of X below which the rank stops growing.
 RANK_TOLERANCE = 0.01
-HALVINGS = 120  #: most steps of a backtracking line search
+MAX_HALVINGS = 120  #: most steps of a backtracking line search
 #: Square of a move, as a share of the factors' own, below which the move is rounding.
-STILL = 1e-24
-TINY = 1e-300  #: least curvature that is divided by: an unknown on which nothing depends has none
+ROUNDING_MOVE = 1e-24
+MIN_CURVATURE = (
+    1e-300  #: least curvature that is divided by: an unknown on which nothing depends has none
+)
 #: Armijo constant of the backtracking line search.
-ENOUGH = 0.1
+ARMIJO = 0.1
 #: Steps of the exact solver that judges where a scaling has ended: where it is far above the minimum, a few suffice.
-PROBE = 200
+PROBE_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ class ProjectedGradient(Solver):
             check_field(self, "step", check_positive)
         check_field(self, "grow", check_switch)
 
-    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
+    def refusal(self, model: StatedProblem, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
         """Return why it cannot keep the problem: no constraint is a reason, as each has a projection."""
-        return shared_unknowns("projected_gradient", model)
+        return refuse_shared_unknowns("projected_gradient", model)
 
     def minimise(
         self,
@@ -80,10 +82,10 @@ class ProjectedGradient(Solver):
         """Return a stationary point of F over the constraints, from ``start``.
 
         A set that has no projection (a bound on entries that the ball does not imply) is kept by scaling, and the
-        iteration can rest at points that are not stationary: :class:`~tribit.solvers.bounded.AugmentedLagrangian`
+        iteration can rest at points that are not stationary: :class:`~tribit.solvers.AugmentedLagrangian`
         tries from there, and if it gains more than ``tol`` the result is not converged.
         """
-        self.check_kept(objective, constraints)
+        self.check_supported(objective, constraints)
         with single_threaded_blas():
             result = self._minimise(objective, constraints, start, stopping, generator)
         exact = all(constraint.nearest for constraint in constraints)
@@ -92,7 +94,7 @@ class ProjectedGradient(Solver):
         judge = AugmentedLagrangian()
         if judge.refusal(objective, constraints) is not None:
             return result
-        limits = Stopping(PROBE, stopping.tol, stopping.max_time)
+        limits = Stopping(PROBE_STEPS, stopping.tol, stopping.max_time)
         lower = judge.minimise(objective, constraints, result.factors, limits, generator)
         if lower.stop_reason == INTERRUPTED:
             return replace(result, converged=False, stop_reason=INTERRUPTED)
@@ -140,7 +142,7 @@ class ProjectedGradient(Solver):
         # Scaling X to keep a bound on entries is no projection: there only what a step moves tells of the end.
         exact = all(constraint.nearest for constraint in constraints)
 
-        def promised(factors: Factors, gradient: Factors) -> float:
+        def scaled_decrease(factors: Factors, gradient: Factors) -> float:
             """Return the first-order decrease of a step that is as long in each unknown as its curvature asks for.
 
             One unknown of large curvature makes every step short; this one measures what the others could gain.
@@ -164,16 +166,20 @@ class ProjectedGradient(Solver):
             if fixed is not None:
                 moved = _project(objective, constraints, _step(factors, gradient, fixed))
                 decrease = _squared_distance(moved, factors) / fixed
-                return Step(factors, value, max(decrease, promised(factors, gradient)), moved)
+                return Step(
+                    factors, value, max(decrease, scaled_decrease(factors, gradient)), moved
+                )
             step *= 2.0
-            for halving in range(HALVINGS):
+            for halving in range(MAX_HALVINGS):
                 moved = _project(objective, constraints, _step(factors, gradient, step))
                 decrease = _squared_distance(moved, factors) / step
                 known = objective.value(moved)
                 # Written so that a NaN is a failure, as is a step too short to change the objective.
-                if known < value - ENOUGH * decrease:
-                    return Step(factors, value, max(decrease, promised(factors, gradient)), moved)
-                if halving == 0 and decrease * step <= STILL * _squared_size(factors):
+                if known < value - ARMIJO * decrease:
+                    return Step(
+                        factors, value, max(decrease, scaled_decrease(factors, gradient)), moved
+                    )
+                if halving == 0 and decrease * step <= ROUNDING_MOVE * _squared_size(factors):
                     return Step(factors, value, 0.0, factors)  # nothing moves: a stationary point
                 step *= 0.5
             return Step(factors, value, 0.0, factors, stuck=True)
@@ -191,7 +197,7 @@ def _scaled_step(objective: Objective, factors: Factors, gradient: Factors) -> F
     scales = objective.scales(factors)
 
     def over(part: Array, scale: Array) -> Array:
-        return np.asarray(part / np.maximum(scale, TINY))
+        return np.asarray(part / np.maximum(scale, MIN_CURVATURE))
 
     return factors.plus(
         -1.0,

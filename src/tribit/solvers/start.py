@@ -21,10 +21,10 @@ from tribit.model.factors import Factors
 Array = NDArray[np.floating[Any]]
 
 #: Extra columns and rounds of the subspace iteration: enough for a start, far from enough for an SVD.
-EXTRA, ROUNDS = 4, 2
+EXTRA_VECTORS, SUBSPACE_ITERATIONS = 4, 2
 #: Mean squared row norm of the first factors, as a share of what the ball allows and of what a probability of
 #: 0.9 asks for.
-SIZE, PROBABILITY = 0.3, 0.9
+START_SHARE, START_PROBABILITY = 0.3, 0.9
 
 
 def spectral_start(
@@ -38,9 +38,9 @@ def spectral_start(
     if rank == 0:
         rows, columns = (np.zeros((size, 0)) for size in objective.shape)
         return Factors.of(rows, columns, intercept)
-    room = min([objective.link.level(PROBABILITY), *(c.row_radius for c in constraints)])
+    room = min([objective.link.level(START_PROBABILITY), *(c.row_radius for c in constraints)])
     shape = objective.shape
-    width = min(rank + EXTRA, *shape)
+    width = min(rank + EXTRA_VECTORS, *shape)
     with single_threaded_blas():
         left, right = _leading(objective, intercept, generator.standard_normal((shape[1], width)))
         sides = []
@@ -48,9 +48,11 @@ def spectral_start(
             factor = np.zeros((size, rank))
             factor[:, : side.shape[1]] = side[:, :rank]
             square = float(np.sum(factor**2)) / size
-            factor *= np.sqrt(SIZE * room / square) if square > 0 else 0.0
+            factor *= np.sqrt(START_SHARE * room / square) if square > 0 else 0.0
             # A little of every direction, also where the gradient has none: at 0 nothing moves.
-            noise = generator.standard_normal((size, rank)) * np.sqrt(START * SIZE * room / rank)
+            noise = generator.standard_normal((size, rank)) * np.sqrt(
+                START * START_SHARE * room / rank
+            )
             sides.append(factor + START * noise)
         U, V = sides
         for constraint in constraints:
@@ -75,9 +77,9 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
     if risk.by_label:
         values = ByLabel(*steepest(*risk.label_weights()).tolist())
     G, transposed = objective.backend.matrix(seen, values)
-    V = objective.backend.placed(V)
+    V = objective.backend.to_device(V)
     xp = namespace(V)
-    for _ in range(ROUNDS):
+    for _ in range(SUBSPACE_ITERATIONS):
         U = xp.linalg.qr(G @ V + everywhere * xp.sum(V, axis=0))[0]
         V = xp.linalg.qr(transposed @ U + everywhere * xp.sum(U, axis=0))[0]
     a, values, b = xp.linalg.svd(U.T @ (G @ V + everywhere * xp.sum(V, axis=0)))

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends import Backend, Panel
+from tribit.backends.layout import RowLayout
 from tribit.backends.objective import Objective
-from tribit.backends.sparse import RowLayout
 from tribit.model.factors import Factors
 
 Array = NDArray[np.floating[Any]]

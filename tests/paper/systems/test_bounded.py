@@ -16,9 +16,8 @@ from tribit.model.links import Logistic
 from tribit.model.risks import pn, pu
 from tribit.paper.systems.least_squares import SquaredErrors
 from tribit.paper.systems.likelihood import TraceNormLikelihood
-from tribit.solvers import lagrangian as lagrangians
-from tribit.solvers.bounded import AugmentedLagrangian, _divide, _inside
-from tribit.solvers.lagrangian import Lagrangian
+from tribit.solvers import augmented_lagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian, Lagrangian, _divide, _inside
 from tribit.solvers.loop import CALLED_OFF, OUT_OF_ITERATIONS, Stopping
 
 SHAPE = (6, 8)
@@ -138,7 +137,7 @@ def test_keeps_alpha_without_a_ball(problem):
 def test_tiles_change_nothing(monkeypatch, tiles):
     objective, _ = likelihood_problem(0)
     whole = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
-    monkeypatch.setattr(lagrangians, "CELLS", tiles)
+    monkeypatch.setattr(augmented_lagrangian, "TILE_CELLS", tiles)
     pieces = minimise(objective, [MaxNorm(1.5), EntryBound(0.8)])
     # the path may differ in rounding, the minimum not
     assert pieces.objective == pytest.approx(whole.objective, rel=1e-4)
@@ -219,7 +218,7 @@ def test_an_entry_with_a_multiplier_is_kept_wherever_it_is():
 
 @pytest.mark.parametrize("cells", [1, SHAPE[1], 1 << 18])
 def test_multipliers_have_limited_room(monkeypatch, cells):
-    monkeypatch.setattr(lagrangians, "CELLS", cells)
+    monkeypatch.setattr(augmented_lagrangian, "TILE_CELLS", cells)
     objective, _ = squared_problem(0)
     lagrangian = Lagrangian(objective, (-0.5, 0.5), 2.0)
     lagrangian.room = 10
@@ -245,8 +244,8 @@ def test_multipliers_have_limited_room(monkeypatch, cells):
 
 
 def test_minimum_is_reached_with_little_room(monkeypatch):
-    monkeypatch.setattr(lagrangians, "ROOM", 1)
-    monkeypatch.setattr(lagrangians, "SHARE", 1)
+    monkeypatch.setattr(augmented_lagrangian, "MIN_MULTIPLIERS", 1)
+    monkeypatch.setattr(augmented_lagrangian, "MULTIPLIERS_PER_ENTRY", 1)
     test_equals_a_convex_solver(likelihood_problem, SETS[2], 0)
 
 

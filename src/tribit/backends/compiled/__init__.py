@@ -15,13 +15,13 @@ from importlib.util import find_spec
 VARIABLE = "TRIBIT_COMPILED"
 #: Number of entries from which the kernels serve: importing Numba and reading compiled code from its files takes about
 #: a second of CPU, where a sweep of NumPy's over that many entries takes some 20 ms (drawn tables). A round number.
-LEAST_ENTRIES = 50_000
+MIN_ENTRIES = 50_000
 
 
 def kernels_for(n_entries: int) -> bool:
     """Return whether the kernels serve a table of so many entries: they are installed, wanted, and worth an import."""
     wanted = os.environ.get(VARIABLE, "")
-    if wanted == "0" or (wanted != "1" and n_entries < LEAST_ENTRIES):
+    if wanted == "0" or (wanted != "1" and n_entries < MIN_ENTRIES):
         return False
     return loaded()
 
@@ -32,7 +32,7 @@ def loaded() -> bool:
     if find_spec("numba") is None:
         return False
     try:
-        from tribit.backends.compiled import sums  # noqa: F401, PLC0415
+        from tribit.backends.compiled import backend  # noqa: F401, PLC0415
     except Exception as error:
         # Whatever is wrong with it (its version of NumPy, a library of LLVM that is missing), NumPy gives the same.
         warnings.warn(

@@ -1,31 +1,215 @@
-"""The backend that the registry names: compiled where kernels serve, NumPy's elsewhere; it imports no Numba."""
+"""Blocks of rows: the work of one call of a kernel, and of one thread at a time."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
-from tribit.backends.base import Backend
-from tribit.backends.compiled import kernels_for
-from tribit.backends.losses import LogisticForm
-from tribit.backends.sparse import SparseBackend
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tribit.backends.base import Backend, GramCache, Places, RowModels
+from tribit.backends.compiled import rows as kernels
+from tribit.backends.compiled.algebra import sparse_times
+from tribit.backends.layout import stable_order
+from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
+from tribit.backends.threads import ordered_map
+from tribit.model.design import Block
+
+#: Entries and rows in a block: enough that the call itself costs nothing, and few enough that threads end together.
+BLOCK_ENTRIES, BLOCK_ROWS = 32768, 1024
 
 
-class CompiledSparse(Backend):
-    """Sums over the observed entries alone, by compiled kernels where these serve.
+def cut_into_blocks(indptr: NDArray[np.integer[Any]]) -> list[tuple[int, int]]:
+    """Cut rows into blocks: they do not depend on threads."""
+    blocks, start, n_rows = [], 0, indptr.size - 1
+    while start < n_rows:
+        stop = int(np.searchsorted(indptr, indptr[start] + BLOCK_ENTRIES, side="right")) - 1
+        stop = min(max(stop, start + 1), start + BLOCK_ROWS, n_rows)
+        blocks.append((start, stop))
+        start = stop
+    return blocks
 
-    See :class:`~tribit.backends.compiled.sums.CompiledBackend`; the same sums by NumPy are
-    :class:`~tribit.backends.SparseBackend`, which also has the links without a kernel.
-    """
 
+Array = NDArray[np.floating[Any]]
+
+
+class EntriesByRow:
+    """The observed entries of one orientation, by rows, and the blocks that they are worked on in."""
+
+    def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
+        self.shape, self.n_entries = shape, rows.size
+        self.order = stable_order(rows)
+        counts = np.bincount(rows, minlength=shape[0])
+        self.indptr = np.concatenate([[0], np.cumsum(counts)])
+        self.columns = columns[self.order].astype(np.int32)
+        self.blocks = cut_into_blocks(self.indptr)
+
+
+class _CompiledSide:
+    """The entries of one orientation with their weights."""
+
+    def __init__(self, layout: EntriesByRow, weights: tuple[Array, Array]) -> None:
+        self.shape, self.blocks, self.order = layout.shape, layout.blocks, layout.order
+        #: as in a CSR matrix, with both weights of each entry
+        self.entries = (
+            layout.indptr,
+            layout.columns,
+            np.stack([each[layout.order] for each in weights]),
+        )
+
+
+class CompiledPanel:
+    """The rows of one block against all of Q, at the observed entries only."""
+
+    def __init__(self, backend: CompiledBackend, number: int, against: GramCache) -> None:
+        self.backend, self.Q = backend, against.Q
+        self.rows = slice(*backend.side.blocks[number])
+        self.height = self.rows.stop - self.rows.start
+
+    def values(self, P: Array) -> Array:
+        """Return the risk of each row in float64."""
+        found = np.empty(self.height)
+        self._run(kernels.values, P, (self.backend.loss.scale, self.backend.loss.unit), found)
+        return found
+
+    def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:  # noqa: ARG002
+        """Return value, gradient and exact curvature of each row: bounds would cost as much."""
+        loss = self.backend.loss
+        found, gradients = np.empty(self.height), np.empty((self.height, free))
+        curvatures = np.empty((self.height, free, free))
+        numbers = loss.scale, loss.unit, loss.slope
+        self._run(kernels.models, P, numbers, found, gradients, curvatures)
+        return RowModels(found if value else np.full_like(found, np.nan), gradients, curvatures)
+
+    def _run(self, kernel: Callable[..., None], P: Array, numbers: Any, *found: Array) -> None:
+        own = np.ascontiguousarray(P, dtype=self.backend.dtype)
+        self.backend.check((self.height, self.backend.shape[1]), own, self.Q)
+        entries = self.backend.side.entries
+        kernel(self.rows.start, self.rows.stop, *entries, self.Q, own, *numbers, *found)
+
+
+class CompiledBackend(Backend):
+    """Sums over the observed entries, for risks that give the unobserved ones no weight; each row in one pass."""
+
+    side: _CompiledSide
+    other: _CompiledSide
+    has_bounds = False
     takes_all = False
+    layout: ClassVar = EntriesByRow
 
     @classmethod
-    def build(cls, *arguments: Any, **options: Any) -> Any:
-        """Return the backend: compiled for the logistic link and many entries."""
-        observations, loss, *_ = arguments
-        fits = max(observations.shape) < 2**31  # places have 32 bits
-        if fits and type(loss) is LogisticForm and kernels_for(observations.n_observed):
-            from tribit.backends.compiled.sums import CompiledBackend  # noqa: PLC0415
+    def arrange(
+        cls,
+        layout: EntriesByRow,
+        weights: tuple[Array, Array],
+        bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
+    ) -> _CompiledSide:
+        """Put the weights of the observed entries in order."""
+        return _CompiledSide(layout, weights)
 
-            return CompiledBackend.build(*arguments, **options)
-        return SparseBackend.build(*arguments, **options)
+    @staticmethod
+    def check(shape: tuple[int, int], P: Array, Q: Array) -> None:
+        """Refuse factors of other shapes: a kernel would read memory that is not theirs."""
+        if (P.shape[0], Q.shape[0]) != shape or P.shape[1] != Q.shape[1]:
+            raise ValueError(f"factors of shapes {P.shape} and {Q.shape} for {shape} entries")
+
+    @property
+    def n_panels(self) -> int:
+        """The number of blocks."""
+        return len(self.side.blocks)
+
+    def panel(self, number: int, against: GramCache) -> CompiledPanel:
+        """Return a block of rows against a fixed Q."""
+        return CompiledPanel(self, number, against)
+
+    def half_sweep(
+        self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
+    ) -> HalfSweep:
+        """Move every row of P to the minimiser of its own model: one kernel where no row has a bound."""
+        if np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound)):
+            return half_sweep(self, P, Q, problem, state, value=value)
+        loss, entries, Q = self.loss, self.side.entries, self.gram_cache(Q).Q
+        P = np.ascontiguousarray(P, dtype=np.float64)
+        self.check(self.shape, P, Q)
+        moved, found = P.copy(), np.empty((P.shape[0], 2))
+        centre = np.empty((0, 0)) if problem.prior_mean is None else problem.prior_mean
+        numbers = loss.scale, loss.unit, loss.slope
+        pull = problem.ridge, np.ascontiguousarray(centre, dtype=np.float64)
+        rounding = float(np.finfo(self.dtype).eps)
+
+        def run(block: tuple[int, int]) -> None:
+            kernels.move(*block, *entries, Q, P, *numbers, *pull, rounding, moved, found)
+
+        for _ in self.map(run, self.side.blocks):
+            pass
+        state.tightness = 1.0
+        values, gains = np.sum(found, axis=0)
+        return HalfSweep(moved, float(gains), float(values))
+
+    def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
+        """Return the risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
+        P, Q = (np.ascontiguousarray(each, dtype=self.dtype) for each in (P, Q))
+        self.check(self.shape, P, Q)
+        in_P, in_Q = np.empty(P.shape), np.empty(Q.shape)
+        by_rows, by_columns = self.side.entries, self.other.entries
+        scale, unit = self.loss.scale, self.loss.unit * self.loss.slope
+        nothing = np.empty(0, dtype=self.dtype)
+        # In the order of the observations, in which both orientations find them.
+        first = np.empty(self.side.order.size, dtype=self.dtype)
+
+        def over_rows(block: tuple[int, int]) -> float:
+            places = self.side.order
+            return float(kernels.firsts(*block, *by_rows, places, Q, P, scale, unit, first, in_P))
+
+        def over_columns(block: tuple[int, int]) -> None:
+            here = slice(*by_columns[0][list(block)])
+            own = first.take(self.other.order[here])
+            sparse_times(*block, *by_columns[:2], own, here.start, P, nothing, nothing, in_Q)
+
+        total = self.loss.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
+        for _ in self.map(over_columns, self.other.blocks):
+            pass
+        return (total if value else float("nan")), in_P, in_Q
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledBlock(Block):
+    """Features of rows, ``S = M + h m'``; see :class:`tribit.model.design.Block`.
+
+    Attributes
+    ----------
+    n_jobs : int
+        Threads; the products have the same bits for any number.
+    """
+
+    n_jobs: int = 1
+
+    @classmethod
+    def of(cls, block: Block, n_jobs: int) -> CompiledBlock:
+        """Return the same block with compiled products."""
+        own = {each.name: getattr(block, each.name) for each in fields(Block)}
+        return cls(**own, n_jobs=n_jobs)
+
+    def _product(self, matrix: sp.csr_array, dense: Array, shift: Array, base: Array) -> Array:
+        """Return ``M z + h b'``, or the same of the transpose."""
+        if dense.ndim == 1:
+            return super()._product(matrix, dense, shift, base)
+        dense, base = np.ascontiguousarray(dense), np.ascontiguousarray(base)
+        out = np.empty((matrix.shape[0], dense.shape[1]), dtype=dense.dtype)
+        # By the offsets, which a mask keeps: its entries in a type that is not needed for now may be let go of.
+        key = f"blocks {id(matrix.indptr)}"
+        known, blocks = self.kept.get(key, (None, []))
+        if known is not matrix.indptr:
+            blocks = cut_into_blocks(matrix.indptr)
+            self.kept[key] = matrix.indptr, blocks
+
+        def run(block: tuple[int, int]) -> None:
+            arrays = matrix.indptr, matrix.indices, matrix.data
+            sparse_times(*block, *arrays, 0, dense, shift, base, out)
+
+        for _ in ordered_map(run, blocks, self.n_jobs):
+            pass
+        return out

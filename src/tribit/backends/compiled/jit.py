@@ -14,7 +14,7 @@ EXACT = {"contract"}
 ANY_ORDER = {"contract", "reassoc", "nsz", "arcp"}
 
 
-def compiled(*, any_order: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def kernel(*, any_order: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: a function compiled at its first call, and kept in a file where one can be written.
 
     The interpreter's lock is let go, so that threads of the pool run at the same time. None of Numba's own threads are
@@ -28,26 +28,26 @@ def compiled(*, any_order: bool = False) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            kernel = numba.njit(cache=True, **options)(function)
+            dispatcher = numba.njit(cache=True, **options)(function)
         except RuntimeError:  # no folder that can be written: compiled in each process anew
             return numba.njit(**options)(function)
-        _forgive_full_disks(kernel)
-        return kernel
+        _ignore_failed_saves(dispatcher)
+        return dispatcher
 
     return decorate
 
 
-def _forgive_full_disks(kernel: Any) -> None:
-    """Let a file that cannot be written be no reason not to compute: its folder may have gone, or the disk be full."""
-    kept: Any = getattr(kernel, "_cache", None)
-    save = getattr(kept, "save_overload", None)
+def _ignore_failed_saves(dispatcher: Any) -> None:
+    """Go on without a cache file where it cannot be written: its folder may have gone, or the disk be full."""
+    cache: Any = getattr(dispatcher, "_cache", None)
+    save = getattr(cache, "save_overload", None)
     if save is None:
         return
 
-    def tried(*arguments: Any) -> None:
+    def save_if_possible(*arguments: Any) -> None:
         try:
             save(*arguments)
         except OSError:
             return
 
-    kept.save_overload = tried
+    cache.save_overload = save_if_possible

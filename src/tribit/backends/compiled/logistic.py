@@ -1,7 +1,7 @@
 """The logistic link at the entries of a row, in loops that become vector instructions on any processor.
 
 With ``z = s x / 2`` and ``e = exp(-2 |z|)``: ``tanh |z| = (1 - e) / (1 + e)``, ``1 - tanh^2 z = 4 e / (1 + e)^2`` and
-``log(2 cosh z) = |z| + log(1 + e)``, as in :class:`tribit.backends.losses.LogisticForm`. All in double precision, from
+``log(2 cosh z) = |z| + log(1 + e)``, as in :class:`tribit.backends.losses.LogisticLoss`. All in double precision, from
 predictors of any.
 """
 
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from tribit.backends.compiled.jit import compiled
+from tribit.backends.compiled.jit import kernel
 
 #: ``1 / log 2``, and ``log 2`` as a number with zeros at its end, so that small multiples are exact, and the rest.
 PER_LOG2 = 1.4426950408889634
@@ -20,14 +20,14 @@ LOG2_LOW = 1.90821492927058770002e-10
 #: ``1.5 * 2^52``: added to a number of moderate size it leaves the nearest whole number in the last bits.
 ROUNDER = 6755399441055744.0
 #: Largest ``|z|`` of which the exponential is taken: ``exp(-700)`` is still a normal number.
-LARGEST = 350.0
+MAX_SIZE = 350.0
 
 
-@compiled()
+@kernel()
 def decay(z):
     """Return ``exp(-2 |z|)``, to the last bit or two: NaN where z is."""
     size = abs(z)
-    y = -2.0 * (LARGEST if size > LARGEST else size)
+    y = -2.0 * (MAX_SIZE if size > MAX_SIZE else size)
     shifted = np.float64(y * PER_LOG2 + ROUNDER)
     power = shifted - ROUNDER
     # y = power log 2 + r with |r| <= log(2) / 2, where 13 terms of the series are enough.
@@ -50,7 +50,7 @@ def decay(z):
     return p * np.int64((shifted.view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@compiled()
+@kernel()
 def log_one_plus(e):
     """Return ``log(1 + e)`` for e from 0 to 1, as ``2 artanh(e / (2 + e))``: 16 terms of that series are enough."""
     s = e / (2.0 + e)
@@ -73,7 +73,7 @@ def log_one_plus(e):
     return 2.0 * s * (p * t + 1.0)
 
 
-@compiled()
+@kernel()
 def derivatives(z, n, weights, start, first, bends, found):
     """Fill in ``a t - b`` and the root of ``max(a (1 - t^2), 0)``, with ``t = tanh z``, and the losses.
 
@@ -90,7 +90,7 @@ def derivatives(z, n, weights, start, first, bends, found):
         found[i] = a * (abs(x) + log_one_plus(e)) - b * x
 
 
-@compiled()
+@kernel()
 def losses(z, n, weights, start, found):
     """Fill in ``a log(2 cosh z) - b z``."""
     for i in range(n):
@@ -99,7 +99,7 @@ def losses(z, n, weights, start, found):
         found[i] -= weights[1, start + i] * x
 
 
-@compiled(any_order=True)
+@kernel(any_order=True)
 def total(numbers, n):
     """Return the sum of the first n numbers."""
     found = 0.0

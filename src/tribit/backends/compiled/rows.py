@@ -1,7 +1,7 @@
 """The rows of P against a fixed Q, at the observed entries: values, derivatives, models and moves.
 
 A row is done in runs of entries: their rows of Q are gathered once, and stay in the core's first cache through the
-products with them. Products are in the type of Q; sums over runs, and what is solved, in float64.
+products with them. Products are in the type of Q; sums over runs, and what is solve, in float64.
 
 Arrays are passed whole, with the place where a row begins: a slice would count its owners, which threads share.
 ``indptr`` and ``columns`` are those of a CSR matrix; ``weights`` has the weights a and b of its entries.
@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tribit.backends.compiled.jit import compiled
+from tribit.backends.compiled.algebra import solve
+from tribit.backends.compiled.jit import kernel
 from tribit.backends.compiled.logistic import derivatives, losses, total
-from tribit.backends.compiled.solves import solved
-from tribit.backends.rows import ENOUGH, HALVINGS
+from tribit.backends.rows import ARMIJO, MAX_HALVINGS
 
 #: Entries in a run: with 32 factors in single precision a run of rows of Q and its multiples take 38 kB, which the
-#: first cache of a core holds (48 kB here). By that count alone. A multiple of WIDE.
-RUN = 128
+#: first cache of a core holds (48 kB here). By that count alone. A multiple of VECTOR_WIDTH.
+RUN_ENTRIES = 128
 #: Entries whose squares are added in one loop, and the multiple to which its columns are filled up with zeros: with
 #: rests of other lengths most of the time would go into these.
-WIDE = 8
+VECTOR_WIDTH = 8
 
 
-@compiled(any_order=True)
+@kernel(any_order=True)
 def gather(columns, start, n, Q, p, q, z):
     """Copy the rows of Q that n entries from ``start`` on belong to, and fill in their products with p."""
     m = Q.shape[1]
@@ -35,7 +35,7 @@ def gather(columns, start, n, Q, p, q, z):
     project(n, p, q, z)
 
 
-@compiled(any_order=True)
+@kernel(any_order=True)
 def project(n, p, q, z):
     """Fill in the products of n rows of q with p."""
     for e in range(n):
@@ -45,7 +45,7 @@ def project(n, p, q, z):
         z[e] = s
 
 
-@compiled()
+@kernel()
 def add_multiples(n, numbers, q, g):
     """Add the rows of q, each times a number, to g; four at a time, which reads and writes g a quarter as often."""
     kind = q.dtype.type
@@ -61,7 +61,7 @@ def add_multiples(n, numbers, q, g):
             g[j] += x * q[e, j]
 
 
-@compiled()
+@kernel()
 def add_squares(n, bends, q, bent, square, H):
     """Add the lower half of ``sum_e bends_e^2 q_e q_e'`` to H.
 
@@ -74,18 +74,18 @@ def add_squares(n, bends, q, bent, square, H):
         x = q.dtype.type(bends[e])
         for j in range(free):
             bent[e, j] = q[e, j] * x
-    runs = (n + WIDE - 1) // WIDE
-    for e in range(n, runs * WIDE):
+    runs = (n + VECTOR_WIDTH - 1) // VECTOR_WIDTH
+    for e in range(n, runs * VECTOR_WIDTH):
         for j in range(free):
             bent[e, j] = 0.0
     for i in range(free):
-        stop = i // WIDE * WIDE + WIDE
+        stop = i // VECTOR_WIDTH * VECTOR_WIDTH + VECTOR_WIDTH
         for j in range(stop):
             square[i, j] = 0.0
         # Eight entries in one loop: a row of the sum is read and written an eighth as often. Their number as a product
         # is seen not to be negative; with range(0, n, 8) the compiler could not tell, and the loop took twice as long.
         for run in range(runs):
-            e = run * WIDE
+            e = run * VECTOR_WIDTH
             x0, x1, x2, x3 = bent[e, i], bent[e + 1, i], bent[e + 2, i], bent[e + 3, i]
             x4, x5, x6, x7 = bent[e + 4, i], bent[e + 5, i], bent[e + 6, i], bent[e + 7, i]
             for j in range(stop):
@@ -100,44 +100,44 @@ def add_squares(n, bends, q, bent, square, H):
             H[i, j] += square[i, j]
 
 
-@compiled()
+@kernel()
 def room(free, kind):
     """Return arrays for multiples of a run of rows and for sums of their squares, as wide as vector instructions."""
-    width = (free + WIDE - 1) // WIDE * WIDE
-    return np.zeros((RUN, width), kind), np.empty((free, width), kind)
+    width = (free + VECTOR_WIDTH - 1) // VECTOR_WIDTH * VECTOR_WIDTH
+    return np.zeros((RUN_ENTRIES, width), kind), np.empty((free, width), kind)
 
 
-@compiled()
-def scaled(P, row, scale, p):
+@kernel()
+def scale_row(P, row, scale, p):
     """Fill in a row of P times the scale; rounded first, as P is elsewhere."""
     for j in range(p.size):
         p[j] = p.dtype.type(P[row, j]) * p.dtype.type(scale)
 
 
-@compiled()
+@kernel()
 def value_of_row(start, stop, columns, weights, Q, p, q, z, loss):
     """Return the sum of the losses of a row, the entries from ``start`` to ``stop``."""
     value = 0.0
-    for left in range(start, stop, RUN):
-        n = min(RUN, stop - left)
+    for left in range(start, stop, RUN_ENTRIES):
+        n = min(RUN_ENTRIES, stop - left)
         gather(columns, left, n, Q, p, q, z)
         losses(z, n, weights, left, loss)
         value += total(loss, n)
     return value
 
 
-@compiled()
+@kernel()
 def values(start, stop, indptr, columns, weights, Q, P, scale, unit, found):
     """Fill in the values of rows ``start`` to ``stop``, which P holds from its first row on."""
-    q, p = np.empty((RUN, Q.shape[1]), Q.dtype), np.empty(Q.shape[1], Q.dtype)
-    z, loss = np.empty(RUN), np.empty(RUN)
+    q, p = np.empty((RUN_ENTRIES, Q.shape[1]), Q.dtype), np.empty(Q.shape[1], Q.dtype)
+    z, loss = np.empty(RUN_ENTRIES), np.empty(RUN_ENTRIES)
     for i in range(stop - start):
-        scaled(P, i, scale, p)
+        scale_row(P, i, scale, p)
         left, right = indptr[start + i], indptr[start + i + 1]
         found[i] = unit * value_of_row(left, right, columns, weights, Q, p, q, z, loss)
 
 
-@compiled()
+@kernel()
 def model_of_row(
     start, stop, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
 ):
@@ -151,8 +151,8 @@ def model_of_row(
         for j in range(i + 1):
             H[i, j] = 0.0
     value = 0.0
-    for left in range(start, stop, RUN):
-        n = min(RUN, stop - left)
+    for left in range(start, stop, RUN_ENTRIES):
+        n = min(RUN_ENTRIES, stop - left)
         gather(columns, left, n, Q, p, q, z)
         derivatives(z, n, weights, left, first, bends, loss)
         value += total(loss, n)
@@ -165,19 +165,24 @@ def model_of_row(
     return value
 
 
-@compiled()
+@kernel()
 def models(
     start, stop, indptr, columns, weights, Q, P, scale, unit, slope, found, gradients, curvatures
 ):
     """Fill in values, gradients and curvatures of rows ``start`` to ``stop``, which P holds from its first row on."""
     free, m, kind = gradients.shape[1], Q.shape[1], Q.dtype
     p, g, sums = np.empty(m, kind), np.empty(m, kind), np.empty(free)
-    q = np.empty((RUN, m), kind)
+    q = np.empty((RUN_ENTRIES, m), kind)
     bent, square = room(free, kind)
-    z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
+    z, first, bends, loss = (
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+    )
     H = np.empty((free, free))
     for i in range(stop - start):
-        scaled(P, i, scale, p)
+        scale_row(P, i, scale, p)
         left, right = indptr[start + i], indptr[start + i + 1]
         found[i] = unit * model_of_row(
             left, right, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
@@ -188,22 +193,27 @@ def models(
                 curvatures[i, j, k] = curvatures[i, k, j] = H[j, k] * (unit * slope * slope)
 
 
-@compiled()
+@kernel()
 def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, unit, found, in_P):
     """Return the sum of the losses of rows ``start`` to ``stop``; fill in first derivatives and their sums times q.
 
     Derivatives and sums are times the unit. The derivative of entry e goes to ``found[places[e]]``.
     """
     m, kind = Q.shape[1], Q.dtype
-    p, g, q = np.empty(m, kind), np.empty(m, kind), np.empty((RUN, m), kind)
-    z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
+    p, g, q = np.empty(m, kind), np.empty(m, kind), np.empty((RUN_ENTRIES, m), kind)
+    z, first, bends, loss = (
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+    )
     value = 0.0
     for row in range(start, stop):
-        scaled(P, row, scale, p)
+        scale_row(P, row, scale, p)
         for j in range(m):
             in_P[row, j] = 0.0
-        for left in range(indptr[row], indptr[row + 1], RUN):
-            n = min(RUN, indptr[row + 1] - left)
+        for left in range(indptr[row], indptr[row + 1], RUN_ENTRIES):
+            n = min(RUN_ENTRIES, indptr[row + 1] - left)
             gather(columns, left, n, Q, p, q, z)
             derivatives(z, n, weights, left, first, bends, loss)
             value += total(loss, n)
@@ -218,7 +228,7 @@ def firsts(start, stop, indptr, columns, weights, places, Q, P, scale, unit, fou
     return value
 
 
-@compiled()
+@kernel()
 def move(
     start,
     stop,
@@ -243,13 +253,18 @@ def move(
     """
     free, m, kind = ridge.size, Q.shape[1], Q.dtype
     p, g, sums = np.empty(m, kind), np.empty(m, kind), np.empty(free)
-    q = np.empty((RUN, m), kind)
+    q = np.empty((RUN_ENTRIES, m), kind)
     bent, square = room(free, kind)
-    z, first, bends, loss = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(RUN)
+    z, first, bends, loss = (
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+        np.empty(RUN_ENTRIES),
+    )
     H, L = np.empty((free, free)), np.empty((free, free))
     step, pulled, bend_unit = np.empty(free), np.empty(free), unit * slope * slope
     for row in range(start, stop):
-        scaled(P, row, scale, p)
+        scale_row(P, row, scale, p)
         left, right = indptr[row], indptr[row + 1]
         value = unit * model_of_row(
             left, right, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
@@ -267,7 +282,7 @@ def move(
             for k in range(j + 1):
                 H[j, k] *= bend_unit
             H[j, j] += ridge[j] + lift
-        solved(H, L, step, lift)
+        solve(H, L, step, lift)
         falls = 0.0
         for j in range(free):
             falls += sums[j] * step[j]
@@ -278,22 +293,22 @@ def move(
         # Differences below the rounding error of a row's sum decide nothing.
         bar = value + rounding * (abs(value) + Q.shape[0])
         length = 1.0
-        for turn in range(HALVINGS + 1):
-            if turn == HALVINGS:  # it never fell enough: the row stays
+        for turn in range(MAX_HALVINGS + 1):
+            if turn == MAX_HALVINGS:  # it never fell enough: the row stays
                 length = 0.0
                 break
             reached = 0.0
             for j in range(free):
                 p[j] = kind.type(P[row, j] + length * step[j]) * kind.type(scale)
                 reached += 0.5 * ridge[j] * (pulled[j] + length * step[j]) ** 2
-            if right - left <= RUN:  # the model has gathered all of them
+            if right - left <= RUN_ENTRIES:  # the model has gathered all of them
                 project(right - left, p, q, z)
                 losses(z, right - left, weights, left, loss)
                 reached += unit * total(loss, right - left)
             else:
                 reached += unit * value_of_row(left, right, columns, weights, Q, p, q, z, loss)
             # Written so that a NaN is a failure.
-            if reached <= bar + ENOUGH * length * falls:
+            if reached <= bar + ARMIJO * length * falls:
                 break
             length *= 0.5
         for j in range(free):

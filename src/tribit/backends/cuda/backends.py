@@ -11,16 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, to_numpy
-from tribit.backends.base import Backend, RowModels
+from tribit.backends.base import Backend, GramCache, RowModels
 from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.designs import DeviceBlock
 from tribit.backends.cuda.device import load_algebra, place
-from tribit.backends.cuda.forms import DeviceForm, device_form
 from tribit.backends.cuda.layout import DeviceLayout
+from tribit.backends.cuda.losses import DeviceLoss, device_loss
 from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
-from tribit.backends.gram_cache import GramCache
-from tribit.backends.layout import latest, layouts
+from tribit.backends.layout import layouts, make_if_changed
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.data.observations import ByLabel, Observations
@@ -46,17 +45,17 @@ class DevicePanel:
     """All rows of P against all of Q, with NumPy's arrays at the border."""
 
     def __init__(self, backend: DeviceBackend, Q: Any) -> None:
-        self.backend, self.Q = backend, backend.placed(Q)
+        self.backend, self.Q = backend, backend.to_device(Q)
         self.height = backend.shape[0]
         self.rows = slice(0, self.height)
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
-        return _fetched(self.backend.row_values(self.backend.placed(P), self.Q))
+        return _fetched(self.backend.row_values(self.backend.to_device(P), self.Q))
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
         """Return a model of each row in its first ``free`` columns."""
-        found = self.backend.rows(self.backend.placed(P), self.Q, free, exact=exact, value=value)
+        found = self.backend.rows(self.backend.to_device(P), self.Q, free, exact=exact, value=value)
         return RowModels(
             np.full(self.height, np.nan) if found.values is None else _fetched(found.values),
             _fetched(found.gradients),
@@ -79,9 +78,9 @@ class DeviceBackend(Backend):
     def __init__(
         self, side: DeviceSide, other: DeviceSide, loss: Any, dtype: np.dtype[Any], n_jobs: int
     ) -> None:
-        tensors = loss if isinstance(loss, DeviceForm) else device_form(loss)
+        tensors = loss if isinstance(loss, DeviceLoss) else device_loss(loss)
         super().__init__(side, other, tensors, dtype, n_jobs)  # type: ignore[arg-type]
-        self.tensors: DeviceForm = tensors
+        self.tensors: DeviceLoss = tensors
         self.kind = torch.float32 if dtype == np.float32 else torch.float64
         single = self.kind == torch.float32
         self.rounding = self.error if single else float(np.finfo(np.float64).eps)
@@ -102,7 +101,7 @@ class DeviceBackend(Backend):
         Where these are two, of a dislike and of a like, the labels alone are copied.
         """
         by_label = plus.size == 2 != observations.n_observed
-        device_form(loss)  # a link that it cannot compute is refused before anything is copied
+        device_loss(loss)  # a link that it cannot compute is refused before anything is copied
         load_algebra()  # by whichever of a worker's threads comes first
         kind = np.dtype(dtype)
         made_of = (
@@ -117,7 +116,7 @@ class DeviceBackend(Backend):
 
         def sides() -> tuple[DeviceSide, DeviceSide]:
             numbers = [*loss.weights(plus, minus)]
-            if loss.bounded and cls.takes_all:
+            if loss.has_bounds and cls.takes_all:
                 numbers.append(loss.correct_bound(plus, minus))
             weights = [torch.from_numpy(each.astype(kind)).to(place()) for each in numbers]
             if by_label:
@@ -129,7 +128,7 @@ class DeviceBackend(Backend):
             )
             return side, other
 
-        return cls(*latest(observations, cls, made_of, sides), loss, kind, n_jobs)
+        return cls(*make_if_changed(observations, cls, made_of, sides), loss, kind, n_jobs)
 
     @classmethod
     def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
@@ -154,17 +153,17 @@ class DeviceBackend(Backend):
         """Return all rows against a fixed Q."""
         return DevicePanel(self, against.Q)
 
-    def placed(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         """Return an array on the device, in the type of the arithmetic."""
         if is_numpy(array):
             array = torch.from_numpy(np.ascontiguousarray(array, dtype=self.dtype))
         return array.to(place(), self.kind).contiguous()
 
-    def placed_factors(self, factors: Factors) -> Factors:
+    def factors_to_device(self, factors: Factors) -> Factors:
         """Return factors whose arrays are on the device; those that are stay."""
         if not is_numpy(factors.row_factors):
             return factors
-        return factors.map_arrays(self.placed)
+        return factors.map_arrays(self.to_device)
 
     def implicit_blocks(
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
@@ -177,7 +176,7 @@ class DeviceBackend(Backend):
             DeviceBlock.of_mask(other, own, activities[1], popular, l2),
         )
 
-    def placed_block(self, block: Block) -> Any:
+    def block_to_device(self, block: Block) -> Any:
         """Return a block of features on the device."""
         return DeviceBlock.of_block(block)
 
@@ -188,7 +187,7 @@ class DeviceBackend(Backend):
             pair = torch.tensor([values.dislike, values.like], dtype=self.kind, device=place())
             numbers = torch.where(likes, pair[1], pair[0])
         else:
-            numbers = self.placed(values(observations, None))
+            numbers = self.to_device(values(observations, None))
         own, other = (
             DeviceMatrix(side.layout, numbers[side.layout.order])
             for side in (self.side, self.other)
@@ -197,14 +196,14 @@ class DeviceBackend(Backend):
 
     def value(self, P: Any, Q: Any) -> float:
         """Return the risk in float64."""
-        return float(self.row_values(self.placed(P), self.placed(Q)).sum())
+        return float(self.row_values(self.to_device(P), self.to_device(Q)).sum())
 
     def gradient(self, P: Any, Q: Any, *, value: bool = True) -> tuple[float, Any, Any]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, as arrays of the kind that came.
 
         Beside tensors the risk is one too: a number would wait for the passes before anything else is begun.
         """
-        p, q = self.placed(P), self.placed(Q)
+        p, q = self.to_device(P), self.to_device(Q)
         values, in_P = self.half_gradient(p, q, value=value)
         _, in_Q = self.transposed.half_gradient(q, p, value=False)
         total: Any = float("nan") if values is None else values.sum()
@@ -216,12 +215,12 @@ class DeviceBackend(Backend):
         self, P: Any, Q: Any, problem: RowProblem, state: RowState, *, value: bool = True
     ) -> HalfSweep:
         """Move every row of P to the minimiser of its own model, Q fixed."""
-        found = half_sweep(self, self.placed(P), self.placed(Q), problem, state, value=value)
+        found = half_sweep(self, self.to_device(P), self.to_device(Q), problem, state, value=value)
         return found._replace(P=_fetched(found.P)) if is_numpy(P) else found
 
     def largest(self, P: Any, Q: Any) -> float:
         """Return ``max |P Q'|`` over all entries."""
-        return dense.largest(self.placed(P), self.placed(Q))
+        return dense.largest(self.to_device(P), self.to_device(Q))
 
 
 @dataclass(frozen=True, eq=False)

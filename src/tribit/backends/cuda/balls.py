@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from tribit.backends.balls import CLOSE, MOST, MULTIPLIER_STEPS
+from tribit.backends.balls import DONE_SHARE, MULTIPLIER_STEPS, RADIUS_RATIO
 
 Tensor: TypeAlias = torch.Tensor
 #: Least number that is divided by: the length of a row may be 0.
@@ -103,7 +103,7 @@ def _in_balls(H: Tensor, target: Tensor, multipliers: Tensor, norm: float) -> tu
         q = torch.linalg.solve_triangular(L.mT, half, upper=True)
         length = torch.sqrt((q * q).sum((1, 2)))
         inside = (t[rest] == 0.0) & (length <= norm)
-        on_sphere = (length <= norm * CLOSE) & (length >= norm / CLOSE)
+        on_sphere = (length <= norm * RADIUS_RATIO) & (length >= norm / RADIUS_RATIO)
         shrink = torch.where(inside, 1.0, norm / torch.clamp(length, min=TINY))
         p[rest] = q[:, :, 0] * shrink[:, None]
         if bool(inside.all()):
@@ -114,7 +114,7 @@ def _in_balls(H: Tensor, target: Tensor, multipliers: Tensor, norm: float) -> tu
         t[rest] = torch.clamp(t[rest] + change, min=0.0)
         # Newton's method may step to t = 0 from a first guess that was too large; then p(0) decides.
         done = inside | on_sphere
-        if float(done.double().mean()) >= MOST:
+        if float(done.double().mean()) >= DONE_SHARE:
             break
         rest = rest[~done]
     return p, t

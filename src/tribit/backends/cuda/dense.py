@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import torch
 
-from tribit.backends.cuda.forms import DeviceForm, expected_labels
 from tribit.backends.cuda.kernels import launches
+from tribit.backends.cuda.losses import DeviceLoss, expected_labels
 from tribit.model.links import Link
 
 Tensor: TypeAlias = torch.Tensor
@@ -35,7 +35,7 @@ class DenseSums:
 
 
 def dense_pass(
-    loss: DeviceForm,
+    loss: DeviceLoss,
     P: Tensor,
     Q: Tensor,
     imputed: Imputed | None,
@@ -69,7 +69,7 @@ class DenseCurvatures:
     """``sum_j second_ij q_j q_j'`` of runs of rows under the dense term, in its first columns and without units."""
 
     def __init__(
-        self, loss: DeviceForm, P: Tensor, Q: Tensor, free: int, imputed: Imputed | None
+        self, loss: DeviceLoss, P: Tensor, Q: Tensor, free: int, imputed: Imputed | None
     ) -> None:
         self.loss, self.P, self.Q, self.free, self.imputed = loss, P, Q, free, imputed
         self.kernel = None
@@ -96,7 +96,7 @@ class DenseCurvatures:
 
 
 def tile(
-    loss: DeviceForm, P: Tensor, Q: Tensor, imputed: Imputed | None, start: int, stop: int
+    loss: DeviceLoss, P: Tensor, Q: Tensor, imputed: Imputed | None, start: int, stop: int
 ) -> tuple[Tensor, Tensor | None]:
     """Return ``z`` of a run of rows at every column, and the expected labels where a model imputes them."""
     z = (P[start:stop] * loss.scale) @ Q.T
@@ -111,7 +111,7 @@ def tiles(n: int, width: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def fused(loss: DeviceForm, P: Tensor, imputed: Imputed | None) -> bool:
+def fused(loss: DeviceLoss, P: Tensor, imputed: Imputed | None) -> bool:
     """Return whether a kernel does the pass."""
     return loss.fused and imputed is None and P.dtype == torch.float32 and launches(P)
 

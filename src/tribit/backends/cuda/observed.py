@@ -12,9 +12,9 @@ from typing import TypeAlias
 import torch
 
 from tribit.backends.cuda import kernels
-from tribit.backends.cuda.forms import DeviceForm
 from tribit.backends.cuda.kernels import MOST_COLUMNS, launches
 from tribit.backends.cuda.layout import DeviceLayout
+from tribit.backends.cuda.losses import DeviceLoss
 
 Tensor: TypeAlias = torch.Tensor
 #: Numbers of a temporary array of the plain formulae.
@@ -98,7 +98,7 @@ def blocks(layout: DeviceLayout, weights: Tensor, Q: Tensor, start: int, stop: i
 
 
 def corrected(
-    side: DeviceSide, loss: DeviceForm, P: Tensor, Q: Tensor, *, value: bool
+    side: DeviceSide, loss: DeviceLoss, P: Tensor, Q: Tensor, *, value: bool
 ) -> tuple[Tensor | None, Tensor]:
     """Return the value of each row in float64 (None unless asked for) and ``sum_j first_ij q_j``, without units."""
     if loss.fused and launches(P):
@@ -111,7 +111,7 @@ def corrected(
 
 
 def curvature_weights(
-    side: DeviceSide, loss: DeviceForm, P: Tensor, Q: Tensor, *, dense: bool
+    side: DeviceSide, loss: DeviceLoss, P: Tensor, Q: Tensor, *, dense: bool
 ) -> Tensor:
     """Return what each entry adds to the curvature, nowhere negative with the dense term, without units."""
     z = predictors(side.layout, P, Q) * loss.scale

@@ -9,7 +9,7 @@ import torch
 
 from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.backends import DeviceBackend, DeviceRows
-from tribit.backends.cuda.forms import expected_labels
+from tribit.backends.cuda.losses import expected_labels
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import Imputation
@@ -20,7 +20,7 @@ Tensor: TypeAlias = torch.Tensor
 class CudaSparseBackend(DeviceBackend):
     """Sums over the observed entries on a GPU, for risks that give the unobserved ones no weight."""
 
-    bounded = False
+    has_bounds = False
     takes_all = False
 
     def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
@@ -52,9 +52,9 @@ class CudaTileBackend(DeviceBackend):
     error: ClassVar[float] = 1e-6
 
     @property
-    def bounded(self) -> bool:
+    def has_bounds(self) -> bool:
         """Whether the loss knows upper bounds of the curvature."""
-        return bool(self.tensors.bounded)
+        return bool(self.tensors.has_bounds)
 
     @property
     def transposed(self) -> Self:
@@ -70,7 +70,7 @@ class CudaTileBackend(DeviceBackend):
                 f"{parameter('device', 'cuda')} imputes by the logistic and the probit link, and the imputed model has "
                 f"a link of your own: use {parameter('device', 'cpu')}."
             )
-        P, Q = (self.placed(part) for part in imputation.factors.product_factors())
+        P, Q = (self.to_device(part) for part in imputation.factors.product_factors())
         link = imputation.link
         self.imputed = dense.Imputed(P, Q, link), dense.Imputed(Q, P, link)
         sides = []
@@ -90,7 +90,7 @@ class CudaTileBackend(DeviceBackend):
         loss, layout = self.tensors, self.side.layout
         values, gradients, slack = self._pass(P, Q, value=value, squares=True)
         q = Q[:, :free].contiguous()
-        if exact or not self.bounded:
+        if exact or not self.has_bounds:
             weights = observed.curvature_weights(self.side, loss, P, Q, dense=True)
             everywhere = dense.DenseCurvatures(loss, P, Q, free, self._own)
 

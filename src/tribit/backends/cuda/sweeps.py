@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from tribit.backends.cuda.balls import solve_ball_constrained_rows
-from tribit.backends.rows import ENOUGH, HALVINGS, TIGHT, HalfSweep, RowProblem, RowState
+from tribit.backends.rows import (
+    ARMIJO,
+    MAX_HALVINGS,
+    MIN_TIGHTNESS,
+    HalfSweep,
+    RowProblem,
+    RowState,
+)
 
 if TYPE_CHECKING:
     from tribit.backends.cuda.backends import DeviceBackend
@@ -60,7 +67,7 @@ def half_sweep(
     value: bool,
 ) -> HalfSweep:
     """Return ``P`` with every row moved; see :func:`tribit.backends.rows.half_sweep`."""
-    exact = not (backend.bounded and state.tightness >= TIGHT)
+    exact = not (backend.has_bounds and state.tightness >= MIN_TIGHTNESS)
     free, own = problem.free, DeviceProblem.of(problem, P)
     rows = backend.rows(P, Q, free, exact=exact, value=value or exact)
     values = None if rows.values is None else rows.values + own.penalty(P)
@@ -107,11 +114,11 @@ def _searched(
     direction = target - here
     slope = torch.clamp((gradients * direction[:, : problem.free]).sum(1), max=0.0).double()
     step = torch.ones(here.shape[0], dtype=here.dtype, device=here.device)
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         trial = here + step[:, None] * direction
         reached = backend.row_values(trial, Q) + problem.penalty(trial)
         # Written so that a NaN is a failure.
-        failed = ~(reached <= values + ENOUGH * step * slope + noise) & (step > 0)
+        failed = ~(reached <= values + ARMIJO * step * slope + noise) & (step > 0)
         if not bool(failed.any()):
             return trial
         step = torch.where(failed, 0.5 * step, step)

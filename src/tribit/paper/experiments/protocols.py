@@ -13,7 +13,7 @@ The problem that the paper states is
 
     min over X of  F(X)   subject to   |X|_inf <= alpha   and   |X|_max <= alpha sqrt r
 
-:class:`tribit.solvers.bounded.AugmentedLagrangian` minimises over factors of rank k for growing k; each k starts from
+:class:`tribit.solvers.AugmentedLagrangian` minimises over factors of rank k for growing k; each k starts from
 the factors of the one before, with small random columns added. For the logistic link F is convex in X, so that large k
 give the minimum, unique except for entries that no risk sees.
 """
@@ -31,7 +31,7 @@ from tribit.backends.objective import Objective
 from tribit.model.constraints import EntryBound, MaxNorm
 from tribit.model.factors import Factors
 from tribit.solvers import Newton
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import SolverResult, Stopping
 
 Array = NDArray[np.floating[Any]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from tribit.backends.smooth import Smooth
+from tribit.backends.objective import Smooth
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.observations import Measurements
@@ -19,7 +19,7 @@ from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
 from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_rank, store_result
 from tribit.randomness import generator
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import Step, Stopping, run
 
 Array = NDArray[np.floating[Any]]
@@ -125,7 +125,7 @@ class MaxNormLeastSquares(MeasuredSystem):
     Foygel and Srebro (2011), "Concentration-based guarantees for low-rank matrix reconstruction"; Cai and Zhou (2016),
     "Matrix completion via max-norm constrained optimization", where entries may be measured with unequal
     probabilities ``Pi`` and the error is judged in the norm ``|X|_Pi^2 = sum Pi_ij x_ij^2``. Solved in factor form by
-    :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on entries is kept exactly.
+    :class:`tribit.solvers.AugmentedLagrangian`: the bound on entries is kept exactly.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from tribit.model.links import as_link
 from tribit.model.risks import pn
 from tribit.paper.systems.base import System, check_rank, store_result
 from tribit.randomness import generator
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import Stopping
 from tribit.solvers.start import spectral_start
 
@@ -66,7 +66,7 @@ class TraceNormLikelihood(_BoundedLikelihood):
 
     The set has ``|X|_inf <= alpha`` and ``|X|_* <= alpha sqrt(r d1 d2)``.
     Davenport, Plan, van den Berg and Wootters (2014), "1-bit matrix completion". Every matrix of rank r with entries
-    up to alpha is inside. Solved in factor form by :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on
+    up to alpha is inside. Solved in factor form by :class:`tribit.solvers.AugmentedLagrangian`: the bound on
     entries is kept exactly. There are no intercepts.
 
     Parameters
@@ -121,7 +121,7 @@ class MaxNormLikelihood(_BoundedLikelihood):
 
     Cai and Zhou (2013), "A max-norm constrained minimization approach to 1-bit matrix completion", where entries may
     be observed with unequal probabilities. Every matrix of rank r with entries up to alpha is inside for
-    ``R = alpha sqrt(r)``. Solved in factor form by :class:`tribit.solvers.bounded.AugmentedLagrangian`: the bound on
+    ``R = alpha sqrt(r)``. Solved in factor form by :class:`tribit.solvers.AugmentedLagrangian`: the bound on
     entries is kept exactly. There are no intercepts.
 
     Parameters

@@ -28,7 +28,7 @@ from tribit.paper.systems.pu_risks import (
     select_likes,
 )
 from tribit.randomness import generator
-from tribit.solvers.bounded import AugmentedLagrangian
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import SolverResult, Stopping
 from tribit.solvers.start import spectral_start
 
@@ -88,7 +88,7 @@ class PUMatrixCompletion(System):
         Norm of the ball under "likelihood"; "squared" always has the trace norm.
     alpha : float or None, default=None
         Bound on the entries, "likelihood" only. Where the max-norm ball does not imply it, and with any trace-norm
-        ball, the solver is :class:`tribit.solvers.bounded.AugmentedLagrangian`, whose factors are float64.
+        ball, the solver is :class:`tribit.solvers.AugmentedLagrangian`, whose factors are float64.
     box : bool, default=False
         Keep every entry in [0, 1] under "squared": above exactly, below to 0.001. Without it probabilities are clipped.
         Where the closed form is not in the box already, the solver is the same as for alpha.

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from tribit.backends.smooth import Smooth
+from tribit.backends.objective import Smooth
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count
 from tribit.data.observations import Observations
@@ -40,8 +40,7 @@ from tribit.model.constraints import Constraint, Ridge, TraceNorm, Unconstrained
 from tribit.model.factors import Factors
 from tribit.model.risks import Floats, Integers, Missingness, Risk, pu
 from tribit.paper.systems.base import ObservedEntries, lower_to_sum
-from tribit.solvers.bounded import AugmentedLagrangian
-from tribit.solvers.lagrangian import tile_rows
+from tribit.solvers.augmented_lagrangian import AugmentedLagrangian, tile_rows
 from tribit.solvers.loop import SolverResult, Stopping
 
 Array = NDArray[np.floating[Any]]

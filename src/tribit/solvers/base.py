@@ -13,7 +13,7 @@ from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Stopping
 
 
-class Stated(Protocol):
+class StatedProblem(Protocol):
     """What a solver asks of a problem before it begins: a ModelSpec or an objective."""
 
     @property
@@ -45,7 +45,7 @@ class Solver(ABC):
     #: Whether a search may try features with it: rows that share unknowns.
     searches_features: ClassVar[bool] = False
 
-    def refusal(self, model: Stated, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
+    def refusal(self, model: StatedProblem, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
         """Return in one sentence why it cannot keep a problem; None where it can."""
         return None
 
@@ -60,14 +60,14 @@ class Solver(ABC):
     ) -> SolverResult:
         """Return the point where the solver stopped, and why."""
 
-    def check_kept(self, model: Stated, constraints: list[Constraint]) -> None:
+    def check_supported(self, model: StatedProblem, constraints: list[Constraint]) -> None:
         """Raise what the solver says against the problem."""
         reason = self.refusal(model, constraints)
         if reason is not None:
             raise InvalidInputError(reason)
 
 
-def shared_unknowns(name: str, model: Stated) -> str | None:
+def refuse_shared_unknowns(name: str, model: StatedProblem) -> str | None:
     """Return the refusal of a solver that moves rows one by one, where implicit features make rows share unknowns."""
     if not model.shares_unknowns:
         return None

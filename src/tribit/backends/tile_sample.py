@@ -7,11 +7,13 @@ rows and columns that are seen about as often have scores of about the same spre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tribit.backends.losses import WeightedLoss
 
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
@@ -21,10 +23,10 @@ Places = NDArray[np.integer[Any]]
 BLOCK = 64
 #: Cells in the sample for each observed entry, so that twice the columns with the same entries do not enlarge it. Four
 #: times as many took up to 1.5 times as long, for objectives .02% to .06% lower (5,000 x 5,000 and x 10,000, drawn).
-CELLS = 5
+CELLS_PER_ENTRY = 5
 #: Most and least number of tiles that a block along the longer side meets on average, and the share of them that each
 #: block meets in any case: a row meets up to 512 columns on average. Fits with 2 tiles had their sample enlarged.
-TILES, FEW_TILES, LEAST = 8, 3, 0.3
+MAX_MEAN_TILES, MIN_MEAN_TILES, FLOOR_SHARE = 8, 3, 0.3
 #: Fractional part of the golden ratio: its multiples modulo 1 fill an interval evenly, however many there are.
 GOLDEN = 0.6180339887498949
 
@@ -86,22 +88,22 @@ class Tiles:
         return Tiles(ends, rows[order], self.weights[order])
 
 
-def wanted_tiles(rows: Blocks, columns: Blocks, n_entries: int, unknowns: int) -> float:
+def tiles_per_block(rows: Blocks, columns: Blocks, n_entries: int, unknowns: int) -> float:
     """Return the number of tiles that a block along the longer side is to meet on average.
 
-    ``CELLS`` cells for each observed entry, within limits that grow with the ``unknowns`` of a row, which need
-    as many more columns.
+    ``CELLS_PER_ENTRY`` cells for each observed entry, within limits that grow with the ``unknowns`` of a row: more
+    unknowns need as many more columns.
     """
     longer = max(rows.size, columns.size)
-    most, least = max(TILES, unknowns / 2), max(FEW_TILES, unknowns / 4)
-    return float(np.clip(CELLS * n_entries / (longer * BLOCK), least, most))
+    most, least = max(MAX_MEAN_TILES, unknowns / 2), max(MIN_MEAN_TILES, unknowns / 4)
+    return float(np.clip(CELLS_PER_ENTRY * n_entries / (longer * BLOCK), least, most))
 
 
-def probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: float) -> Array:
+def tile_probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: float) -> Array:
     """Return the probability that a tile is drawn, for each class of rows and of columns.
 
-    In proportion to ``spread``, the standard deviation of what is to be summed in a tile, which for a given number of
-    tiles makes the variance of the sum least (Neyman 1934); between a floor, for which ``LEAST`` is the share, and 1.
+    In proportion to ``spread``, the standard deviation of the terms of a tile: for a given number of tiles that makes
+    the variance of the sum least (Neyman 1934). They lie between a floor, set by ``FLOOR_SHARE``, and 1.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: float) ->
     longer = max(rows.n_blocks, columns.n_blocks)
     short = min(rows.n_blocks, columns.n_blocks)
     counts = np.outer(np.diff(rows.ends), np.diff(columns.ends)).astype(np.float64)
-    floor = min(LEAST * tiles / short, 1.0)
+    floor = min(FLOOR_SHARE * tiles / short, 1.0)
     budget = min(tiles / short, 1.0) * longer * short
     if not np.any(spread > 0) or budget >= counts.sum():
         return np.full(counts.shape, budget / counts.sum())
@@ -155,3 +157,83 @@ def draw_tiles(rows: Blocks, columns: Blocks, chances: Array, draws: np.random.G
         weights.append(1.0 / here[drawn])
     ends = np.concatenate([[0], np.cumsum(np.concatenate(numbers))])
     return Tiles(ends, np.concatenate(found), np.concatenate(weights))
+
+
+#: Variance of ``z`` below which the slope of ``h'`` is more and more the curvature at the mean: there is no other then.
+MIN_VARIANCE = 1e-3
+#: Half-width of the interval in which ``h`` is the link's own: at least this, and so many times the largest distance
+#: from the mean among the ``z`` that the quadratic was fitted on.
+MIN_HALF_WIDTH, HALF_WIDTHS = 0.5, 2.0
+#: Multiples of that half-width at which the curvature of ``h`` is looked up for where it falls below ``c2``. Beyond the
+#: last of them the curvature of a link that has not fallen by then does not fall: the interval has no end.
+END_MULTIPLES = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0])
+
+
+@dataclass(frozen=True, eq=False)
+class ControlVariates:
+    """Coefficients for each class of rows and of columns, arrays of shape (n_row_classes, n_column_classes).
+
+    Attributes
+    ----------
+    constant, linear, square : array
+        ``c0``, ``c1`` and ``c2``.
+    bend : array
+        Mean of ``h''``, at least a little above 0.
+    spread : array
+        Root mean square of ``h'(z) - c1 - c2 z``.
+    low, high : array
+        Ends of the interval in which ``h`` is the link's own.
+    """
+
+    constant: Array
+    linear: Array
+    square: Array
+    bend: Array
+    spread: Array
+    low: Array
+    high: Array
+
+    @property
+    def error(self) -> float:
+        """Root mean square over the pairs of classes of how far, in ``z``, the quadratics' derivatives are off."""
+        return float(np.sqrt(np.mean((self.spread / self.bend) ** 2)))
+
+    @property
+    def transposed(self) -> ControlVariates:
+        """The same for the transpose of the matrix."""
+        return ControlVariates(*(getattr(self, each.name).T for each in fields(self)))
+
+
+def fit_control_variates(loss: WeightedLoss, z: Array) -> ControlVariates:
+    """Return the quadratics whose derivatives are nearest to ``h'`` in the least-squares sense.
+
+    Parameters
+    ----------
+    z : array of shape (n_row_classes, n_column_classes, n)
+        A sample of ``z = scale x`` for each pair of classes.
+    """
+    z = np.asarray(z, dtype=np.float64)
+    value, first, second = np.empty_like(z), z.copy(), np.empty_like(z)
+    loss.apply(first, value, second, np.empty_like(z))
+    mean, bend = z.mean(axis=2), np.maximum(second.mean(axis=2), 1e-12)
+    away = z - mean[:, :, None]
+    variance, together = np.mean(away**2, axis=2), np.mean(away * first, axis=2)
+    # A quadratic that opens downwards would reward large entries that no sample sees.
+    square = np.maximum((together + MIN_VARIANCE * bend) / (variance + MIN_VARIANCE), 0.0)
+    linear = first.mean(axis=2) - square * mean
+    left = first - linear[:, :, None] - square[:, :, None] * z
+    constant = np.mean(value - (linear[:, :, None] + 0.5 * square[:, :, None] * z) * z, axis=2)
+    spread = np.sqrt(np.mean(left**2, axis=2))
+    reach = np.maximum(HALF_WIDTHS * np.max(np.abs(away), axis=2), MIN_HALF_WIDTH)
+    low, high = (_end(loss, mean, side * reach, square) for side in (-1.0, 1.0))
+    return ControlVariates(constant, linear, square, bend, spread, low, high)
+
+
+def _end(loss: WeightedLoss, mean: Array, reach: Array, square: Array) -> Array:
+    """Return the first of some places at ``mean + reach`` and farther where ``h''`` is below ``c2``; else infinity."""
+    places = mean[:, :, None] + reach[:, :, None] * END_MULTIPLES
+    first, second = places.copy(), np.empty_like(places)
+    loss.apply(first, None, second, np.empty_like(places))
+    below = second < square[:, :, None]
+    nearest = np.take_along_axis(places, np.argmax(below, axis=2)[:, :, None], axis=2)[:, :, 0]
+    return np.where(np.any(below, axis=2), nearest, np.sign(reach) * np.inf)

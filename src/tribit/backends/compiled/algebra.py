@@ -1,4 +1,4 @@
-"""Small symmetric systems, one after the other."""
+"""Products of sparse matrices, by rows, with dense ones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,52 @@ import math
 
 import numpy as np
 
-from tribit.backends.compiled.jit import compiled
+from tribit.backends.compiled.jit import kernel
+
+
+@kernel()
+def sparse_times(start, stop, indptr, columns, data, first, B, shift, base, out):
+    """Fill in rows ``start`` to ``stop`` of ``S B + shift base'``.
+
+    Parameters
+    ----------
+    indptr, columns, data : arrays
+        S, as in a CSR matrix; ``data`` begins with entry ``first``.
+    B, out : arrays of shape (n_columns, m), (n_rows, m)
+        The other factor, and the product.
+    shift, base : arrays of shape (n_rows,), (m,)
+        What is added to the product; nothing where they are empty.
+    """
+    m = B.shape[1]
+    for i in range(start, stop):
+        if base.size:
+            for j in range(m):
+                out[i, j] = shift[i] * base[j]
+        else:
+            for j in range(m):
+                out[i, j] = 0.0
+        e, end = indptr[i], indptr[i + 1]
+        # Four entries in one loop: a row of the product is read and written a quarter as often.
+        while e + 4 <= end:
+            c0, c1, c2, c3 = columns[e], columns[e + 1], columns[e + 2], columns[e + 3]
+            d = e - first
+            x0, x1, x2, x3 = data[d], data[d + 1], data[d + 2], data[d + 3]
+            for j in range(m):
+                out[i, j] += x0 * B[c0, j] + x1 * B[c1, j] + x2 * B[c2, j] + x3 * B[c3, j]
+            e += 4
+        while e < end:
+            c, x = columns[e], data[e - first]
+            for j in range(m):
+                out[i, j] += x * B[c, j]
+            e += 1
+
 
 #: Lifts of the diagonal, each ten times the one before, after which a matrix is no longer taken for a positive one.
-LIFTS = 12
+MAX_LIFTS = 12
 
 
-@compiled(any_order=True)
-def factorised(L, m):
+@kernel(any_order=True)
+def cholesky(L, m):
     """Overwrite the lower triangle of a matrix by its Cholesky factor; return whether it is positive definite."""
     for j in range(m):
         pivot = L[j, j]
@@ -47,8 +85,8 @@ def factorised(L, m):
     return True
 
 
-@compiled(any_order=True)
-def substituted(L, m, x):
+@kernel(any_order=True)
+def substitute(L, m, x):
     """Overwrite ``x`` by ``(L L')^-1 x``."""
     for i in range(m):
         s = x[i]
@@ -62,20 +100,20 @@ def substituted(L, m, x):
             x[k] -= L[i, k] * s
 
 
-@compiled()
-def solved(H, L, x, lift):
+@kernel()
+def solve(H, L, x, lift):
     """Overwrite ``x`` by ``H^-1 x``, with L for the factor; a matrix that rounding made indefinite is lifted.
 
     Where H holds a NaN, x is NaN.
     """
     m = x.size
-    for turn in range(LIFTS):
+    for turn in range(MAX_LIFTS):
         for i in range(m):
             for j in range(i + 1):
                 L[i, j] = H[i, j]
             if turn:
                 L[i, i] += lift * 10.0**turn
-        if factorised(L, m):
-            substituted(L, m, x)
+        if cholesky(L, m):
+            substitute(L, m, x)
             return
     x[:] = np.nan

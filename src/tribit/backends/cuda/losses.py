@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from tribit.backends.losses import LogisticForm, ProbitForm, WeightedLoss
+from tribit.backends.losses import LogisticLoss, ProbitLoss, WeightedLoss
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link, Logistic, Probit
 
@@ -28,7 +28,7 @@ class Terms(NamedTuple):
     second: Tensor | None
 
 
-class DeviceForm:
+class DeviceLoss:
     """A form for tensors; see the subclasses for the formulae."""
 
     fused = False  #: whether kernels know its formulae
@@ -37,7 +37,7 @@ class DeviceForm:
         self.scale, self.unit, self.slope = loss.scale, loss.unit, loss.slope
         self.value_constant, self.value_linear = loss.value_constant, loss.value_linear
         self.first_constant = loss.first_constant
-        self.bounded, self.dense_bound = loss.bounded, loss.dense_bound
+        self.has_bounds, self.dense_bound = loss.has_bounds, loss.dense_bound
 
     def dense(self, z: Tensor, expected: Tensor | None, *, value: bool, second: bool) -> Terms:
         """Return the terms of every entry; ``expected`` labels where a model imputes them."""
@@ -61,8 +61,8 @@ class DeviceForm:
         raise NotImplementedError
 
 
-class LogisticTensors(DeviceForm):
-    """``t = tanh z``; ``log(2 cosh z) - y z`` and its derivatives, as :class:`tribit.backends.losses.LogisticForm`."""
+class LogisticTensors(DeviceLoss):
+    """``t = tanh z``; ``log(2 cosh z) - y z`` and its derivatives, as :class:`tribit.backends.losses.LogisticLoss`."""
 
     fused = True
 
@@ -89,10 +89,10 @@ class LogisticTensors(DeviceForm):
         return 1.0 - slack
 
 
-class ProbitTensors(DeviceForm):
+class ProbitTensors(DeviceLoss):
     """``-log Phi(y x / sigma)`` and its derivatives."""
 
-    def __init__(self, loss: ProbitForm) -> None:
+    def __init__(self, loss: ProbitLoss) -> None:
         super().__init__(loss)
         self.pu, self.nu, self.sigma = loss.pu, loss.nu, loss.sigma
 
@@ -151,11 +151,11 @@ def _bend(x: Tensor, hazard: Tensor) -> Tensor:
     return hazard * torch.where(far, tail, hazard + x)
 
 
-def device_form(loss: WeightedLoss) -> DeviceForm:
+def device_loss(loss: WeightedLoss) -> DeviceLoss:
     """Return the form for tensors; a link of a user's own is NumPy's and has none."""
-    if isinstance(loss, LogisticForm):
+    if isinstance(loss, LogisticLoss):
         return LogisticTensors(loss)
-    if isinstance(loss, ProbitForm):
+    if isinstance(loss, ProbitLoss):
         return ProbitTensors(loss)
     raise InvalidInputError(
         f"{parameter('device', 'cuda')} computes the logistic and the probit link, and this one is a link of your own: "
