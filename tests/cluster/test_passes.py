@@ -154,7 +154,7 @@ def test_features_equal_those_of_one_machine(seen, there, side):
         ("combine", parts),
         ("pull_back", given),
         ("pull_back_squares", given),
-        ("begin", given),
+        ("initial_coefficients", given),
     ):
         expected, found = (getattr(each, name)(argument) for each in (ours, theirs))
         for part in ("row_factors", "column_factors", "row_intercepts", "column_intercepts"):
