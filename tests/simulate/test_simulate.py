@@ -22,7 +22,7 @@ from tribit.simulate import (
     quantise,
     quantise_by_noise,
 )
-from tribit.simulate.entry_weights import as_distribution
+from tribit.simulate.sampling import as_distribution
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3, 5])
@@ -270,7 +270,7 @@ def test_all_at_once_finishes_when_few_entries_hold_almost_all_the_weight():
 
 
 def test_the_race_over_several_blocks_keeps_the_law(monkeypatch):
-    monkeypatch.setattr("tribit.simulate.sampling.BLOCK", 6)
+    monkeypatch.setattr("tribit.simulate.sampling.BLOCK_ENTRIES", 6)
     rest = np.array([3.0, 2.0, 1.0])
     weights = (np.append(1e9, rest), np.ones(3))
     # Two of the nine light entries follow the three heavy ones.
@@ -300,7 +300,7 @@ def test_an_entry_of_weight_zero_is_not_drawn_even_by_a_draw_of_zero():
 def test_the_largest_entry_may_belong_to_short_rows(monkeypatch):
     U, V = np.array([[10.0, 0.0]]), np.array([[0.0, 10.0]] * 6 + [[-3.0, 0.0]])
     assert _largest_entry(U, V) == 30.0
-    monkeypatch.setattr("tribit.simulate.BLOCK", 1)  # one row at a time
+    monkeypatch.setattr("tribit.simulate.BLOCK_ENTRIES", 1)  # one row at a time
     for seed in range(20):
         U, V = (np.random.default_rng([seed, side]).normal(size=(30, 6)) for side in (0, 1))
         assert _largest_entry(U, V) == pytest.approx(np.abs(U @ V.T).max(), rel=1e-12)

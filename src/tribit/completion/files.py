@@ -21,7 +21,7 @@ from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.solvers import SOLVERS, as_solver
 from tribit.storage import Contents
-from tribit.storage.fields import DAMAGE, reason_of
+from tribit.storage.file_format import DAMAGE_ERRORS, reason_of
 
 __all__ = ["contents_of", "load", "model_of", "save"]
 
@@ -70,7 +70,7 @@ def contents_of(model: BinaryMatrixCompletion) -> Contents:
     """Return the content of a model's file."""
     try:
         check_parameters(model)
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise InvalidInputError(
             f"The model cannot be saved, as no file may hold it ({reason_of(error)}); fit it again."
         ) from None
@@ -144,7 +144,7 @@ def _from_json(name: str, value: Any) -> Any:
         options = dict(value)
         try:
             return REGISTRIES[name][options.pop("name")](**options)
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             raise ValueError(f"the parameter {name}: {reason_of(error)}") from None
     return tuple(value) if isinstance(value, list) else value
 

@@ -16,16 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit.data.observations import Observations
-from tribit.datasets.rating_files import (
+from tribit.datasets.ratings import (
     PathLike,
     RatingFormat,
+    Ratings,
     Scale,
+    Split,
     TextFile,
     find,
     read_matrix,
     read_ratings,
 )
-from tribit.datasets.ratings import Ratings, Split
 from tribit.errors import InvalidInputError, parameter
 
 __all__ = ["Coat", "Ratings", "Split", "coat", "movielens", "movielens100k", "senate"]

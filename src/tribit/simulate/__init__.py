@@ -23,7 +23,7 @@ from tribit.errors import InvalidInputError
 from tribit.model.links import Link, Logistic, Probit, draw_labels
 from tribit.model.risks import check_rho
 from tribit.randomness import RandomState, generator
-from tribit.simulate.sampling import BLOCK, Cells, all_at_once, multi_bernoulli, multinomial
+from tribit.simulate.sampling import BLOCK_ENTRIES, Cells, all_at_once, multi_bernoulli, multinomial
 
 __all__ = [
     "Cells",
@@ -241,7 +241,7 @@ def _largest_entry(U: Array, V: Array) -> float:
     """Return ``max |u_i . v_j|``, longest rows first: shorter ones cannot pass what was found."""
     U, V = (factor[np.argsort(-np.linalg.norm(factor, axis=1))] for factor in (U, V))
     lengths, widths = np.linalg.norm(U, axis=1), np.linalg.norm(V, axis=1)
-    step = max(1, BLOCK // V.shape[0])
+    step = max(1, BLOCK_ENTRIES // V.shape[0])
     largest = 0.0
     for start in range(0, U.shape[0], step):
         able = np.count_nonzero(lengths[start] * widths >= largest)

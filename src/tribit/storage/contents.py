@@ -22,34 +22,39 @@ from tribit.errors import InvalidInputError, either, quoted
 from tribit.model.fitted import Fitted
 from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
-from tribit.storage.fields import (
+from tribit.storage.file_format import (
     COUNT,
-    DAMAGE,
+    DAMAGE_ERRORS,
+    DTYPES,
     FLOATS,
-    LONGEST_REASON,
+    MAX_REASON_CHARACTERS,
     NUMBER,
     OBJECT,
     SWITCH,
     TEXT,
     Field,
     Tensor,
+    Tensors,
     check_fields,
     check_places,
+    parsed_json,
+    read_description,
+    read_tensors,
     reason_of,
 )
 from tribit.storage.fitted import (
+    IDS,
+    axes_from,
     check_fitted_header,
     check_scores,
     fitted_from,
     fitted_header,
     fitted_schema,
     fitted_tensors,
+    id_tensors,
 )
-from tribit.storage.ids import IDS, id_tensors, read_axes
 from tribit.storage.searches import SEARCH, SEARCH_TENSOR, PackedSearch, packed_search
-from tribit.storage.tensor_file import DTYPES, parsed_json, read_description, read_tensors
 
-Tensors = dict[str, NDArray[Any]]
 Made = TypeVar("Made")
 
 #: The format that is written and read.
@@ -128,7 +133,7 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
         tensors = _tensors(contents, search)
         _check(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
         _check_numbers(contents.fitted, tensors["history"])
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise InvalidInputError(
             f"The model cannot be saved, as no file may hold it ({reason_of(error)}); fit it again."
         ) from None
@@ -173,7 +178,7 @@ def _read(file: BinaryIO, name: str, make: Callable[[Contents], Made]) -> Made:
     try:
         _check(header, {key: (place.dtype, place.shape) for key, place in places.items()})
         return make(_contents(header, read_tensors(file, places), name))
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise InvalidInputError(
             f"{name} is a damaged tribit model ({reason_of(error)}); fit it again."
         ) from None
@@ -189,7 +194,7 @@ def _check_format(header: Any, name: str) -> None:
     number, version = header.get("format"), header.get("version")
     if type(number) is not int or number != FORMAT:
         by = reprlib.repr(version).strip("'") if TEXT.holds(version) else "another version"
-        shown = reprlib.repr(number)[:LONGEST_REASON]
+        shown = reprlib.repr(number)[:MAX_REASON_CHARACTERS]
         raise InvalidInputError(
             f"{name} has model format {shown}, and tribit {__version__} reads format {FORMAT} alone; it was written by "
             f"tribit {by}: use that version or fit again."
@@ -218,7 +223,7 @@ def _check(header: dict[str, Any], described: Mapping[str, tuple[str, tuple[int,
 
 
 def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
-    fitted = fitted_from(header["fitted"], tensors, lambda shape: read_axes(tensors, shape))
+    fitted = fitted_from(header["fitted"], tensors, lambda shape: axes_from(tensors, shape))
     _check_numbers(fitted, tensors["history"])
     history = tuple(
         Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]

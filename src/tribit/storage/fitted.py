@@ -1,9 +1,10 @@
-"""The result of a fit in a file: models and features in the header, arrays as tensors."""
+"""The result of a fit in a file: models and features in the header, arrays and ids as tensors."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import Axes
+from tribit.data.axis import Axes, distinct_ids
 from tribit.data.features import KINDS, FeatureEncoder, GroupEncoder
-from tribit.errors import Message, with_mentions
+from tribit.errors import InvalidInputError, Message, with_mentions
 from tribit.model.calibration import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, FeatureMap, FeatureRegression, FeatureRegressions
 from tribit.model.fitted import Fitted, Member
 from tribit.model.risks import check_rho
 from tribit.model.spec import ModelSpec
-from tribit.storage.fields import (
+from tribit.storage.file_format import (
     COUNT,
     FLOATS,
     NUMBER,
@@ -30,10 +31,11 @@ from tribit.storage.fields import (
     TEXT,
     Field,
     Tensor,
+    Tensors,
     check_fields,
+    parsed_json,
 )
 
-Tensors = dict[str, NDArray[Any]]
 Schema = dict[str, Tensor]
 SIDES = ("row", "column")
 #: Arrays of factors, in the order of :attr:`tribit.model.factors.Factors.arrays`.
@@ -49,6 +51,19 @@ CALIBRATORS: dict[str | None, Schema] = {
         f"{CALIBRATOR}probabilities": Tensor(("F64",), ("points",)),
     },
 }
+
+#: Tensors of the ids of rows and of columns, where there are any.
+IDS = {
+    "row_ids_": Tensor(("U8",), ("bytes of row ids",)),
+    "column_ids_": Tensor(("U8",), ("bytes of column ids",)),
+}
+
+#: Kinds of NumPy arrays whose values JSON gives back as they were, and the types of these.
+ID_TYPES: dict[str, type] = {"i": int, "u": int, "f": float, "U": str, "b": bool}
+#: Types that an array of objects may hold.
+OBJECT_TYPES = {str, int, float, bool}
+#: Bytes of an array of text per byte of the file, above which ids of very different lengths become objects.
+MAX_TEXT_PADDING = 16
 
 
 def _are_groups(value: Any) -> bool:
@@ -116,7 +131,7 @@ def fitted_header(fitted: Fitted) -> dict[str, Any]:
     return {
         "members": [
             {
-                "spec": json.loads(_kept(each.spec).to_json()),
+                "spec": json.loads(_storable_spec(each.spec).to_json()),
                 "intercept": float(each.unknowns.intercept),
                 "own_rank": each.own_rank,
                 "weight": each.weight,
@@ -129,7 +144,9 @@ def fitted_header(fitted: Fitted) -> dict[str, Any]:
         if activities is None
         else [float(each.activity.typical) for each in activities if each.activity is not None],
         "encoders": [
-            None if each.encoder is None else [_described(group) for group in each.encoder.groups]
+            None
+            if each.encoder is None
+            else [_group_header(group) for group in each.encoder.groups]
             for each in maps
         ],
     }
@@ -289,7 +306,7 @@ def _map_width(number: int) -> str:
     return f"columns of the maps of member {number}"
 
 
-def _kept(spec: ModelSpec) -> ModelSpec:
+def _storable_spec(spec: ModelSpec) -> ModelSpec:
     """Return a model as a file keeps it: without what was imputed, and without a rho by entry."""
     rho = spec.rho if isinstance(spec.rho, float) else None
     return replace(spec, rho=rho, imputed=None)
@@ -303,7 +320,7 @@ def _spec(values: dict[str, Any]) -> ModelSpec:
     return spec
 
 
-def _described(group: GroupEncoder) -> dict[str, Any]:
+def _group_header(group: GroupEncoder) -> dict[str, Any]:
     values = {name: getattr(group, name) for name in GROUP}
     return {**values, "levels": list(group.levels), "means": list(group.means)}
 
@@ -398,3 +415,87 @@ def _largest(array: NDArray[Any]) -> float:
         return 0.0
     with np.errstate(invalid="ignore"):
         return max(float(array.max()), -float(array.min()))
+
+
+# Ids: the bytes of a JSON list with its kind, so that 1 and "1" stay different
+
+
+def id_tensors(axes: Axes) -> dict[str, NDArray[Any]]:
+    """Return the ids of rows and columns as a file holds them."""
+    return {
+        name: packed_ids(axis.ids, name)
+        for name, axis in zip(IDS, axes, strict=True)
+        if axis.ids is not None
+    }
+
+
+def axes_from(tensors: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Axes:
+    """Return rows and columns, with the ids that the tensors hold."""
+    ids = (
+        unpacked_ids(tensors[name], size, name) if name in tensors else None
+        for name, size in zip(IDS, shape, strict=True)
+    )
+    return Axes.of(shape, *ids)
+
+
+def packed_ids(ids: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """Return ids as bytes; those that are neither text nor numbers are refused."""
+    values = ids.tolist()
+    odd = next((value for value in values if not isinstance(value, tuple(OBJECT_TYPES))), None)
+    if odd is not None:
+        raise InvalidInputError(
+            f"{name.strip('_')} holds {odd!r}, a {type(odd).__name__}, and a model file holds only text and numbers: "
+            "fit with such ids instead."
+        )
+    text = json.dumps(
+        {"dtype": ids.dtype.str if ids.dtype.kind in ID_TYPES else "O", "ids": values}
+    )
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def unpacked_ids(packed: NDArray[np.uint8], size: int, name: str) -> NDArray[Any]:
+    """Return as many distinct ids as there are rows or columns; a ValueError where the bytes say otherwise.
+
+    How large the array is follows from the ids, whatever width of text the bytes name.
+    """
+    try:
+        stored = parsed_json(packed.tobytes())
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if not isinstance(stored, dict) or set(stored) != {"dtype", "ids"}:
+        raise ValueError(f"{name} must be an object of dtype and ids")
+    dtype, values = stored["dtype"], stored["ids"]
+    if not isinstance(values, list) or len(values) != size:
+        raise ValueError(f"{name} must be a list of {size} ids")
+    return distinct_ids(_id_array(values, dtype, packed.size, name), name)
+
+
+def _id_array(values: list[Any], dtype: Any, room: int, name: str) -> NDArray[Any]:
+    kinds = {type(value) for value in values}
+    if dtype == "O":
+        if not kinds <= OBJECT_TYPES:
+            raise ValueError(f"{name} holds what is neither text nor a number")
+        return np.fromiter(values, dtype=object, count=len(values))
+    match = (
+        re.fullmatch(r"([<>|])([iufbU])([0-9]{1,10})", dtype) if isinstance(dtype, str) else None
+    )
+    if match is None:
+        raise ValueError(f"{name} has no dtype of ids")
+    order, kind, width = match[1], match[2], int(match[3])
+    if kinds != {ID_TYPES[kind]}:
+        raise ValueError(f"{name} holds other values than its dtype {dtype!r}")
+    if kind == "U":
+        longest = max(1, *map(len, values))
+        if longest > width:
+            raise ValueError(f"{name} holds ids that its dtype {dtype!r} would cut short")
+        if 4 * longest * len(values) > MAX_TEXT_PADDING * room:
+            return np.fromiter(values, dtype=object, count=len(values))
+        dtype = f"{order}U{longest}"
+    try:
+        with np.errstate(over="ignore"):
+            array = np.array(values, dtype=np.dtype(dtype))
+    except (OverflowError, TypeError) as error:
+        raise ValueError(f"{name} does not have the dtype {dtype!r} ({error})") from None
+    if array.tolist() != values:
+        raise ValueError(f"{name} holds ids that its dtype {dtype!r} would change")
+    return array

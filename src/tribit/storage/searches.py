@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from tribit.errors import InvalidInputError, Message, with_mentions
 from tribit.model.spec import ModelSpec
 from tribit.selection.record import Average, Candidate, Search
-from tribit.storage.fields import (
+from tribit.storage.file_format import (
     COUNT,
-    DAMAGE,
+    DAMAGE_ERRORS,
     NUMBER,
     SWITCH,
     TEXT,
     Field,
     Tensor,
     check_fields,
+    parsed_json,
     reason_of,
 )
-from tribit.storage.tensor_file import parsed_json
 
 #: Name of the tensor: the bytes of a JSON object.
 SEARCH = "search"
@@ -83,7 +83,7 @@ def packed_search(search: Search) -> NDArray[np.uint8]:
     record = {
         **{name: getattr(search, name) for name in PLAIN},
         **{name: with_mentions(getattr(search, name)) for name in TEXTS},
-        "candidates": [_described(each) for each in candidates],
+        "candidates": [_candidate_record(each) for each in candidates],
         "best": None if search.best is None else place(search.best),
         "average": None if average is None else [place(each) for each in average.members],
         "average_score": None if average is None else average.score,
@@ -103,7 +103,7 @@ class PackedSearch:
         """Return the record; one sentence where the bytes hold none."""
         try:
             return unpacked_search(self.packed)
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             raise InvalidInputError(
                 f"{self.name} is a damaged tribit model ({reason_of(error)}); fit it again."
             ) from None
@@ -127,15 +127,15 @@ def unpacked_search(packed: bytes) -> Search:
     return Search(candidates, best, seconds=None, average=average, **fields)
 
 
-def _described(candidate: Candidate) -> dict[str, Any]:
+def _candidate_record(candidate: Candidate) -> dict[str, Any]:
     rho = candidate.settings.rho
     settings = replace(
         candidate.settings, imputed=None, rho=rho if isinstance(rho, float) else None
     )
     return {
         "settings": json.loads(settings.to_json()),
-        "score": _written(candidate.score),
-        "scores": [_written(score) for score in candidate.scores],
+        "score": _json_score(candidate.score),
+        "scores": [_json_score(score) for score in candidate.scores],
         "n_iter": int(candidate.n_iter),
     }
 
@@ -146,17 +146,17 @@ def _candidate(described: Any) -> Candidate:
     check_fields(described, CANDIDATE)
     return Candidate(
         ModelSpec.from_json(json.dumps(described["settings"])),
-        _read(described["score"]),
-        tuple(map(_read, described["scores"])),
+        _score(described["score"]),
+        tuple(map(_score, described["scores"])),
         None,
         described["n_iter"],
     )
 
 
-def _written(score: float) -> float | None:
+def _json_score(score: float) -> float | None:
     """Return a score as JSON can hold it: null for the infinite one of a fit that failed."""
     return float(score) if math.isfinite(score) else None
 
 
-def _read(score: float | None) -> float:
+def _score(score: float | None) -> float:
     return math.inf if score is None else score

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tribit.checks import check_count, check_not_negative
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.factors import Factors
-from tribit.simulate.entry_weights import as_distribution
+from tribit.simulate.sampling import as_distribution
 
 Array: TypeAlias = NDArray[np.float64]
 
