@@ -155,8 +155,8 @@ def test_every_option_with_a_value_is_among_them():
         ([*FIT, "--solver", "lbfgs", "--radius", "1"], "use --solver newton, or leave out --radius and --alpha"),
         ([*FIT, "--solver", "newton", "--radius", "3", "--alpha", "1"], "--radius = 3: .* most 1, .* --solver "),
         (["evaluate", "absent", "ratings.csv"], "write one with tribit fit"),
-        (["compare", "--on", "senate"], "say where they are .--data"),
-        (["reproduce", "fig1", "--step", "1", "--protocol", "tuned"], "--step belongs to --protocol paper"),
+        (["compare", "--on", "senate"], "pass their folder .--data"),
+        (["reproduce", "fig1", "--step", "1", "--protocol", "tuned"], "--step applies only to --protocol paper"),
     ],
 )  # fmt: skip
 def test_advice_is_in_options(run, here, tmp_path, command, match):

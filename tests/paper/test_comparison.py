@@ -73,10 +73,10 @@ def test_the_command_writes_a_table_and_goes_on_from_its_journal(tmp_path, capsy
     [
         (["--systems", "magic"], "--systems must be some of tribit"),
         (["--on", "mars"], "--on must be some of synthetic, ml-100k"),
-        (["--on", "senate"], "say where they are (--data)"),
+        (["--on", "senate"], "pass their folder (--data)"),
         (
             ["--data", "nowhere"],
-            "no folder 'nowhere'; say where ml-100k, senate and coat are (--data)",
+            "no folder 'nowhere'; pass the folder of ml-100k, senate and coat (--data)",
         ),
         (["--jobs", "0"], "--jobs must be a whole number, at least 1"),
         (["--seed", "-1"], "--seed must be a whole number, at least 0"),

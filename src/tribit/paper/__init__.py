@@ -1,1 +1,1 @@
-"""The paper's world: its experiments, the systems it compares with, its theory, and the ancestors of its risks."""
+"""The paper: its experiments, the systems it compares with, its theory, and the classification risks behind it."""

@@ -1,4 +1,4 @@
-"""``tribit compare``: every system on the same data, how well it predicts held-out signs and how long it takes."""
+"""``tribit compare``: test error and fitting time of every system on the same data."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tribit.simulate import low_rank_target, observe, quantise
 __all__ = ["DATA", "GRIDS", "Compared", "compare", "compare_all"]
 
 
-#: The entries to fit on, and those to predict.
+#: The training and the test entries.
 Parts: TypeAlias = tuple[Observations, Observations]
-#: Share of the Senate's votes, and of the unseen synthetic entries, that are predicted; and of the training entries of
-#: any data, on which a system chooses.
+#: Share of the Senate's votes and of the unobserved synthetic entries in the test set, and of the training entries in
+#: the validation set.
 HELD_OUT = 0.1
-#: The settings among which each system chooses.
+#: Hyperparameters among which each system chooses.
 GRIDS: dict[str, list[dict[str, Any]]] = {
-    "tribit": [{}],  # it chooses by itself
+    "tribit": [{}],  # tunes itself
     "alternating-least-squares": [
         {"rank": rank, "l2": l2} for rank in (3, 10) for l2 in (1.0, 4.0)
     ],
@@ -71,16 +71,15 @@ class Compared:
     system, data : str
         Names, as in ``SYSTEMS`` and ``DATA``.
     parameters : str
-        What was chosen on held-out training entries.
+        Hyperparameters chosen on the validation set.
     sign_error, log_loss : float or None
         On the test entries; None where the fit failed.
     auc : float or None
         Probability that a like is ranked above a dislike.
     seconds : float
-        Of the last fit alone, with the chosen parameters, on one core; of search and fit for ``tribit``, which chooses
-        in its fit.
+        Of the refit with the chosen hyperparameters, on one core; of search and refit for ``tribit``.
     failure : str
-        Why there is no result, in one sentence; empty where there is one.
+        The error message of a fit that failed; empty otherwise.
     """
 
     system: str
@@ -101,10 +100,10 @@ def compare(
     data: str = "",
     random_state: int = 0,
 ) -> list[Compared]:
-    """Fit systems on ``train``, each with the best of a few settings, and predict ``test``.
+    """Fit systems on ``train``, each with hyperparameters chosen on a validation set, and predict ``test``.
 
-    A system's settings are those of :data:`GRIDS`. The one with the smallest log-loss on a tenth of the training
-    entries is fitted again on all of them.
+    The hyperparameters of :data:`GRIDS` with the smallest log-loss on a tenth of the training entries are refitted on
+    all of them.
 
     Parameters
     ----------
@@ -113,9 +112,9 @@ def compare(
     systems : iterable of str, optional
         Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
     data : str
-        What to call the data.
+        Name of the data.
     random_state : int
-        The seed of what is held out, and of every system that has one.
+        Seed of the validation set and of the systems.
 
     Returns
     -------
@@ -137,7 +136,7 @@ def compare(
 
 
 def check_systems(systems: Iterable[str] | None) -> list[str]:
-    """Return the names of systems, all of them by default, or name the first that there is not."""
+    """Return the names of systems, all of them by default; refuse an unknown name."""
     names = list(SYSTEMS) if systems is None else list(systems)
     for name in names:
         if name not in SYSTEMS:
@@ -183,11 +182,11 @@ def _fit_system(
     name: str, setting: dict[str, Any], train: Observations, random_state: int
 ) -> FactorModel:
     model: FactorModel = SYSTEMS[name](**setting)
-    # The share that is unobserved, for the systems that must be told; times of one core each.
+    # Some systems need the unobserved share; times are on one core.
     common = {"rho": 1.0 - train.density, "random_state": random_state, "n_jobs": 1}
     model.set_params(**{key: value for key, value in common.items() if key in model.get_params()})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a limit on iterations shows in the error
+        warnings.simplefilter("ignore")  # early stops show in the test error
         model.fit(train)
     return model
 
@@ -202,29 +201,29 @@ def compare_all(
     seed: int = 0,
     shown: bool = True,
 ) -> tuple[list[Compared], list[Path]]:
-    """Compare systems on several data sets, keeping each result in ``out`` as it comes.
+    """Compare systems on several data sets, saving each result in ``out`` at once.
 
     Parameters
     ----------
     path : path, optional
-        The folder that holds ``ml-100k``, ``senate`` and ``coat``. Without it the synthetic data alone are used.
+        Folder with ``ml-100k``, ``senate`` and ``coat``; synthetic data only by default.
     on : sequence of str, optional
-        Names in :data:`DATA`; by default those that this folder has.
+        Names in :data:`DATA`; by default those in the folder.
     systems : sequence of str, optional
         Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
     out : path
-        For ``comparison.csv``, ``comparison.md`` and the journal from which a stopped run goes on.
+        Folder of ``comparison.csv``, ``comparison.md`` and the journal that continues a stopped run.
     n_jobs : int
         Processes; each fit has one core.
     seed : int
-        Of draws, splits and starts.
+        Seed of simulations, splits and starts.
     shown : bool
         Whether a terminal shows a progress bar.
 
     Returns
     -------
     results, files
-        Everything that was compared, and what was written.
+        The results, and the files written.
     """
     names = present_data(path) if on is None else list(on)
     place = None if path is None else Path(path).resolve()
@@ -264,7 +263,7 @@ def _cell(result: Compared) -> str:
 def comparison_study(
     data: Sequence[str], systems: Sequence[str], folder: Path | None, seed: int
 ) -> Study:
-    """Return a task for every system on every data set, each of which must be there."""
+    """Return a task for every system on every data set; a missing data set is refused."""
     for name in data:
         load_data(name, folder, seed)
 
@@ -287,7 +286,7 @@ def compare_one(name: str, system: str, folder: Path | None, seed: int) -> list[
 
 @lru_cache(maxsize=4)
 def load_data(name: str, folder: Path | None, seed: int) -> Parts:
-    """Return the parts of a data set."""
+    """Return the training and test entries of a data set."""
     if name not in DATA:
         raise InvalidInputError(
             f"{parameter('on')} must be some of {', '.join(DATA)}; got {name!r}."
@@ -301,7 +300,7 @@ def present_data(folder: Path | None) -> list[str]:
         return ["synthetic"]
     if not Path(folder).is_dir():
         raise InvalidInputError(
-            f"There is no folder {str(folder)!r}; say where ml-100k, senate and coat are ({parameter('path')})."
+            f"There is no folder {str(folder)!r}; pass the folder of ml-100k, senate and coat ({parameter('path')})."
         )
     return ["synthetic", *(name for name in list(DATA)[1:] if (Path(folder) / name).exists())]
 
@@ -323,23 +322,23 @@ def _films(folder: Path | None, seed: int) -> Parts:
 
 
 def _votes(folder: Path | None, seed: int) -> Parts:
-    return senate(_given(folder)).split(HELD_OUT, random_state=seed)
+    return senate(_require_folder(folder)).split(HELD_OUT, random_state=seed)
 
 
 def _coats(folder: Path | None, _: int) -> Parts:
-    parts = coat(_given(folder))
+    parts = coat(_require_folder(folder))
     return parts.train.observations(), parts.test.observations()
 
 
-def _given(folder: Path | None) -> Path:
+def _require_folder(folder: Path | None) -> Path:
     if folder is None:
         raise InvalidInputError(
-            f"These data have no download: say where they are ({parameter('path')})."
+            f"These data cannot be downloaded; pass their folder ({parameter('path')})."
         )
     return folder
 
 
-#: Data that the systems are compared on: synthetic ones, ratings, votes, and ratings of items drawn at random.
+#: Data of the comparison: synthetic, ratings, votes, and ratings of random items.
 DATA: dict[str, Callable[[Path | None, int], Parts]] = {
     "synthetic": _synthetic,
     "ml-100k": _films,

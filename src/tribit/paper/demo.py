@@ -4,9 +4,8 @@ Row i and column j have an angle each, and
 
     P(like) = f(TASTE cos(d_ij)),    P(seen) = f(LEVEL + a_i + c_j + EXPOSURE cos(d_ij - SHIFT)),    d_ij their distance
 
-with ``f`` the logistic function: people come to see what is near their taste, not just what they like, and some of
-them, and some columns, more often than others. So an entry being seen says something of the tastes of its row, and a
-list of what people will see next has likes and dislikes in it.
+with ``f`` the logistic function: exposure follows taste without being equal to it, and differs between people and
+between things. So observed entries inform about tastes, and a list of likely next items has likes and dislikes.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ Array = NDArray[np.floating[Any]]
 #: Large enough for lists of ten, small enough for three fits, two of them with a search, in some ten seconds.
 SHAPE = (300, 200)
 #: Amplitudes of taste and exposure, the angle between them, and the level that leaves a tenth of the cells seen.
-#: Chosen by what they show: of nine worlds tried (seeds 10 to 12) one in which all three fits and the weights of lists
-#: can be told apart. Where exposure hardly follows taste the default gains little over observed signs alone.
+#: Selected among nine settings (seeds 10 to 12) so that the three fits and the weights of lists differ visibly. If
+#: exposure hardly follows taste the default gains little over observed signs alone.
 TASTE, EXPOSURE, SHIFT, LEVEL = 3.0, 2.0, 1.0, -2.8
 #: Deviations of the activity of rows and of the popularity of columns, in log-odds of being seen.
 ACTIVITY, POPULARITY = 0.5, 0.7
-#: Share of the seen entries that come later: no fit has them, and lists are judged by them.
+#: Share of the observed entries in the test set of the lists.
 LATER_SHARE = 0.25
 LIST_LENGTH = 10  #: of a list
 #: Values of ``avoid_dislikes``; 1 is the default of lists.
@@ -54,7 +53,7 @@ WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
 #: Nouns for a row and a column on the page of the demonstration.
 NOUNS = ("person", "thing")
 BIASES, SIGNS, DEFAULT = "row and column biases", "observed signs alone", "tribit's default"
-#: Red for dislikes, blue for likes, white in the middle: told apart by the colour-blind, and light and dark in grey.
+#: Red for dislikes, blue for likes, white in the middle: readable for the colour-blind.
 COLOURS = "RdBu"
 BLUE, GREY = "tab:blue", "0.35"
 
@@ -81,7 +80,7 @@ class DemoLists:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The truth, the seen entries, the completion, the errors of each fit, the lists, and the recommender."""
+    """The true probabilities, the entries, the completion, errors of each fit, lists, and the recommender."""
 
     probability: Array
     seen: Observations
@@ -97,15 +96,16 @@ class DemoResult:
         n_rows, n_columns = self.seen.shape
         n_seen, n_later = self.seen.n_observed, self.later.n_observed
         return (
-            f"{n_rows} people and {n_columns} things; who would like what is known, as it was drawn. {n_seen} cells "
-            f"({100 * self.seen.density:.0f}%) were seen; {n_later} more come later and judge the lists.\n"
-            "Errors are of unseen cells: wrong signs, of which the true probabilities have "
-            f"{100 * self.least_error:.1f}%, and the root mean square distance to the true probabilities."
+            f"Simulated table of {n_rows} people and {n_columns} things with known probabilities of a like. "
+            f"{n_seen} cells ({100 * self.seen.density:.0f}%) are observed; {n_later} more are the "
+            f"test set of the lists.\n"
+            "Errors are on unobserved cells: the error rate of signs, which is "
+            f"{100 * self.least_error:.1f}% for the true probabilities, and the RMSE of the probabilities."
         )
 
 
 def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult:
-    """Draw a table, complete it in three ways, and order lists in several."""
+    """Simulate a table, complete it in three ways, and rank lists in several."""
     probability, signs, seen, later = simulate_table(random_state)
     unseen = np.ones(signs.shape, dtype=bool)
     unseen[seen.rows, seen.columns] = False
@@ -117,7 +117,7 @@ def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult
         seconds = time.perf_counter() - began
         model = getattr(found, "model_", found)
         if model.stop_reason_ == INTERRUPTED:
-            raise KeyboardInterrupt  # a fit keeps what it has; a demonstration stops
+            raise KeyboardInterrupt  # a fit keeps its last iterate; a demonstration stops
         completed = np.asarray(model.complete(), dtype=float)
         wrong = (completed >= 0.5)[unseen] != (signs > 0)[unseen]
         distance = np.sqrt(np.mean((completed - probability)[unseen] ** 2))
@@ -128,7 +128,7 @@ def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult
         later=later,
         completed=completed,
         fits=fits,
-        lists=ordered_lists(found, seen, later),
+        lists=rank_lists(found, seen, later),
         least_error=float(np.mean((probability >= 0.5)[unseen] != (signs > 0)[unseen])),
         recommender=found,
     )
@@ -142,9 +142,9 @@ def report_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
 def simulate_table(
     random_state: RandomState,
 ) -> tuple[Array, NDArray[np.int8], Observations, Observations]:
-    """Return P(like) and the sign of every cell, the entries that were seen, and those that come later.
+    """Return P(like) and the sign of every cell, the observed entries, and the later ones.
 
-    Rows and columns are in the order of their angles, so that neighbours in a picture are alike.
+    Rows and columns are sorted by their angles, so that neighbours in a picture are similar.
     """
     draws = generator(random_state)
     rows, columns = (np.sort(draws.uniform(0, 2 * np.pi, n)) for n in SHAPE)
@@ -164,8 +164,8 @@ def simulate_table(
     return probability, signs, seen, later
 
 
-def ordered_lists(found: Recommender, seen: Observations, later: Observations) -> list[DemoLists]:
-    """Return likes found and dislikes shown by lists in the order of popularity, of P(like), and of both rates."""
+def rank_lists(found: Recommender, seen: Observations, later: Observations) -> list[DemoLists]:
+    """Return likes found and dislikes shown by lists ranked by popularity, by P(like), and by both rates."""
     likes = np.zeros(seen.shape[1])
     np.add.at(likes, seen.columns[seen.labels > 0], 1)
     popular = np.broadcast_to(likes, seen.shape)
@@ -191,17 +191,17 @@ def _rates_of_lists(name: str, weight: float | None, report: RankingReport) -> D
 
 
 def _signs_alone(seen: Observations) -> BinaryMatrixCompletion:
-    """Return the fit of the PN risk with factors, chosen as the default is, but blind to which cells were seen."""
+    """Return the fit of the PN risk with factors, tuned as the default is, but without implicit features."""
     return BinaryMatrixCompletion((1, 0, 0), implicit_features=False, random_state=0).fit(seen)
 
 
 def _default(seen: Observations) -> Recommender:
     found = Recommender(random_state=0).fit(seen)
-    found.reading_ = Reading(row=NOUNS[0], column=NOUNS[1])  # as if it had been read from a table
+    found.reading_ = Reading(row=NOUNS[0], column=NOUNS[1])  # as for a table read from a file
     return found
 
 
-#: The default comes last: its completion is drawn and its lists are measured.
+#: The default comes last: its completion and its lists are shown.
 FITS: dict[str, Callable[[Observations], Any]] = {
     BIASES: fit_biases,
     SIGNS: _signs_alone,
@@ -237,16 +237,20 @@ def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
 
 
 def _draw_tables(figure: Any, result: DemoResult) -> None:
-    """Draw three tables of one scale beside one another, with the bar that the outer two share."""
+    """Draw three tables side by side on one scale, with its bar."""
     axes = figure.subplots(1, 3, sharex=True, sharey=True)
     labels = np.full(result.seen.shape, np.nan)
     labels[result.seen.rows, result.seen.columns] = result.seen.labels > 0
     share = f"{100 * result.seen.density:.0f}%"
-    titles = ("hidden: who would like what", f"seen: {share} of the cells", "completed by tribit")
+    titles = (
+        "hidden: probability of a like",
+        f"observed: {share} of the cells",
+        "completed by tribit",
+    )
     for axis, table, title in zip(
         axes, (result.probability, labels, result.completed), titles, strict=True
     ):
-        axis.set_facecolor("0.93")  # cells that nobody has seen
+        axis.set_facecolor("0.93")  # unobserved cells
         image = axis.imshow(
             table, cmap=COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
         )
@@ -256,11 +260,11 @@ def _draw_tables(figure: Any, result: DemoResult) -> None:
         axis.set_xlabel(f"{table.shape[1]} things, by their hidden angle")
     axes[0].set_ylabel(f"{labels.shape[0]} people, by theirs")
     bar = figure.colorbar(image, ax=axes, aspect=25, pad=0.01)
-    bar.set_label("probability of a like\n(seen: liked blue, disliked red)")
+    bar.set_label("probability of a like\n(observed: likes blue, dislikes red)")
 
 
 def _draw_errors(axis: Any, result: DemoResult) -> None:
-    """Draw wrong signs on unseen cells, from zero, with the least that anybody could reach."""
+    """Draw the error rates on unobserved cells, with that of the true probabilities."""
     names = [fit.name for fit in result.fits]
     errors = [100 * fit.sign_error for fit in result.fits]
     colours = [BLUE if fit.name == DEFAULT else "0.75" for fit in result.fits]
@@ -269,7 +273,7 @@ def _draw_errors(axis: Any, result: DemoResult) -> None:
     least = 100 * result.least_error
     axis.axvline(least, color="black", linewidth=0.8, linestyle="--")
     axis.annotate(
-        f"truth itself: {least:.1f}",
+        f"truth: {least:.1f}",
         (least, 1.0),
         (3, 2),
         xycoords=("data", "axes fraction"),
@@ -278,7 +282,7 @@ def _draw_errors(axis: Any, result: DemoResult) -> None:
     )
     axis.invert_yaxis()
     axis.set_xlim(0, 1.15 * max(errors))
-    axis.set_xlabel("wrong signs on unseen cells, %")
+    axis.set_xlabel("error rate on unobserved cells, %")
 
 
 def _draw_lists(axis: Any, result: DemoResult) -> None:

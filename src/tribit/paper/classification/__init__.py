@@ -1,4 +1,4 @@
-"""Classification of feature vectors from positive, negative and unlabelled examples, and the shares that it needs."""
+"""Classification from positive, negative and unlabelled examples, with estimates of class prior and label frequency."""
 
 from tribit.paper.classification.classifier import RiskClassifier
 from tribit.paper.classification.matrices import matrix_class_prior, matrix_label_frequency

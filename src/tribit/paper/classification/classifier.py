@@ -1,4 +1,4 @@
-"""The scikit-learn face of classification from positive, negative and unlabelled examples."""
+"""A scikit-learn classifier for positive, negative and unlabelled examples."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     learning against positive-negative learning"; Sakai et al., 2017, "Semi-supervised classification based on
     classification from positive and unlabeled data").
 
-    Labelled examples are taken to be drawn from their class and unlabelled ones from all of the population, whose
-    share of positives is ``prior``. Unlabelled examples help most where one class has few labelled examples for its
-    prior: "pnu" then relies on the risk that does without that class. With labels in balance expect little over "pn".
+    Labelled examples are samples of their class, unlabelled ones of the population, whose share of positives is
+    ``prior``. Unlabelled examples help most if one class has few labelled examples for its prior: "pnu" then relies on
+    the risk without that class. With balanced labels expect little gain over "pn".
 
     Parameters
     ----------
@@ -72,24 +72,23 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     width : float, "median" or "cv", default="median"
         Of the Gaussian bumps; "median" is the median distance of two examples, "cv" tries 1/4 to 2 times that.
     n_centres : int, default=200
-        Most bumps; their centres are drawn from the examples.
+        Largest number of bumps; their centres are a sample of the examples.
     l2 : float or "cv", default="cv"
         Ridge penalty, above 0; "cv" tries powers of 10 from 0.0001 to 1.
     nonnegative : bool, default=False
         Whether the part of R_PU that estimates the loss of the negatives, and the part of R_NU that estimates the
         loss of the positives, are raised to 0 where below (Kiryo et al., 2017, "Positive-unlabeled learning with
-        non-negative risk estimator"). Then the problem is not convex.
-        It keeps probabilities sober where examples are few for the basis; do not expect better signs of it, as for
-        the neural networks it was made for.
+        non-negative risk estimator"). The problem is then not
+        convex. It moderates probabilities if examples are few for the basis, but hardly improves signs.
     n_folds : int, default=5
-        Folds of the cross-validation, by the zero-one risk that has the least variance; see
+        Folds of the cross-validation, by the zero-one risk with the smallest variance; see
         :func:`tribit.paper.classification.selection.validation_mixture`.
     max_iter : int, default=1000
-        Most iterations of L-BFGS.
+        Largest number of iterations of L-BFGS.
     tol : float, default=1e-6
         L-BFGS stops when no entry of the gradient is larger.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the centres and the folds.
+        Seed of the centres and the folds.
 
     Attributes
     ----------
@@ -102,13 +101,13 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     basis_ : LinearBasis or GaussianBasis
         ``f``, with its centres and width.
     eta_, gamma_, l2_, width_ : float or None
-        What was used; None for what the risk or the basis does not have.
+        The values used; None if the risk or the basis has no such parameter.
     candidates_ : list of (Choice, float)
-        What was tried, and its validation risk; empty where nothing was "cv".
+        Candidates and their validation risks; empty if nothing was "cv".
     objective_ : float
         The objective at the solution.
     n_iter_ : int
-        Iterations done by the last fit, 1 for a linear system.
+        Iterations of the refit, 1 for a linear system.
     converged_ : bool
         Whether ``tol`` was reached.
     n_features_in_ : int
@@ -246,7 +245,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _candidates(self, median: float) -> list[Choice]:
-        """Return every combination to try, the plainest first."""
+        """Return all combinations of the candidates, the simplest first."""
         mixing: Any = (0.0,)
         if self.risk in ("pnu", "punu"):
             name, values = ("eta", ETAS) if self.risk == "pnu" else ("gamma", GAMMAS)
@@ -255,7 +254,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if isinstance(given, str) and not _is(given, "cv"):
                 raise InvalidInputError(f'{name} must be a number or "cv"; got {given!r}.')
             for value in mixing:
-                MIXTURES[self.risk](value)  # refuses what is out of range
+                MIXTURES[self.risk](value)  # refuses values out of range
         ridges = RIDGES if _is(self.l2, "cv") else (check_positive("l2", self.l2),)
         widths: Any = (median,)
         if check_choice("basis", self.basis, ("gaussian", "linear")) == "gaussian":

@@ -17,7 +17,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.paper.classification.risks import KIND_NAMES, Array, Labels
 from tribit.randomness import fold_numbers
 
-#: Most examples over which the median distance is taken: more would not change it much.
+#: Sample size of the median distance.
 MEDIAN_SAMPLE_SIZE = 500
 
 
@@ -54,9 +54,9 @@ def bumps(X: Array, centres: Array, width: float) -> Array:
 
 
 def choose_rows(X: Array, n_rows: Any, draws: np.random.Generator) -> Array:
-    """Return at most ``n_rows`` rows of X, drawn without replacement."""
+    """Return at most ``n_rows`` rows of X, sampled without replacement."""
     n_rows = check_count("n_centres", n_rows)
-    # A permutation whatever the number: the draws that follow do not depend on it.
+    # A permutation for any number, so that later random numbers do not depend on it.
     return X[np.sort(draws.permutation(X.shape[0])[:n_rows])]
 
 
@@ -138,7 +138,7 @@ def kind_folds(
     if counts[fewest] < 2:
         raise InvalidInputError(
             f"Only {counts[fewest]} example is labelled {fewest} ({KIND_NAMES[fewest]} class) and cross-validation "
-            'needs 2; pass numbers in the place of "cv".'
+            'needs 2; pass numbers instead of "cv".'
         )
     folds = np.zeros(labels.size, dtype=np.int64)
     for kind in needed:

@@ -1,14 +1,12 @@
-"""Class prior and label frequency of a matrix: its entries are the examples, described by likes seen elsewhere.
+"""Class prior and label frequency of a matrix whose entries are the examples.
 
-An entry is described by the share of likes in its row, the share in its column, and the entry of the best low-rank
-approximation of the matrix of seen likes. All three are taken from the likes of other folds: a like that helped to
-describe its own entry would give itself away.
+The features of an entry are the shares of likes in its row and its column, and the entry of the best low-rank
+approximation of the observed likes. All three are cross-fitted: they come from the likes of other folds.
 
-This works where the description tells likes from dislikes almost surely: strong blocks of taste and enough likes in
-each row and column to see them. Where it does not, the label frequency comes out too low (``rho`` too high) and the
-prior too high; on rating data such as MovieLens, where nobody's taste is that sure and films are seen because they
-are liked, take the numbers for bounds at best. Where dislikes are seen as well as likes, and both are missing alike,
-the share of unseen entries is the better estimate of ``rho``.
+The estimates need features that separate likes from dislikes almost perfectly: strong blocks of taste and enough likes
+in each row and column. Otherwise the label frequency is too low (``rho`` too high) and the prior too high; on ratings
+such as MovieLens, with noisy tastes and self-selected films, the numbers are bounds at best. If dislikes are observed
+and missing as often as likes, the share of unobserved entries is a better estimate of ``rho``.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from tribit.simulate.sampling import all_at_once
 Positions = NDArray[np.int64]
 
 
-#: Least number of likes: with fewer, the share of the matrix that is liked is estimated as almost anything.
+#: Smallest number of likes for which the share of likes can be estimated.
 MIN_LIKES = 50
 
 
@@ -54,18 +52,18 @@ def matrix_label_frequency(
     method : {"e1", "e2", "e3"}, default="e1"
         As in :func:`~tribit.paper.classification.label_frequency`.
     rank : int, default=5
-        Of the approximation that describes entries.
+        Rank of the approximation.
     n_entries : int, default=10000
-        Most entries to learn from, drawn at random from all of the matrix.
+        Largest number of entries, sampled from the whole matrix.
     n_folds : int, default=5
-        Folds, both of the description and of the estimate.
+        Folds, both of the features and of the estimate.
     random_state : int, Generator, RandomState or None
-        Draws the entries and the folds.
+        Seed of the entries and the folds.
 
     Returns
     -------
     float
-        In (0, 1]; see the module for when to believe it.
+        In (0, 1]; see the module for its assumptions.
     """
     likes = _likes(observations, check_count("n_folds", n_folds, 2))
     draws = generator(random_state)
@@ -85,20 +83,20 @@ def matrix_class_prior(
 ) -> float:
     """Estimate the share of likes in the whole matrix, seen or not, by :func:`class_prior`.
 
-    The parameters are those of :func:`matrix_label_frequency`. The unlabelled examples are entries drawn from all of
-    the matrix, the positives the seen likes among the rest, at most as many. ``P(seen | like)`` is the share of seen
-    likes over what is returned. At least 50 likes are needed: from fewer the answer is almost anything.
+    The parameters are those of :func:`matrix_label_frequency`. The unlabelled examples are sampled from all
+    entries, the positives are the observed likes among the rest, at most as many. ``P(seen | like)`` is the share of
+    observed likes over the estimate. At least 50 likes are needed.
     """
     likes = _likes(observations, check_count("n_folds", n_folds, 2))
     if likes.n_observed < MIN_LIKES:
         raise InvalidInputError(
             f"The observations hold {likes.n_observed} likes, and the share of likes needs {MIN_LIKES} to be "
-            "estimated: observe more, or pass a share that is known from elsewhere."
+            "estimated: observe more, or pass a known share."
         )
     draws = generator(random_state)
     keys = _some_keys(likes, n_entries, draws)
     if keys.size == likes.shape[0] * likes.shape[1]:
-        # Every entry was taken; a half of them leaves likes for the positives.
+        # Half of all entries leaves likes for the positives.
         keys = np.sort(draws.permutation(keys)[: keys.size // 2])
     positives = np.setdiff1d(_keys(likes), keys)
     positives = np.sort(draws.permutation(positives)[: keys.size])

@@ -50,9 +50,9 @@ def label_frequency(
         e2 = sum of s over the labelled / sum of s over all
         e3 = largest s                        (c where some positive is sure to be one)
 
-    after "Learning classifiers from only positive and unlabeled data". All rest on separable classes: in general e1
-    and e2 estimate ``c`` times a mean of ``P(positive | x)`` over the labelled, which is below ``c``. e3 asks least
-    of the data but is the largest of many noisy values and so may be above it.
+    after "Learning classifiers from only positive and unlabeled data". All assume separable classes: in general e1
+    and e2 estimate ``c`` times a mean of ``P(positive | x)`` over the labelled, which is below ``c``. e3 assumes
+    least but, as the largest of many noisy values, may be above ``c``.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ def label_frequency(
     y : array-like of {0, 1}
         1 for a labelled positive, 0 for an unlabelled example.
     method : {"e1", "e2", "e3"}, default="e1"
-        Which of the three.
+        One of the three estimates.
     estimator : classifier with predict_proba, optional
         Fitted on copies of 0 and 1; by default logistic regression on Gaussian bumps.
     n_folds : int, default=5
-        Parts that are held out in turn.
+        Number of folds.
     random_state : int, Generator, RandomState or None
-        Draws the folds, and the centres of the bumps.
+        Seed of the folds and the centres of the bumps.
 
     Returns
     -------
@@ -92,8 +92,8 @@ def label_frequency(
         found = float(np.max(chance))
     if not 0.0 < found <= 1.0:
         raise InvalidInputError(
-            f"The classifier gives the labelled positives a probability of {found!r} to be labelled, from which "
-            "nothing can be estimated; pass another estimator."
+            f"The classifier gives the labelled positives a probability of {found!r} to be labelled, which "
+            "gives no estimate; pass another estimator."
         )
     return found
 
@@ -108,7 +108,7 @@ def _held_out_chance(
         model = clone(estimator).fit(X[train], labels[train])
         column = int(np.flatnonzero(model.classes_ == POSITIVE)[0])
     else:
-        # With the share of the labelled as prior the PN risk is the mean loss: plain logistic regression.
+        # With the share of the labelled as prior the PN risk is logistic regression.
         model = RiskClassifier(
             "pn",
             prior=float(np.mean(labels[train] == POSITIVE)),
@@ -178,22 +178,22 @@ def prior_divergences(
         a_l = max(0, b_l) / ridge,   distance = sum_l max(0, b_l) b_l / ridge + 1 - t.
 
     For each ``t`` the width of the bumps and the ridge are those with the largest ``sum_l a_l b_l`` on held-out
-    examples. It falls as ``1 - t`` until ``t p(x | +1)`` first sticks out of ``p(x)`` and then rises. The estimate
+    examples. It falls as ``1 - t`` until ``t p(x | +1)`` exceeds ``p(x)`` at some x, and then rises. The estimate
     tends to the largest share that fits, which is the prior where some positives look like no negative, and above
     the prior otherwise.
 
     Parameters
     ----------
     X : array-like of shape (n_examples, n_features)
-        Positive examples drawn from their class, and unlabelled ones drawn from the population.
+        Positive examples sampled from their class, and unlabelled ones sampled from the population.
     y : array-like of {0, 1}
         1 for a labelled positive, 0 for an unlabelled example.
     n_centres : int, default=100
-        Most bumps; the centres are drawn from all examples.
+        Largest number of bumps; the centres are a sample of all examples.
     n_folds : int, default=5
         Folds of the cross-validation.
     random_state : int, Generator, RandomState or None
-        Draws the centres and the folds.
+        Seed of the centres and the folds.
 
     Returns
     -------

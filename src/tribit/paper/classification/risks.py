@@ -11,7 +11,7 @@ all estimate the same ``E[l(g, y)]`` (du Plessis, Niu and Sugiyama, 2014, "Analy
 unlabeled data"; Niu et al., 2016, "Theoretical comparisons of positive-unlabeled learning against
 positive-negative learning"), so every mixture ``pn R_PN + pu R_PU + nu R_NU`` with weights of sum 1 does
 (Sakai et al., 2017, "Semi-supervised classification based on classification from positive and unlabeled data"). A
-mixture is a :class:`tribit.model.risks.Risk`; its ``rho`` plays no part here.
+mixture is a :class:`tribit.model.risks.Risk`; its ``rho`` is not used.
 
 Both surrogate losses have ``l(g, +1) - l(g, -1) = -g``, so that the PU and NU risks, which subtract one from the other
 on the labelled examples, are convex in ``g`` (du Plessis, Niu and Sugiyama, 2015).
@@ -44,7 +44,7 @@ class HasLoss(Protocol):
 
 
 class Loss(HasLoss, Protocol):
-    """A smooth loss, its derivative in ``g``, and the probability of +1 that its minimiser stands for."""
+    """A smooth loss, its derivative in ``g``, and the probability of +1 at its minimiser."""
 
     def first(self, x: Array, y: Label) -> Array:
         """Return the derivative of ``l(x, y)`` in ``x``."""
@@ -91,12 +91,8 @@ def as_loss(name: Any) -> Loss:
 
 #: The label of each row of the table of weights.
 POSITIVE, UNLABELLED, NEGATIVE = KINDS = (1, 0, -1)
-
-
 KIND_NAMES = {POSITIVE: "positive", UNLABELLED: "unlabelled", NEGATIVE: "negative"}
-
-
-#: Each risk by name, from its one parameter (eta of "pnu", gamma of "punu", of no use to the others).
+#: Each risk by name, from its one parameter (eta of "pnu", gamma of "punu", unused by the others).
 MIXTURES: dict[str, Callable[[float], Risk]] = {
     "pn": lambda _: risks.pn(),
     "pu": lambda _: risks.pu(0.0),
@@ -104,9 +100,7 @@ MIXTURES: dict[str, Callable[[float], Risk]] = {
     "punu": lambda gamma: risks.punu(gamma, 0.0),
     "pnu": lambda eta: risks.pnu(eta, 0.0),
 }
-
-
-#: The labels without which a risk cannot be estimated.
+#: The labels that a risk needs.
 NEEDED_KINDS: dict[str, tuple[int, ...]] = {
     "pn": (POSITIVE, NEGATIVE),
     "pu": (POSITIVE, UNLABELLED),
@@ -151,12 +145,12 @@ def estimated_parts(
     ``E_U[l(g, -1)] - t E_P[l(g, -1)]`` estimates ``(1 - t) E_N[l(g, -1)]`` in R_PU, and its mirror image
     ``E_U[l(g, +1)] - (1 - t) E_N[l(g, +1)]`` estimates ``t E_P[l(g, +1)]`` in R_NU.
     """
-    nothing: Array = np.zeros(labels.size)
+    zeros: Array = np.zeros(labels.size)
     parts: list[tuple[float, Array, Array]] = []
     if mixture.pu > 0.0:
-        parts.append((mixture.pu, nothing, example_weights(labels, risks.pu(0.0), prior)[1]))
+        parts.append((mixture.pu, zeros, example_weights(labels, risks.pu(0.0), prior)[1]))
     if mixture.nu > 0.0:
-        parts.append((mixture.nu, example_weights(labels, risks.nu(0.0), prior)[0], nothing))
+        parts.append((mixture.nu, example_weights(labels, risks.nu(0.0), prior)[0], zeros))
     return parts
 
 

@@ -25,16 +25,10 @@ from tribit.paper.classification.risks import (
 )
 from tribit.paper.classification.solve import RiskProblem, minimise
 
-#: Candidates of "cv", the plainest first: among equals the first is taken.
+#: Candidates of "cv", the simplest first: the first of equals is chosen.
 ETAS = (0.0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 1.0, -1.0)
-
-
 GAMMAS = (0.5, 0.375, 0.625, 0.25, 0.75, 0.125, 0.875, 0.0, 1.0)
-
-
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
-
-
 #: Widths, in units of the median distance.
 WIDTHS = (1.0, 2.0, 0.5, 0.25)
 
@@ -46,9 +40,9 @@ class Choice:
     Parameters
     ----------
     mixing : float
-        eta of "pnu", gamma of "punu"; of no use to the other risks.
+        eta of "pnu", gamma of "punu"; unused by the other risks.
     width : float
-        Of the Gaussian basis; of no use to the linear one.
+        Width of the Gaussian basis; unused by the linear one.
     l2 : float
         The ridge penalty.
     """
@@ -70,7 +64,7 @@ class Setting:
     tol: float
 
     def problem(self, features: Array, labels: Labels, candidate: Choice) -> RiskProblem:
-        """Return the problem that a candidate poses on some examples."""
+        """Return the problem of a candidate on some examples."""
         mixture = MIXTURES[self.risk](candidate.mixing)
         return RiskProblem(
             features, labels, mixture, self.prior, self.loss, candidate.l2, self.nonnegative
@@ -78,10 +72,10 @@ class Setting:
 
 
 def validation_mixture(risk: str, labels: Labels, prior: float) -> Risk:
-    """Return the risk to judge by: one and the same for all candidates.
+    """Return the validation risk, the same for all candidates.
 
-    PN, PU and NU are judged by themselves. The others have all three kinds of examples, and by any of the unbiased
-    risks PNU(eta); the variance of its zero-one version is
+    PN, PU and NU are validated by themselves. The others have all three kinds of examples, so that each PNU(eta) is
+    unbiased; the variance of its zero-one version is
 
         (1 + eta)^2 a_P + (1 - eta)^2 a_N + eta^2 a_U,
         a_P = t^2 v_P / n_P,   a_N = (1 - t)^2 v_N / n_N,   a_U = v_U / n_U

@@ -37,7 +37,7 @@ Function = Callable[[Array], tuple[float, Array]]
 
 @dataclass(frozen=True, eq=False)
 class RiskProblem:
-    """Everything the objective depends on; see the module."""
+    """Data and parameters of the objective."""
 
     features: Array
     labels: Labels
@@ -69,7 +69,7 @@ class RiskProblem:
 
 @dataclass(frozen=True, eq=False)
 class RiskMinimum:
-    """The coefficients, the objective there, and how the solver came to them."""
+    """The coefficients, their objective, and the solver's iterations and convergence."""
 
     coefficients: Array
     objective: float
@@ -83,11 +83,10 @@ def minimise(
 ) -> RiskMinimum:
     """Return the minimiser: one linear system for the squared loss, else L-BFGS to a gradient of ``tol``.
 
-    The non-negative risk of Kiryo et al. (2017) is ``max(0, z)`` in the place of each estimated part ``z`` and so
-    nowhere below the risk without it. Where the minimiser of the latter has no part below 0 it is a global
-    minimiser of the former, and is returned. Else L-BFGS goes on from there on ``(z + sqrt(z^2 + 4 m^2)) / 2``,
-    which is above ``max(0, z)`` by at most ``m``, with ever smaller ``m``; of the points passed the one with the
-    least objective is returned. That is a local minimum to within the last ``m``: the problem is not convex.
+    The non-negative risk of Kiryo et al. (2017) has ``max(0, z)`` for each estimated part ``z``, so that it is at
+    least the convex risk. A minimiser of the convex risk without a negative part is a global minimiser of both.
+    Otherwise L-BFGS continues on ``(z + sqrt(z^2 + 4 m^2)) / 2``, above ``max(0, z)`` by at most ``m``, for decreasing
+    ``m``; the visited point of lowest objective is a local minimum to within the last ``m``.
     """
     plain = replace(problem, nonnegative=False)
     if isinstance(problem.loss, Squared):
@@ -124,7 +123,7 @@ def rounded_objective(problem: RiskProblem, width: float) -> Function:
         for weight, plus, minus in parts:
             z = float(plus @ loss.loss(g, 1) + minus @ loss.loss(g, -1))
             root = float(np.hypot(z, 2.0 * width))
-            value += weight * 0.5 * (root - z)  # what max(0, z) is above z
+            value += weight * 0.5 * (root - z)  # max(0, z) - z
             slope = weight * 0.5 * (z / root - 1.0)
             gradient = gradient + F.T @ (
                 slope * (plus * loss.first(g, 1) + minus * loss.first(g, -1))
@@ -173,7 +172,7 @@ def _descend(
         raise InvalidInputError(
             "The risk is not finite along the way; bring the features to a like scale (say by StandardScaler)."
         )
-    # The line search also ends, without success, where rounding hides any further descent.
+    # The line search also fails where rounding hides further descent.
     done = bool(result.success) or float(np.max(np.abs(result.jac))) <= 100.0 * tol
     return RiskMinimum(w, problem.value(w), max(int(result.nit), 1), done)
 

@@ -1,9 +1,9 @@
-"""Theorems on matrix completion: upper bounds of errors, and the constants and norms they are stated in.
+"""Theorems on matrix completion: upper bounds of errors, and the constants and norms in their statements.
 
-Each theorem is a function: it checks the assumptions as far as numbers can tell and returns a :class:`Bound`. The
-absolute constants, which the papers leave unknown, are arguments: with the default 1 a bound shows how the error
-scales, not how large it is. The statements follow the section on existing methods of Hayashi, Sakai and Sugiyama
-(2018), *Binary matrix completion using unobserved entries*; where its print has a slip, the docstring says so.
+A theorem is a function that checks its numeric assumptions and returns a :class:`Bound`. The absolute constants, which
+the papers leave unknown, are arguments: with the default 1 a bound shows how the error scales, not its size. The
+statements follow the section on existing methods of Hayashi, Sakai and Sugiyama (2018), *Binary matrix completion
+using unobserved entries*; docstrings note its misprints.
 """
 
 from tribit.paper.theory.bounds import (

@@ -22,28 +22,28 @@ from tribit.model.risks import check_rho
 from tribit.paper.theory.constants import link_constants
 
 Quantity = Literal["frobenius", "mean square", "weighted mean square"]
-#: The least K with ``E exp(|z| / K) <= e`` for a standard normal z, as Cai and Zhou (2016) ask of the noise.
+#: Smallest K with ``E exp(|z| / K) <= e`` for a standard normal z, the condition of Cai and Zhou (2016) on the noise.
 GAUSSIAN_TAIL = 1.0162
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound of an error, and the terms it is the sum of.
+    """An upper bound of an error, and the terms of its sum.
 
     Parameters
     ----------
     value : float
         The bound, in the unit of the theorem.
     quantity : {"frobenius", "mean square", "weighted mean square"}
-        What is bounded: ``|X - M|_F``, ``|X - M|_F^2 / (d1 d2)`` or ``|X - M|_Pi^2``.
+        The bounded error: ``|X - M|_F``, ``|X - M|_F^2 / (d1 d2)`` or ``|X - M|_Pi^2``.
     probability : float
-        The bound holds with at least this probability; at most 0 says nothing.
+        The bound holds with at least this probability; at most 0 is no statement.
     terms : dict of str to float
         The parts of ``value``, by name.
     shape : tuple of two ints
         Numbers of rows and columns of the matrix.
     trivial : float
-        The (weighted) mean square that an answer without data is sure to have, infinite where none is known.
+        Upper bound of the (weighted) mean square of an estimate without data, infinite where none is known.
     """
 
     value: float
@@ -62,7 +62,7 @@ class Bound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound promises no more than an answer that looks at no data."""
+        """Whether an estimate without data has a bound as low."""
         return self.mean_square >= self.trivial or self.probability <= 0.0
 
     def relative_error(self, norm: float) -> float:
@@ -73,11 +73,6 @@ class Bound:
         norm : float
             ``|M|_Pi``, from :func:`~tribit.paper.theory.weighted_frobenius`: with uniform weights
             ``|M|_F / sqrt(d1 d2)``.
-
-        Returns
-        -------
-        float
-            The bound, of the size of :func:`~tribit.paper.theory.relative_error`.
         """
         return float(np.sqrt(self.mean_square)) / check_positive("norm", norm)
 
@@ -100,13 +95,13 @@ def candes_plan_bound(
     shape : tuple of two ints
         Numbers of rows and columns.
     n : int
-        Number of observed entries, at most ``d1 d2``, all different and drawn at random.
+        Number of observed entries, at most ``d1 d2``, sampled without replacement.
     noise : float
         ``delta``, at least ``|P_Omega(Z)|_F`` and at least 0; about ``sigma sqrt(n)`` for independent noise.
     rank : float or None, default=None
         The rank of M. Where given, ``n`` must be at least ``rank (d1 + d2 - rank)``, the numbers that M has.
     alpha : float or None, default=None
-        A bound of ``|M_ij|``, to tell whether the bound is vacuous.
+        A bound of ``|M_ij|``, which decides whether the bound is vacuous.
 
     Returns
     -------
@@ -117,7 +112,7 @@ def candes_plan_bound(
     -----
     The theorem also asks that the singular vectors of M be spread out (incoherence) and n be of the order of
     ``rank max(d1, d2)`` times a power of the logarithm of ``max(d1, d2)``, with which it holds with a probability
-    near 1. No number given here can show either; ``probability`` is 1, given that both hold.
+    near 1. Neither is checked; ``probability`` is 1 given both.
     """
     d1, d2 = _check_matrix(shape, 1.0 if rank is None else rank)
     least = 1.0 if rank is None else rank * (d1 + d2 - rank)
@@ -153,7 +148,7 @@ def cai_zhou_least_squares_bound(
     shape : tuple of two ints
         Numbers of rows and columns.
     n : int
-        Number of observed entries, drawn from ``Pi`` with replacement: ``d1 + d2 < n < d1 d2``.
+        Number of observed entries, sampled from ``Pi`` with replacement: ``d1 + d2 < n < d1 d2``.
     rank : float
         M is in the set, as it is when its rank is at most this: between 1 and ``min(d1, d2)``.
     alpha : float
@@ -166,7 +161,7 @@ def cai_zhou_least_squares_bound(
         Where given, ``pi_ij >= 1 / (nu d1 d2)`` for all entries, and the plain mean square is bounded instead,
         by ``nu`` times as much.
     constant : float, default=1.0
-        ``C``, an absolute constant that the paper does not tell.
+        ``C``, an absolute constant that the paper does not give.
 
     Returns
     -------
@@ -220,7 +215,7 @@ def davenport_bound(
     simplified : bool, default=False
         Whether to put ``sqrt(2)`` for the last root, which needs ``n >= (d1 + d2) log(d1 d2)``.
     constant, probability_constant : float, default=1.0
-        ``C_2`` and ``C_1``, absolute constants that the paper does not tell.
+        ``C_2`` and ``C_1``, absolute constants that the paper does not give.
 
     Returns
     -------
@@ -229,18 +224,18 @@ def davenport_bound(
 
     Notes
     -----
-    Hayashi et al. print ``C_alpha = C_2 L_alpha beta_alpha``. The factor ``alpha`` belongs to it: without it the
-    bound would not have the unit of ``M^2``, and measuring M on another scale would change what it says.
+    Hayashi et al. print ``C_alpha = C_2 L_alpha beta_alpha``. Without the factor ``alpha`` the
+    bound would not have the unit of ``M^2`` and would depend on the scale of M.
     """
     d1, d2 = _check_matrix(shape, rank)
-    many = (d1 + d2) * float(np.log(d1 * d2))
-    least = many if simplified else 0.0
+    log_entries = (d1 + d2) * float(np.log(d1 * d2))
+    least = log_entries if simplified else 0.0
     seen = _check_entries(n, least, d1 * d2, "below (d1 + d2) log(d1 d2)", whole=False)
     alpha = check_positive("alpha", alpha)
     constants = link_constants(link, alpha)
     factor = check_positive("constant", constant) * alpha * constants.L * constants.beta
     rate = float(np.sqrt(rank * (d1 + d2) / seen))
-    last = float(np.sqrt(2.0)) if simplified else float(np.sqrt(1.0 + many / seen))
+    last = float(np.sqrt(2.0)) if simplified else float(np.sqrt(1.0 + log_entries / seen))
     probability = 1.0 - check_positive("probability_constant", probability_constant) / (d1 + d2)
     return _sum_terms(
         "mean square", {"complexity": factor * rate * last}, (d1, d2), alpha**2, probability
@@ -269,7 +264,7 @@ def cai_zhou_one_bit_bound(
     shape : tuple of two ints
         Numbers of rows and columns.
     n : int
-        Number of observed entries, drawn from ``Pi`` with replacement.
+        Number of observed entries, sampled from ``Pi`` with replacement.
     rank, alpha, link
         As in :func:`davenport_bound`.
     delta : float, default=0.05
@@ -325,7 +320,7 @@ def hsieh_bound(
     delta : float, default=0.05
         The probability with which the bound may fail, inside (0, 1).
     constant : float, default=1.0
-        ``C``, an absolute constant that the paper does not tell. It multiplies the first term alone.
+        ``C``, an absolute constant that the paper does not give. It multiplies the first term alone.
 
     Returns
     -------
@@ -339,7 +334,7 @@ def hsieh_bound(
     d1, d2 = _check_matrix(shape, 1.0)
     q, delta = 1.0 - check_rho(rho), check_between("delta", delta, 0.0, 1.0, ends="()")
     t = check_positive("trace_norm", trace_norm)
-    s = d1 * d2  # the worst there is
+    s = d1 * d2  # the worst case
     if likes is not None:
         s = check_count("likes", likes, 0, d1 * d2, meaning="the number of entries")
     size = float(np.sqrt(d1) + np.sqrt(d2) + s**0.25)
@@ -362,7 +357,7 @@ def _sum_terms(
 
 
 def _mean_quantity(nu: float | None) -> Quantity:
-    """Return which mean is bounded: the weighted one, or where ``nu`` is given the plain one."""
+    """Return the bounded mean: the weighted one, or with ``nu`` the plain one."""
     return "weighted mean square" if nu is None else "mean square"
 
 
@@ -377,14 +372,14 @@ def _check_matrix(shape: Any, rank: Any) -> tuple[int, int]:
 
 
 def _check_entries(n: Any, least: float, most: float, small: str, *, whole: bool = True) -> float:
-    """Return the number of observed entries, a whole one unless it is only expected."""
+    """Return the number of observed entries, a whole number unless it is an expectation."""
     number = float(n) if (is_whole(n) if whole else is_number(n)) else np.nan
     if not 0.0 < number < np.inf:
         word = "whole" if whole else "finite"
         raise InvalidInputError(f"n must be a positive {word} number; got {n!r}.")
     if number < least:
         raise InvalidInputError(
-            f"n is {number:g}, {small}, so the theorem says nothing; observe at least {np.ceil(least):g} entries."
+            f"n is {number:g}, {small}, so the theorem does not apply; observe at least {np.ceil(least):g} entries."
         )
     if number > most:
         raise InvalidInputError(
@@ -394,7 +389,7 @@ def _check_entries(n: Any, least: float, most: float, small: str, *, whole: bool
 
 
 def _check_uniform_part(nu: Any) -> float:
-    """Return ``nu`` of ``pi_ij >= 1 / (nu d1 d2)``, which only uniform weights meet with 1; 1 for None."""
+    """Return ``nu`` of ``pi_ij >= 1 / (nu d1 d2)``, 1 for None."""
     if nu is None:
         return 1.0
     if not is_number(nu) or not 1.0 <= nu < np.inf:

@@ -1,4 +1,4 @@
-"""The constants of a link that the theorems need: how steep, how flat and how sure it gets on ``[-alpha, alpha]``.
+"""Constants of a link on ``[-alpha, alpha]`` in the theorems: its steepness, flatness and certainty.
 
 ``L_alpha = sup |f'| / (f (1 - f))``, ``beta_alpha = sup f (1 - f) / f'^2`` and
 ``U_alpha = sup log(1 / (f (1 - f)))``, each over ``|x| <= alpha`` (Davenport, Plan, van den Berg and Wootters 2014,
@@ -36,7 +36,7 @@ class LinkConstants:
 
 
 def link_constants(link: str | Link, alpha: float) -> LinkConstants:
-    """Return ``L_alpha``, ``beta_alpha`` and ``U_alpha``: in closed form where there is one.
+    """Return ``L_alpha``, ``beta_alpha`` and ``U_alpha``, by formula for the links of the library, else numerically.
 
     Parameters
     ----------
@@ -44,11 +44,6 @@ def link_constants(link: str | Link, alpha: float) -> LinkConstants:
         As in :class:`~tribit.BinaryMatrixCompletion`.
     alpha : float
         Half the length of the interval.
-
-    Returns
-    -------
-    LinkConstants
-        From :func:`closed_form_constants` for the links of the library, :func:`numeric_constants` for others.
 
     Examples
     --------
@@ -74,18 +69,13 @@ def closed_form_constants(link: str | Link, alpha: float) -> LinkConstants:
         The link.
     alpha : float
         Half the length of the interval.
-
-    Returns
-    -------
-    LinkConstants
-        Exact up to rounding.
     """
     link = as_link(link)
     formula = _CLOSED_FORMS.get(type(link))
     if formula is None:
         known = " and ".join(kind.__name__ for kind in _CLOSED_FORMS)
         raise InvalidInputError(
-            f"Closed forms are known for {known} alone, not for {link!r}; use numeric_constants."
+            f"Closed forms exist for {known} only, not for {link!r}; use numeric_constants."
         )
     return formula(link, check_positive("alpha", alpha))
 
@@ -113,7 +103,7 @@ def numeric_constants(link: str | Link, alpha: float) -> LinkConstants:
 
 
 def probit_upper_bounds(sigma: float, alpha: float) -> LinkConstants:
-    """Return simple upper bounds of the probit link's constants, with which the papers state their rates.
+    """Return simple upper bounds of the probit link's constants, in which the papers state their rates.
 
     With ``z = alpha / sigma``: ``L <= 4 (z + 1) / sigma``, ``beta <= pi sigma^2 exp(z^2 / 2)`` and
     ``U <= log 4 + z + z^2 / 2``. Hayashi et al. print ``U <= (z + 1)^2``, which
@@ -125,11 +115,6 @@ def probit_upper_bounds(sigma: float, alpha: float) -> LinkConstants:
         The scale of :class:`~tribit.Probit`.
     alpha : float
         Half the length of the interval.
-
-    Returns
-    -------
-    LinkConstants
-        At least the exact ones.
     """
     sigma = check_positive("sigma", sigma)
     z = check_positive("alpha", alpha) / sigma
@@ -147,11 +132,11 @@ def _logistic(link: Any, alpha: float) -> LinkConstants:
 
 def _probit(link: Any, alpha: float) -> LinkConstants:
     z = alpha / link.sigma
-    near, far = (float(hazard[0]) for hazard in hazards(np.array([z])))
+    upper, lower = (float(hazard[0]) for hazard in hazards(np.array([z])))
     with np.errstate(divide="ignore", over="ignore"):
-        beta = float(np.float64(link.sigma**2) / (near * far))
+        beta = float(np.float64(link.sigma**2) / (upper * lower))
     U = -float(log_ndtr(z)) - float(log_ndtr(-z))
-    return LinkConstants((near + far) / link.sigma, beta, U)
+    return LinkConstants((upper + lower) / link.sigma, beta, U)
 
 
 _CLOSED_FORMS: dict[type[Link], Callable[[Any, float], LinkConstants]] = {

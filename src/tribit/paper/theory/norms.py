@@ -1,14 +1,14 @@
-"""The norms in which the theorems are stated, of a matrix or of one kept as its factors.
+"""The norms of the theorems, for a matrix or its factors.
 
 A matrix is given as an array, as a tuple ``(U, V)`` or any object with ``U`` and ``V`` (a
-:class:`~tribit.simulate.LowRankTarget`) for ``U V'``, or as :class:`~tribit.model.factors.Factors`. From factors no
-``d1 x d2`` array is made: sums over all entries are taken in blocks of rows.
+:class:`~tribit.simulate.LowRankTarget`) for ``U V'``, or as :class:`~tribit.model.factors.Factors`. Factors
+are never multiplied to a ``d1 x d2`` array: sums over all entries go by blocks of rows.
 
-The max-norm, ``|X|_max = min { max_i |u_i| max_j |v_j| : U V' = X }`` (Srebro and Shraibman 2005), is found exactly as
-a semidefinite program, which needs cvxpy and is for small matrices; or as an interval that shrinks to the norm, for
-factors of any size, from the dual form ``|X|_max = max |diag(p)^(1/2) X diag(q)^(1/2)|_*`` over probability vectors
+The max-norm, ``|X|_max = min { max_i |u_i| max_j |v_j| : U V' = X }`` (Srebro and Shraibman 2005), is exact as a
+semidefinite program, for small matrices and with cvxpy; or an interval that shrinks to the norm, for factors of any
+size, from the dual form ``|X|_max = max |diag(p)^(1/2) X diag(q)^(1/2)|_*`` over probability vectors
 ``p`` on the rows and ``q`` on the columns (Lee, Recht, Salakhutdinov, Srebro and Tropp 2010). Every ``p`` and ``q``
-give a lower bound, and the singular vectors of the weighted matrix give factors of ``X``, so an upper bound.
+give a lower bound, and the singular vectors of the weighted matrix give factors of ``X`` and so an upper bound.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tribit.simulate.sampling import as_distribution
 
 Array: TypeAlias = NDArray[np.float64]
 
-BLOCK_ENTRIES = 1 << 18  # entries worked on at once
-#: Number of rows and columns together above which a semidefinite program takes many seconds.
+BLOCK_ENTRIES = 1 << 18  # of a block of rows
+#: Largest number of rows plus columns of a semidefinite program, which takes seconds.
 MAX_PROGRAM_SIDES = 60
 
 
@@ -39,11 +39,6 @@ def nuclear_norm(X: Any) -> float:
     ----------
     X : array, tuple (U, V), LowRankTarget or Factors
         The matrix, or its factors: then by two QR decompositions, in time linear in rows and columns.
-
-    Returns
-    -------
-    float
-        The norm.
 
     Examples
     --------
@@ -69,11 +64,6 @@ def weighted_frobenius(X: Any, M: Any = None, *, weights: Any = None) -> float:
     weights : None, array of the same shape, or tuple (left, right)
         ``Pi`` in proportion, as in :mod:`tribit.simulate.sampling`: uniform, a matrix, or one weight for each row and
         one for each column (or a few columns of them).
-
-    Returns
-    -------
-    float
-        The norm.
     """
     matrix = as_matrix(X)
     other = None if M is None else as_matrix(M)
@@ -104,11 +94,6 @@ def relative_error(X: Any, M: Any, *, weights: Any = None) -> float:
         The estimate and the truth.
     weights : None, array of the same shape, or tuple (left, right)
         As in :func:`weighted_frobenius`; None gives ``|X - M|_F / |M|_F``, the error of the paper.
-
-    Returns
-    -------
-    float
-        The error.
     """
     size = weighted_frobenius(M, weights=weights)
     if size == 0.0:
@@ -121,7 +106,7 @@ def relative_error(X: Any, M: Any, *, weights: Any = None) -> float:
 
 @dataclass(frozen=True)
 class MaxNormInterval:
-    """Two numbers that hold the max-norm between them.
+    """A lower and an upper bound of the max-norm.
 
     Parameters
     ----------
@@ -155,12 +140,12 @@ def max_norm(X: Any) -> float:
     Returns
     -------
     float
-        The norm, to the accuracy of the solver: about 1e-6 of it, or 1e-4 where the solver doubts its answer.
+        The norm, to the accuracy of the solver: about 1e-6 of it, or 1e-4 where it reports an inaccurate result.
 
     Notes
     -----
-    It needs cvxpy with a solver for semidefinite programs, which is no dependency of this library.
-    :func:`max_norm_interval` needs nothing.
+    It needs cvxpy with a solver for semidefinite programs, not a dependency of this library.
+    :func:`max_norm_interval` needs neither.
     """
     matrix = as_matrix(X)
     d1, d2 = matrix.shape
@@ -178,8 +163,8 @@ def max_norm(X: Any) -> float:
     value = cvxpy.max(cvxpy.diag(whole))
     problem = cvxpy.Problem(cvxpy.Minimize(value), [whole[:d1, d1:] == dense / size])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of an inaccurate solution, which is looked at below
-        # Clarabel is the more exact of the solvers that come with cvxpy.
+        warnings.simplefilter("ignore")  # of an inaccurate solution, checked below
+        # Clarabel is the most accurate solver of cvxpy.
         problem.solve(solver="CLARABEL" if "CLARABEL" in cvxpy.installed_solvers() else None)
     found = float(problem.value) * size if problem.value is not None else np.nan
     if problem.status != cvxpy.OPTIMAL and not _is_inside(found, matrix):
@@ -192,24 +177,19 @@ def max_norm(X: Any) -> float:
 def max_norm_bound(U: Any, V: Any) -> float:
     """Return ``max_i |u_i| max_j |v_j|``, an upper bound of ``|U V'|_max`` for these very factors.
 
-    Multiplying one factor by a number and dividing the other by it changes nothing. Other factors of the same
-    product may give less: :func:`max_norm_interval` finds the best.
+    The bound is invariant to the scale of one factor against the other. Other factors of the same product may give
+    less: :func:`max_norm_interval` finds the best.
 
     Parameters
     ----------
     U, V : array of shape (n_rows, rank) and (n_columns, rank)
         The factors.
-
-    Returns
-    -------
-    float
-        The bound.
     """
     return as_matrix((U, V)).largest
 
 
 def max_norm_interval(X: Any, *, tol: float = 1e-3, max_iter: int = 1000) -> MaxNormInterval:
-    """Return a lower and an upper bound of ``|X|_max``, as close as asked for.
+    """Return a lower and an upper bound of ``|X|_max`` within ``tol``.
 
     Maximises ``|diag(p)^(1/2) X diag(q)^(1/2)|_*`` over probability vectors ``p`` and ``q``: each weight is
     multiplied by the squared length of its row in the factors that belong to the weights.
@@ -221,7 +201,7 @@ def max_norm_interval(X: Any, *, tol: float = 1e-3, max_iter: int = 1000) -> Max
     tol : float, default=1e-3
         Stop when the bounds differ by at most this share of the upper one.
     max_iter : int, default=1000
-        Most iterations; the interval holds the norm wherever they stop.
+        Largest number of iterations; the bounds hold after any number.
 
     Returns
     -------
@@ -240,7 +220,7 @@ def max_norm_interval(X: Any, *, tol: float = 1e-3, max_iter: int = 1000) -> Max
     U, V = _full_rank(matrix)
     if not U.shape[1]:
         return MaxNormInterval(0.0, 0.0)
-    # |X|_inf of factors would take a pass over all entries; the weights find a better bound anyway.
+    # |X|_inf of factors needs a pass over all entries; the weights give a better bound.
     lower, upper = (matrix.largest, np.inf) if matrix.right is None else (0.0, matrix.largest)
     floor = min(max(1e-3 * tol, 1e-12), 1e-4)
     p, q = (np.full(len(F), 1.0 / len(F)) for F in (U, V))
@@ -251,7 +231,7 @@ def max_norm_interval(X: Any, *, tol: float = 1e-3, max_iter: int = 1000) -> Max
         if upper - lower <= tol * upper:
             break
         p, q = _mix_with_uniform(p * now.rows, floor), _mix_with_uniform(q * now.columns, floor)
-    return MaxNormInterval(min(lower, upper), upper)  # rounding may put them the wrong way round
+    return MaxNormInterval(min(lower, upper), upper)  # rounding may exchange them
 
 
 def _weighted_factors(U: Array, V: Array, p: Array, q: Array) -> _WeightedFactors:
@@ -259,7 +239,7 @@ def _weighted_factors(U: Array, V: Array, p: Array, q: Array) -> _WeightedFactor
     R1, R2 = triangle(np.sqrt(p)[:, None] * U), triangle(np.sqrt(q)[:, None] * V)
     A, values, B = np.linalg.svd(R1 @ R2.T)
     root = np.sqrt(values)
-    # With A S B = R1 R2', these two multiply to U V', and no weight is divided by.
+    # With A S B = R1 R2' the product of these is U V', without a division by weights.
     left, right = U @ (R2.T @ B.T / root), V @ (R1.T @ A / root)
     return _WeightedFactors(float(values.sum()), _squared_lengths(left), _squared_lengths(right))
 
@@ -289,7 +269,7 @@ def _squared_lengths(F: Array) -> Array:
 
 
 def _is_inside(norm: float, matrix: Matrix, slack: float = 1e-4) -> bool:
-    """Return whether a number can be the norm: solvers doubt themselves where X has few different rows."""
+    """Return whether a number can be the norm: solvers report inaccurate results where X has few different rows."""
     X = matrix.left if matrix.right is None else (matrix.left, matrix.right)
     interval = max_norm_interval(X, tol=slack)
     return (1.0 - slack) * interval.lower <= norm <= (1.0 + slack) * interval.upper
@@ -321,7 +301,7 @@ class Matrix:
 
     @property
     def largest(self) -> float:
-        """A number no entry exceeds: the largest size, or for factors the longest rows multiplied."""
+        """An upper bound of the entries: the largest size, or the product of the longest rows of the factors."""
         if self.right is None:
             return float(np.max(np.abs(self.left)))
         return longest_row(self.left) * longest_row(self.right)

@@ -1,4 +1,4 @@
-"""Two remarks of the paper as functions: the limit of each risk, and matrices that their signs cannot tell apart."""
+"""Two remarks of the paper as functions: the limit of each risk, and matrices with the same signs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ def mean_weights(risk: Risk, likely: Any) -> tuple[Floats, Floats]:
         A risk with one ``rho`` for all entries.
     likely : float or array
         ``P(like)`` of entries, in [0, 1].
-
-    Returns
-    -------
-    w_plus, w_minus : array
-        Of the shape of ``likely``.
     """
     p = np.asarray(likely, dtype=np.float64)
     if not np.all((p >= 0.0) & (p <= 1.0)):
@@ -61,11 +56,6 @@ def limiting_probability(risk: Risk, likely: Any) -> Floats:
     likely : float or array
         ``P(like)`` of entries, in [0, 1].
 
-    Returns
-    -------
-    array
-        Of the shape of ``likely``.
-
     Examples
     --------
     >>> from tribit.model.risks import pu
@@ -87,11 +77,11 @@ def sign_twin(
     norm: Callable[[Array], Any] = np.linalg.norm,
     random_state: RandomState = None,
 ) -> Array:
-    """Return another matrix with the signs, the rank and a norm of M: ``Y = sign(M)`` cannot tell them apart.
+    """Return another matrix with the signs, the rank and a norm of M: ``Y = sign(M)`` is the same.
 
     Rows and columns of M are multiplied by positive numbers ``exp(spread z)`` with standard normal z, and the whole by
     one more that restores the norm. Davenport et al. (2014) note that ``Y = sign(M + Z)`` with ``Z = 0`` therefore
-    does not determine M, though every entry of Y be seen; Hayashi et al. (2018), section 2.2.1.
+    does not determine M, even if every entry of Y is observed; Hayashi et al. (2018), section 2.2.1.
 
     Parameters
     ----------
@@ -100,14 +90,9 @@ def sign_twin(
     spread : float, default=1.0
         Standard deviation of the logarithms of the factors.
     norm : callable, default=numpy.linalg.norm
-        A function of a matrix with ``norm(c X) = c norm(X)`` for ``c > 0``: what is known of M.
+        A function of a matrix with ``norm(c X) = c norm(X)`` for ``c > 0``, kept equal.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the factors.
-
-    Returns
-    -------
-    array of shape (n_rows, n_columns)
-        The other matrix.
+        Seed of the factors.
     """
     matrix = np.asarray(M, dtype=np.float64)
     if matrix.ndim != 2 or not np.isfinite(matrix).all() or not matrix.any():
