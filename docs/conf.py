@@ -96,6 +96,10 @@ public_modules = [
 ]
 example_pages = [
     "quickstart.md",
+    "index.md",  # with the file of the quickstart
+    "data.md",
+    "fitting.md",
+    "recommendations.md",
     "command-line.md",
     "coming-from.md",
     "likes-only.md",
@@ -104,10 +108,14 @@ example_pages = [
     "choosing.md",
     "probabilities.md",
     "explaining.md",
+    "evaluating.md",
+    "votes.md",
+    "surveys.md",
+    "benchmark-subsets.md",
     "serving.md",
     "report.md",
     "systems.md",
-    "../README.md",
+    "../README.md",  # with the file of the command line
     "../CONTRIBUTING.md",
 ]
 data_pages = ["tutorial.md"]  # TRIBIT_DATA=folder make docs
@@ -129,8 +137,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tribit"
 html_static_path = ["_static"]
 html_theme_options = {
-    "show_prev_next": False,
-    "navbar_center": [],  # the sidebar lists every page, grouped by task
+    "show_prev_next": True,
+    "navbar_center": ["navbar-nav"],
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
