@@ -184,8 +184,8 @@ def test_an_update_is_one_of_each_member(made, names):
 def test_nothing_known_is_the_mean_of_nothing_known(made):
     two, mean = made(PAIRS[0])
     corner = np.array([30]), np.array([20])
-    found = mean.fitted_.factors_with_unknown.at(*corner)
-    each = [one.fitted_.factors_with_unknown.at(*corner) for one in two]
+    found = mean.fitted_.factors_with_unseen.at(*corner)
+    each = [one.fitted_.factors_with_unseen.at(*corner) for one in two]
     np.testing.assert_allclose(found, weighted(*each), rtol=1e-12)
 
 

@@ -340,7 +340,7 @@ def test_it_is_printed_and_written():
 
 def test_what_cannot_be_explained_is_refused():
     model = fitted("factors")
-    with pytest.raises(InvalidInputError, match="one cell at a time"):
+    with pytest.raises(InvalidInputError, match="explain takes one cell"):
         model.explain([1, 2], [3, 4], A)
     with pytest.raises(InvalidInputError, match="31 rows and the model 30"):
         model.explain(1, 2, np.vstack([A, A[:1]]))

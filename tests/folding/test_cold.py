@@ -163,9 +163,9 @@ def test_the_gradient_with_side_features_is_that_of_differences():
 
 def test_features_that_the_model_has_no_use_for_are_refused(model):
     about = FEATURES.iloc[[70]]
-    with pytest.raises(InvalidInputError, match="column_features are of no use for new rows"):
+    with pytest.raises(InvalidInputError, match="column_features do not apply to new rows"):
         model.fold_in(SEEN[:2], column_features=about)
-    with pytest.raises(InvalidInputError, match="fitted without row_features and has no use"):
+    with pytest.raises(InvalidInputError, match="fitted without row_features and cannot use"):
         model.fold_in(SEEN[:2], row_features=np.ones((2, 1)))
     plain = BinaryMatrixCompletion(**FIXED).fit(TRAIN)
     with pytest.raises(InvalidInputError, match="fitted without column_features"):

@@ -137,7 +137,7 @@ def test_new_rows_can_be_folded_in_beside_new_ones():
 def test_a_row_of_which_nothing_is_known_has_the_effects_of_the_columns():
     model = fitted("factors")
     nothing = sp.csr_array(np.vstack([np.zeros(25), A[0]]))
-    with pytest.warns(TribitWarning, match="Nothing is known of 1 of the new rows, such as 0"):
+    with pytest.warns(TribitWarning, match="1 of the new rows, such as 0, have no entries"):
         folded = model.fold_in(nothing)
     x = folded.decision_function([40] * 25, range(25))
     np.testing.assert_allclose(x, model.intercept_ + model.column_intercepts_, atol=1e-12)

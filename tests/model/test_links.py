@@ -254,7 +254,7 @@ def test_level_inverts_probability(link, probability):
 @each_kind
 @pytest.mark.parametrize("probability", [0.0, 1.0, 1.5, np.nan])
 def test_level_asks_for_a_probability_between_0_and_1(kind, probability):
-    with pytest.raises(InvalidInputError, match="has no level: pass one above 0"):
+    with pytest.raises(InvalidInputError, match=r"No x has the probability .*: pass one above 0"):
         kind().level(probability)
 
 

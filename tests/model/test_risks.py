@@ -351,7 +351,7 @@ def test_bad_imputations_are_refused():
     with pytest.raises(InvalidInputError, match=r"pn must be in \[0, 1\]; got -1"):
         doubly_robust(GUESS, "logistic", 0.5, pn=-1)
     with pytest.raises(
-        InvalidInputError, match=r"What is imputed differs by entry, so there is no"
+        InvalidInputError, match=r"The imputed probability differs by entry, so that there is no"
     ):
         doubly_robust(GUESS, "logistic", 0.5).table()
 
@@ -442,7 +442,7 @@ def test_eta_is_between_minus_1_and_1(eta):
 def test_a_model_has_no_one_table():
     model = RhoByEntry((2, 2))
     assert isinstance(model, Missingness)
-    with pytest.raises(InvalidInputError, match="there is no one table; use observed_weights"):
+    with pytest.raises(InvalidInputError, match="there is no single table: use observed_weights"):
         pu(model).table()
 
 

@@ -545,7 +545,7 @@ DAMAGE = {
     ),
     "calibrator that falls": (
         calibrated("isotonic", places=[0.0, 1.0], probabilities=[0.6, 0.4]),
-        "never fall",
+        "must not decrease",
     ),
     "calibrator with a point too many": (
         calibrated("isotonic", places=[0.0, 1.0, 2.0], probabilities=[0.4, 0.6]),

@@ -244,10 +244,10 @@ def test_bad_input_is_named():
         Platt(0.0, 0.0)
     with pytest.raises(InvalidInputError, match="offset must be"):
         Platt(1.0, np.nan)
-    with pytest.raises(InvalidInputError, match="places must rise"):
+    with pytest.raises(InvalidInputError, match="places must increase"):
         Isotonic(np.array([0.0, 1.0]), np.array([0.5, 0.4]))
     for places in ([-np.inf, 1.0], [0.0, np.inf], [-1.5e308, 1.5e308]):
-        with pytest.raises(InvalidInputError, match="places must rise and be finite"):
+        with pytest.raises(InvalidInputError, match="places must increase and be finite"):
             Isotonic(np.array(places), np.array([0.4, 0.5]))
     with pytest.raises(InvalidInputError, match="damaged"):
         calibrator_from("platt", {}, Logistic())

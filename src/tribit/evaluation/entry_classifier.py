@@ -111,7 +111,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = 2
         model = BinaryMatrixCompletion() if self.model is None else clone(self.model)
         self.model_ = model.fit(observations)
-        self._factors = self.model_.fitted_.factors_with_unknown
+        self._factors = self.model_.fitted_.factors_with_unseen
         return self
 
     def decision_function(self, X: Any) -> Array:

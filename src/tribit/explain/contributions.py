@@ -1,23 +1,19 @@
-"""The parts of a score: what intercepts, labels, implicit features, side features and a regression add to it.
+"""Contributions to the score of one cell: the terms of ``x``, and the effect of each observed entry of the row.
 
-A row without one of its entries each, at the minimum of its own objective, at the cost of a few passes over them.
-
-Without bounds and unobserved entries the row is the minimiser of
+The effect of an entry is found by leaving it out (:mod:`tribit.explain`). Without bounds and unobserved entries the row
+minimises
 
     F(p) = sum over its entries e of l(q_e' p + o_e, y_e) + (p - c)' R (p - c) / 2,
 
-with the curvature ``H = sum_e w_e q_e q_e' + R`` there. Without the entry e the sum lacks a term, and the centre c is
-another, as implicit features are of the columns that were seen. Each of these problems is solved by steps
+with the curvature ``H = sum_e w_e q_e q_e' + R`` there. Without the entry e the sum lacks a term, and the centre c
+changes, as implicit features depend on the observed columns. Each of these problems is solved by steps
 
     - (H - w_e q_e q_e')^-1 (gradient without e),
 
-the inverse by one factorisation of H and the formula of Sherman and Morrison (1950), and the gradients of all of them
-at once. The curvature stays that at the common minimum, from which no solution is far: the error falls by a constant
-factor in each step, of the size of what one entry changes in H. The plain method has a curvature for each entry: on a
-row of 673 entries and 41 unknowns it takes nine times as long.
-
-
-Reasons for one prediction: the effect of each seen entry of its row, by leaving it out (:mod:`tribit.explain`).
+with one factorisation of H, the formula of Sherman and Morrison (1950), and the gradients of all problems at once. The
+curvature stays that at the common minimum, which is near all solutions, so that the error falls by a constant factor in
+each step. Newton's method with a curvature for each entry takes nine times as long on a row of 673 entries and 41
+unknowns.
 """
 
 from __future__ import annotations
@@ -57,14 +53,14 @@ class Cell(NamedTuple):
 
 
 class RegressionShare(NamedTuple):
-    """The columns of the regression of the smaller side that are part of the factors, at one cell."""
+    """Contribution to one cell of the regression of the smaller side, which is part of the factors."""
 
     total: float
     by_entry: Array
 
 
 def score_parts(member: Member, cell: Cell, side: tuple[Array, float]) -> dict[str, float]:
-    """Return the parts of ``x`` of one fit, by name: they sum to it."""
+    """Return the terms of ``x`` of one fit, by name; they sum to ``x``."""
     factors, maps = member.factors, member.maps
     turned = member.transposed
     of_column, of_column_effect = side_terms(turned, cell.column, cell.rows_of_column)
@@ -88,15 +84,15 @@ def score_parts(member: Member, cell: Cell, side: tuple[Array, float]) -> dict[s
 
 
 def implicit_terms(member: Member, columns: Positions) -> tuple[Array, float]:
-    """Return what implicit features add to a row that has seen these columns, to its factors and its intercept."""
+    """Return the contributions of implicit features to factors and intercept of a row with these columns observed."""
     ones, rows = np.ones(columns.size), np.zeros(columns.size, dtype=np.int64)
     mask = sp.csr_array((ones, (rows, columns)), shape=(1, member.shape[1]))
-    factors, intercepts = member.implicit_parts(mask)
+    factors, intercepts = member.implicit_terms(mask)
     return factors[0], float(intercepts[0])
 
 
 def side_terms(member: Member, place: int, seen: Positions) -> tuple[Array, float]:
-    """Return what side features add to a row of the fit; of a row without entries, all but implicit features."""
+    """Return the contributions of side features to a row of the fit; without entries, all but implicit features."""
     if member.maps[0].encoder is None or (seen.size and not member.maps[0].shared):
         return np.zeros(member.factors.rank), 0.0
     factors, intercept = implicit_terms(member, seen)
@@ -109,9 +105,9 @@ def side_terms(member: Member, place: int, seen: Positions) -> tuple[Array, floa
 
 
 def split_regression(member: Member, cell: Cell) -> tuple[RegressionShare | None, Member]:
-    """Return the contribution of the regression of the smaller side, and the fit that it was added to.
+    """Return the contribution of the regression of the smaller side, and the fit without it.
 
-    It is added after the fit, so that a row's own minimum is one of the other factors alone.
+    It was added after the fit, so that a row's own minimum concerns the other factors alone.
     """
     k = member.own_rank
     if member.factors.rank == k:
@@ -119,25 +115,25 @@ def split_regression(member: Member, cell: Cell) -> tuple[RegressionShare | None
     of_row = member.factors.row_factors[cell.row, k:]
     of_column = member.factors.column_factors[cell.column, k:]
     by_entry = np.zeros(cell.columns.size)
-    if of_row.size == member.shape[1]:  # the row's own entries, each times its regression weight
+    if of_row.size == member.shape[1]:  # the row's entries, each times its regression weight
         if not np.array_equal(np.flatnonzero(of_row), cell.columns):
-            return None, member  # a row that was folded in has factors like any others there
+            return None, member  # the row was folded in
         by_entry = (of_row * of_column)[cell.columns]
     return RegressionShare(float(of_row @ of_column), by_entry), member.without_regression()
 
 
-#: Entries from which this pays. A shorter row takes milliseconds either way, and one entry is much of it.
+#: Fewest entries for which all problems are solved at once: a shorter row takes milliseconds either way.
 MIN_ENTRIES_AT_ONCE = 50
-#: Scores, or entries of matrices of rows, that are held at once: a row of 1,000 entries in one go, in some 100 MB.
+#: Scores, or entries of rows, in memory at once: a row of 1,000 entries in one block of some 100 MB.
 BLOCK_ENTRIES = 2**20
-#: Most steps, and the change of the score at which a step is the last; the error left is smaller than that change.
+#: Most steps, and the change of the score at which they stop; the remaining error is smaller.
 MAX_STEPS, SCORE_TOLERANCE = 40, 1e-10
 
 
 def scores_without_each(solver: RowSolver, cell: Cell, side: tuple[Any, float]) -> Array | None:
-    """Return ``x`` of the cell with the row at its own minimum: of all its entries, and without each of them.
+    """Return ``x`` of the cell with the row at its own minimum: for all entries, then without each of them.
 
-    None where the row is short, has bounds, no ridge or a sum over unobserved entries, or where the steps do not end.
+    None where the row is short, has bounds, no ridge or a sum over unobserved entries, or the steps do not converge.
     """
     member, n = solver.member, cell.columns.size
     shared, intercept = implicit_terms(member, cell.columns)
@@ -218,17 +214,17 @@ class _Row:
         return None
 
     def left_out(self, p: Array, centres: Array, target: Array) -> Array | None:
-        """Return ``p_e' target`` without each entry e, in the order that these came in."""
+        """Return ``p_e' target`` without each entry e, in the original order of the entries."""
         H, weights = self.curvature(p)
         factor = cho_factor(H)
         solved = cho_solve(factor, self.Q.T).T
-        # A ridge keeps the rest of the curvature above 0.
+        # Positive, as the ridge is.
         left = weights / (1.0 - weights * np.einsum("ed,ed->e", self.Q, solved))
         found = np.empty(self.order.size)
         step = max(1, BLOCK_ENTRIES // self.order.size)
         for start in range(0, self.order.size, step):
             some = np.arange(start, min(start + step, self.order.size))
-            # The centres are in the order that the entries came in.
+            # Centres have the original order of the entries.
             own = centres[self.order[some]]
             P = p + (own - centres.mean(axis=0))
             for _ in range(MAX_STEPS):
@@ -250,8 +246,8 @@ class _Row:
 def _centres(member: Member, cell: Cell, side: tuple[Any, float]) -> Array:
     """Return the centre of the row, of its factors and its intercept, without each entry.
 
-    Implicit features are sums over the columns that were seen, with one weight: without another entry the sum has the
-    part of the one in the place of the other.
+    Implicit features are sums over the observed columns with one weight. They are computed without the first entry;
+    without another one, the first replaces it.
     """
     n = cell.columns.size
     activity = member.maps[0].activity
@@ -271,13 +267,13 @@ def _centres(member: Member, cell: Cell, side: tuple[Any, float]) -> Array:
 
 @dataclass(frozen=True)
 class RhoOfRow:
-    """The probability that an entry of one row is unobserved, for matrices of which every row is that one."""
+    """The probability that an entry of one row is unobserved, for matrices whose rows are all copies of it."""
 
     rho: Missingness
     row: int
 
     def rho_at(self, rows: Any, columns: Any) -> Array:
-        """Return it at the columns, whatever the rows."""
+        """Return the probabilities at the columns, whatever the rows."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         places = np.broadcast_to(columns, shape).ravel()
         return np.asarray(self.rho.rho_at(np.full(places.size, self.row), places)).reshape(shape)
@@ -295,15 +291,15 @@ def explain(
     row, column : id or int
         The cell: ids where the fit has ids, else positions.
     seen : Observations
-        The entries of the fit; of a row that was folded in, its entries. Matched by id where the fit has ids.
+        The entries of the fit and of rows that were folded in, matched by id where the fit has ids.
     n_jobs : int or None, default=None
         Threads.
     """
     cell = _cell(fitted, row, column, seen)
     if any(each.spec.uses_unobserved and each.spec.imputed is not None for each in fitted.members):
         raise InvalidInputError(
-            "The model was fitted with imputed probabilities, of which no single entry has a share: explain one that "
-            "was fitted without imputed."
+            "The model was fitted with imputed probabilities, which single entries do not explain: explain a model fitted "
+            "without imputed."
         )
     jobs = count_jobs(n_jobs)
     parts: dict[str, float] = {}
@@ -371,14 +367,14 @@ def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
     i, j = axes.pairs(row, column)
     if i.size != 1:
         raise InvalidInputError(
-            f"Explained is one cell at a time; got {i.size} rows and columns: call explain for each."
+            f"explain takes one cell; got {i.size} rows and columns: call it for each."
         )
-    rows, columns = axes.places(entries, "the seen entries have", "pass what it was fitted on")
+    rows, columns = axes.places(entries, "the seen entries have", "pass the entries of the fit")
     here = rows == i[0]
     if (lost := first_true(here & (columns < 0))) is not None:
         name = quoted_id(entries.axes.columns.ids, entries.columns[lost])
         raise InvalidInputError(
-            f"The row has a seen entry in the column {name}, which the model does not know: pass what it was fitted on."
+            f"The row has a seen entry in the column {name}, which the model does not know: pass the entries of the fit."
         )
     order = np.argsort(columns[here])
     above = np.unique(rows[(columns == j[0]) & (rows >= 0)])
@@ -386,12 +382,9 @@ def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
 
 
 def _risks_of(fitted: Fitted, row: int) -> list[Risk]:
-    """Return the risk of the row itself under each member.
-
-    Folding in has one for rows that a model of the mask does not know.
-    """
+    """Return the risk of the row under each member; of a row outside the model of the mask, that of a new row."""
     known = fitted.fitted_shape or fitted.shape
-    # A model of the mask knows neither rows nor columns that came after the fit.
+    # A model of the mask has no rows and columns that were added after the fit.
     here = row < known[0] and fitted.shape[1] == known[1]
     found = []
     for member, risk in zip(fitted.members, fitted.row_risks(), strict=True):
@@ -418,7 +411,7 @@ def _solved_without(
         entries = Observations.from_checked(
             Checked(rows, cell.columns[at], cell.labels[at], Axes(new, axes.columns))
         )
-        factors, intercepts = solver.member.implicit_parts(mask_of(entries))
+        factors, intercepts = solver.member.implicit_terms(mask_of(entries))
         shared = factors + side[0], intercepts + side[1]
         U, a = solver.solve(entries, shared)
         v, c = (side[cell.column] for side in (of.column_factors, of.column_intercepts))

@@ -1,4 +1,4 @@
-"""The result of :func:`tribit.explain.explain`: a score in parts, and the entries that it rests on."""
+"""The result of :func:`tribit.explain.explain`: the terms of a score and the effects of the row's entries."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tribit.model.fitted import LIKE
 
 __all__ = ["EntryEffect", "Explanation"]
 
-#: Entries that a printed explanation shows; the others are counted.
-SHOWN = 10
-#: Distance of a row from its own minimum, in units of x, from which a printed explanation mentions it: below, no
-#: probability differs by more than a quarter of it, under one percent.
-WORTH_SAYING = 0.03
+#: Entries in a printed explanation.
+MAX_PRINTED_ENTRIES = 10
+#: Residual, in units of x, from which a printed explanation mentions it: below, no probability differs by more than a
+#: quarter of it, under one percent.
+MIN_PRINTED_RESIDUAL = 0.03
 DIFFERENCE = "Difference that each entry makes (with it less without it)"
 
 
 class EntryEffect(NamedTuple):
-    """An entry of the row and what it adds.
+    """An entry of the row and its effect.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class EntryEffect(NamedTuple):
     label : int
         +1 for a like, -1 for a dislike.
     contribution : float
-        What it adds to ``x``: log-odds under the logistic link.
+        Its effect on ``x``: log-odds under the logistic link.
     probability_change : float
         ``P(like)`` at ``x`` less that at ``x - contribution``.
     """
@@ -46,7 +46,7 @@ class EntryEffect(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Answer):
-    """A score in parts that sum to it, and what each seen entry of the row adds.
+    """The terms of a score, which sum to it, and the effect of each observed entry of the row.
 
     Attributes
     ----------
@@ -57,18 +57,18 @@ class Explanation(Answer):
     x : float
         The score: log-odds under the logistic link, before calibration.
     parts : mapping of str to float
-        What intercepts, the labels of the row, implicit and side features add to ``x``; they sum to it. Row parts meet
-        the column's factors without its features, whose part meets the whole row.
+        Contributions to ``x`` of intercepts, the labels of the row, implicit and side features; they sum to ``x``.
+        Terms of the row are products with the column's factors without its features, whose own term has the whole row.
     entries : tuple of EntryEffect
-        The seen entries of the row, those that add most (or take away most) first.
+        The observed entries of the row, largest absolute effects first.
     residual : float
-        ``x`` less what the row's own minimum gives: how far from it the fit has stopped. Contributions are those at the
-        minimum. It is larger where the fit's problem is not the row's alone: a smooth bound in the place of a ball,
-        inverse propensity weights, or other entries than those the model was fitted on.
+        ``x`` less its value at the row's own minimum, where effects are computed. It is large where the fit does not
+        solve the row's own problem: with a smooth bound for a ball, inverse propensity weights, or other entries than
+        those of the fit.
     meaning : str
-        The event that the probability is of: "a like", or what else is identified.
+        The event of the probability: "a like", or the identified event.
     others : tuple of EntryEffect
-        Seen entries that add less than these, where only some were asked for.
+        Observed entries with smaller effects, where ``entries`` has only the first.
     """
 
     row: Any
@@ -82,22 +82,22 @@ class Explanation(Answer):
     others: tuple[EntryEffect, ...] = ()
 
     def first(self, n: int) -> Explanation:
-        """Return the explanation with the first ``n`` entries alone; the others are kept apart."""
+        """Return the explanation with the first ``n`` entries; the remaining ones are in ``others``."""
         found = self.entries + self.others
         return replace(self, entries=found[:n], others=found[n:])
 
     @property
     def rest(self) -> float:
-        """``x``, less intercepts of matrix and column and all contributions: what no single entry adds.
+        """``x`` less the intercepts of matrix and column and all effects of single entries.
 
-        Features, the mean of the implicit features, cells that were not seen, a ball, and what several entries say
-        alike.
+        It has the contributions of features, the mean of the implicit features, unobserved cells, a ball, and
+        information that several entries share.
         """
         given = self.parts["overall level"] + self.parts["column effect"]
         return self.x - given - sum(entry.contribution for entry in self.entries + self.others)
 
     def table(self) -> dict[str, AnyArray]:
-        """Return the entries of the row as columns of a table; ``parts`` are another."""
+        """Return the entries of the row as columns of a table."""
         names = EntryEffect._fields
         columns = list(zip(*self.entries, strict=True)) or [() for _ in names]
         return {
@@ -108,7 +108,7 @@ class Explanation(Answer):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON where the ids are."""
+        """Return all fields as plain values, ready for JSON if the ids are."""
         return {
             "row": self.row,
             "column": self.column,
@@ -122,7 +122,7 @@ class Explanation(Answer):
         }
 
     def text(self, most: int | None = None) -> str:
-        """Return the parts, and the entries that matter most."""
+        """Return the terms of ``x`` and the entries with the largest effects."""
         del most
         row, column = printable(str(self.row)), printable(str(self.column))
         lines = [
@@ -134,17 +134,17 @@ class Explanation(Answer):
             lines.append("The row has no entries.")
         else:
             lines += self._lines()
-        if abs(self.residual) > WORTH_SAYING:
+        if abs(self.residual) > MIN_PRINTED_RESIDUAL:
             lines.append(
-                f"At the row's own minimum, where entries are judged, x is {self.x - self.residual:+.3f}."
+                f"At the row's own minimum, where effects are computed, x is {self.x - self.residual:+.3f}."
             )
         if self.meaning != LIKE:
             lines.append(f"Probabilities are of {self.meaning}.")
         return "\n".join(lines)
 
     def _lines(self) -> list[str]:
-        """Return the entries that matter most, a line each."""
-        shown, n = self.entries[:SHOWN], len(self.entries) + len(self.others)
+        """Return a line for each of the entries with the largest effects."""
+        shown, n = self.entries[:MAX_PRINTED_ENTRIES], len(self.entries) + len(self.others)
         some = f", the {len(shown)} largest of {n}" if n > len(shown) else ""
         names = [printable(str(entry.column)) for entry in shown]
         width = max(len("entry"), *(len(name) for name in names))

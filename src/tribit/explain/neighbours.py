@@ -1,22 +1,21 @@
-"""Rows or columns that are alike: whose scores move together over the other side of the matrix.
+"""Similar rows or columns: those whose scores correlate over the other side of the matrix.
 
-Columns j and k are alike where rows that like one like the other. Over the rows of the model the scores
-``x_ij = u_i' v_j + a_i + c_j + b``, less the effects of row and column, have the correlation
+Over the rows of the model the scores of columns j and k, ``x_ij = u_i' v_j + a_i + c_j + b`` less the effects of row
+and column, have the correlation
 
     v_j' S v_k / sqrt(v_j' S v_j  v_k' S v_k),        S = covariance of the u_i.
 
-It is the cosine of the factors in the geometry of the other side. It does not depend on how the factors are rotated or
-scaled, which the plain cosine ``v_j' v_k / |v_j| |v_k|`` does where U is not orthogonal. Rows are compared alike, by
-the covariance of the column factors.
+It is the cosine of the factors in the geometry of the other side. It does not depend on rotation or scale of the
+factors; the plain cosine ``v_j' v_k / |v_j| |v_k|`` does, unless U is orthogonal. Rows are compared alike, by the
+covariance of the column factors.
 
-The factors of a column with few entries are mostly chance and the ridge, and may by chance agree with any other. Where
-the entries are given, the correlation is drawn towards 0 by how much is known of both,
+The factors of a column with few entries are mostly noise. Where the entries are given, the correlation is shrunk
+towards 0 by the numbers of entries n of both columns,
 
     similarity = correlation sqrt(n_j / (n_j + EVIDENCE)  n_k / (n_k + EVIDENCE)),
 
-n the numbers of their entries: what a correlation of measurements with errors is less than that of what is measured
-(Spearman 1904, "The proof and measurement of association between two things"), for a share n / (n + EVIDENCE) of
-signal.
+the attenuation of a correlation by measurement errors (Spearman 1904, "The proof and measurement of association between
+two things"), for a share n / (n + EVIDENCE) of signal.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ __all__ = ["Neighbours", "similar"]
 
 Array = NDArray[np.floating[Any]]
 
-#: Share of the largest variance of scores below which a row or column has none: float32 factors that the ridge has
-#: switched off are 1e-8 and not 0.
+#: Variance of scores, relative to the largest, below which a row or column has none: in float32 the ridge shrinks
+#: unused factors to 1e-8 and not to 0.
 NO_VARIANCE = 1e-12
-#: Entries at which half of what a factor says is signal. On MovieLens-100k (training entries of splits 10 and 11) the
-#: ten nearest of films with 100 entries or more share 6% more of their genres than at 0, as much as from 1 to 10, and
-#: have 140 entries in the median and not 70.
+#: Number of entries at which half the variance of a factor is signal. On MovieLens-100k (training entries of splits 10
+#: and 11) the ten nearest of films with 100 entries or more share 6% more of their genres than at 0, as much as from 1
+#: to 10, and have 140 entries in the median and not 70.
 EVIDENCE = 5.0
 
 
@@ -55,12 +54,12 @@ class Neighbours(Answer):
     Attributes
     ----------
     of : array of shape (m,)
-        Those asked for: the user's ids where the model has them, else positions.
+        The compared rows (or columns): the user's ids where the model has them, else positions.
     nearest : array of shape (m, n)
-        Their neighbours, ids or positions alike. Itself is left out; equal ones come in the order of the axis.
+        Their neighbours, ids or positions alike, without itself; ties are in the order of the axis.
     similarities : array of shape (m, n)
-        Correlations of the scores, from -1 to 1, drawn to 0 where little was seen (see the module); 0 where one of
-        the two has the same score everywhere but for effects.
+        Correlations of the scores, from -1 to 1, shrunk towards 0 where there are few entries (see the module); 0 where
+        the scores of one do not vary but for effects.
     positions : array of shape (m, n)
         The neighbours as positions.
     name : str
@@ -77,7 +76,7 @@ class Neighbours(Answer):
         return int(self.of.size)
 
     def table(self) -> dict[str, AnyArray]:
-        """Return the neighbours one after the other: of which, the neighbour and the similarity."""
+        """Return a row for each pair: the row (or column), its neighbour and the similarity."""
         check_headings([self.name], ["of", "similarity"])
         n = self.nearest.shape[1]
         found = {"of": np.repeat(self.of, n)} if len(self) > 1 else {}
@@ -107,8 +106,7 @@ def similar(
     n : int, default=10
         Number of neighbours, at most all others.
     seen : Observations, sparse matrix or array, optional
-        What the model was fitted on: those with few entries there come later. Without it all count alike, however
-        little is known of them.
+        The entries of the fit, by which rows (or columns) with few entries rank lower. Without it all rank alike.
 
     Returns
     -------
@@ -136,7 +134,7 @@ def similar(
     axis = axes.columns
     if axis.size < 2:
         raise InvalidInputError(
-            f"The model has one {axis.name} alone, and none to compare it with."
+            f"The model has a single {axis.name}, and no other to compare it with."
         )
     n = min(check_count("n", n), axis.size - 1)
     places = axis.find(as_list(columns if rows is None else rows))
@@ -157,13 +155,13 @@ def in_geometry(U: Array, V: Array) -> Array:
     Their inner products are those of the scores over the rows, less the effects of rows and columns.
     """
     centred = U - np.mean(U, axis=0)
-    # The triangle of U = Q R has R' R = U' U, and squares no condition number.
+    # U = Q R has R' R = U' U, without squaring the condition number.
     root = np.asarray(np.linalg.qr(centred, mode="r"))
     return np.asarray(V @ root.T)
 
 
 def _directions(U: Array, V: Array) -> Array:
-    """Return ``L' v_j`` of length one, ``S = L L'`` the covariance of U; 0 for scores that do not vary."""
+    """Return ``L' v_j`` of length one, ``S = L L'`` the covariance of U; 0 for scores without variance."""
     directions = in_geometry(U, V)
     norms = np.linalg.norm(directions, axis=1)
     still = norms <= np.sqrt(NO_VARIANCE) * np.max(norms, initial=0.0)
@@ -171,6 +169,6 @@ def _directions(U: Array, V: Array) -> Array:
 
 
 def _correlations(directions: Array, some: Positions) -> Array:
-    # Not a matrix product, whose last bits differ with the number of rows: equal ones would not stay in order.
+    # Not a matrix product, whose last bits depend on the number of rows, which would break ties differently.
     total = np.einsum("ik,jk->ij", directions[some], directions, optimize=False)
     return np.asarray(np.clip(total, -1.0, 1.0))

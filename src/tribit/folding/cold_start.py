@@ -83,20 +83,20 @@ def fit_feature_regression(
     link: Link,
     n_jobs: int,
 ) -> Array | None:
-    """Return ``d_j`` of each column; None where held-out entries prefer the map alone.
+    """Return ``d_j`` of each column; None where it does not lower the loss of held-out entries.
 
     Parameters
     ----------
     entries : Observations
-        What the model was fitted on.
+        The entries of the fit.
     G : array of shape (n_rows, 1 + n_features)
-        ``g_i``.
+        ``f_i``.
     number : array of int
         The fold of each entry.
     trials : sequence of array of shape (n_columns, 1 + n_features)
         ``C_j`` without each of the folds ``HELD_OUT``.
     centre : array of shape (n_columns, 1 + n_features)
-        ``C_j`` of the whole fit.
+        ``C_j`` of the fit to all entries.
     """
     parts = [
         (entries.select(number != fold).transpose(), entries.select(number == fold), trial)
@@ -131,21 +131,21 @@ def fit_feature_regression(
 
 
 class ColdMap(NamedTuple):
-    """Z, and ``C_j`` of each column (:func:`column_coefficients`) without the rows of each fold that was held out."""
+    """Z, and ``C_j`` of each column (:func:`column_coefficients`) without the rows of each held-out fold."""
 
     Z: Array
     trials: tuple[Array, ...]
 
 
 def column_coefficients(Z: Array, factors: Factors) -> Array:
-    """Return ``C_j``, with which a row of features ``f_i`` has ``x_ij = f_i' C_j``."""
+    """Return ``C_j`` of each column, the coefficients of ``x_ij = f_i' C_j`` that follow from the map."""
     C = factors.column_factors @ Z[:, :-1].T + Z[:, -1]
     C[:, 0] += factors.intercept + factors.column_intercepts
     return np.asarray(C)
 
 
 def assign_folds(entries: Observations, draws: np.random.Generator) -> Places | None:
-    """Return the fold of each entry, the same for all entries of a row; None on little data."""
+    """Return the fold of each entry, one for all entries of a row; None on little data."""
     seen = np.unique(entries.rows)
     if min(entries.n_likes, entries.n_dislikes) < MIN_ENTRIES_PER_LABEL or seen.size < FOLDS:
         return None
@@ -161,20 +161,20 @@ def fit_cold_map(
     number: Places,
     check_time: Callable[[], None] = lambda: None,
 ) -> ColdMap:
-    """Return Z, of one row for each feature and one column for each factor and the intercept.
+    """Return Z, with a row for each feature and a column for each latent factor and the intercept.
 
     Parameters
     ----------
     solver : RowSolver
-        The fitted model, with the side that has the features as its rows.
+        The fitted model; its rows have the features.
     entries : Observations
-        The entries that it was fitted on.
+        The entries of the fit.
     design : Design
         The side features of the rows.
     number : array of int
         The fold of each entry (:func:`assign_folds`).
     check_time : callable
-        Called now and then; what it raises ends the work.
+        Called repeatedly; raises an error when time is over.
     """
     against, offsets, without = _cross_fit_factors(solver, entries, number, check_time)
     link = solver.member.spec.link
@@ -213,9 +213,9 @@ def fit_cold_map(
 def _cross_fit_factors(
     solver: RowSolver, entries: Observations, number: Places, check_time: Callable[[], None]
 ) -> tuple[Array, Array, list[Factors]]:
-    """Return ``(v_j, 1)`` and ``b + c_j`` that each entry meets, solved for without the rows of its fold.
+    """Return ``(v_j, 1)`` and ``b + c_j`` for each entry, solved without the rows of its fold.
 
-    The factors without each fold that is held out come third.
+    The third value has the factors without each held-out fold.
     """
     factors = solver.member.factors
     k, dtype = factors.rank, factors.column_factors.dtype
@@ -241,9 +241,9 @@ def _cross_fit_factors(
 def _shared_without(
     columns: Member, entries: Observations, rest: Observations
 ) -> tuple[Array, Array]:
-    """Return the contribution of features to the columns, implicit ones without the entries that are left out."""
-    side = columns.fitted_side_parts(entries.transpose())
-    implicit = columns.implicit_parts(mask_of(rest))
+    """Return the contribution of features to the columns, implicit ones from the remaining entries."""
+    side = columns.fitted_side_terms(entries.transpose())
+    implicit = columns.implicit_terms(mask_of(rest))
     return implicit[0] + side[0], implicit[1] + side[1]
 
 
@@ -265,7 +265,7 @@ def _fit_map(
     labelled: list[tuple[Label, Places]] = [
         (label, np.flatnonzero(entries.labels == label)) for label in (1, -1)
     ]
-    # Entries are in the order of rows: sums over the entries of a row are sums of runs.
+    # Entries are sorted by rows, so that sums over the entries of a row are sums of runs.
     runs = np.arange(rows.size), np.searchsorted(rows, np.arange(design.size + 1))
 
     def value_and_gradient(z: Array) -> tuple[float, Array]:
@@ -302,7 +302,7 @@ def with_cold_maps(
     n_jobs: int,
     max_time: float | None = None,
 ) -> Fitted:
-    """Return a fit with maps from features to factors, by which rows and columns without entries have factors.
+    """Return a fit with maps from features to factors for rows and columns without entries.
 
     Raises
     ------
@@ -325,19 +325,19 @@ def with_cold_maps(
         if time.perf_counter() > end:
             raise TimeoutError
 
-    slopes: list[FeatureRegression | None] = [None, None]
+    regressions: list[FeatureRegression | None] = [None, None]
     for number, groups in enumerate(side):
         if groups:
             entries = seen.transpose() if number else seen
             turned = fitted.transposed if number else fitted
-            turned, slopes[number] = _of_one_side(
+            turned, regressions[number] = _fit_one_side(
                 turned, entries, groups, draws, n_jobs, check_time
             )
             fitted = turned.transposed if number else turned
-    return replace(fitted, feature_regressions=(slopes[0], slopes[1]))
+    return replace(fitted, feature_regressions=(regressions[0], regressions[1]))
 
 
-def _of_one_side(
+def _fit_one_side(
     fitted: Fitted,
     entries: Observations,
     groups: tuple[Group, ...],
@@ -345,12 +345,12 @@ def _of_one_side(
     n_jobs: int,
     check_time: Any,
 ) -> tuple[Fitted, FeatureRegression | None]:
-    """Return a fit with its maps and with factors of the rows without entries, and the slopes of the mean."""
+    """Return a fit with its maps and the factors of rows without entries, and the regression of the mean."""
     number = assign_folds(entries, draws)
     if number is None:
         return fitted, None
     design = side_design(groups, entries.shape[0])
-    members, risk = fitted.members, Risk(1.0, 0.0, 0.0)  # side features need PN alone
+    members, risk = fitted.members, Risk(1.0, 0.0, 0.0)  # side features exist under PN alone
     maps = [
         fit_cold_map(RowSolver(each, risk, n_jobs), entries, design, number, check_time)
         for each in members
@@ -389,7 +389,7 @@ def _of_one_side(
 
 
 def _with_map(member: Member, Z: Array, entries: Observations, groups: tuple[Group, ...]) -> Member:
-    """Return a member with its map, and rows without entries where the map puts them."""
+    """Return a member with its map, and with the predicted factors of rows without entries."""
     member = replace(member, maps=(replace(member.maps[0], cold_start=Z), member.maps[1]))
     U, a = member.factors.row_factors, member.factors.row_intercepts
     own, own_a = member.unknowns.row_factors[: len(U)], member.unknowns.row_intercepts[: len(U)]

@@ -1,7 +1,4 @@
-"""Positions of new rows and entries: what is new, what is known already, and all of it in one matrix.
-
-New rows and columns for a fitted model, without a new fit; see :mod:`tribit.folding`.
-"""
+"""Fold-in of new rows, and updates with new entries; see :mod:`tribit.folding`."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from tribit.model.scores import Scores
 
 
 def new_axis(ours: Axis, theirs: Axis) -> Axis:
-    """Return the rows there that are not here; without ids those beyond the last one here."""
+    """Return the axis of their rows that are not ours; without ids, of those beyond our last one."""
     if ours.ids is None or theirs.ids is None:
         if ours.ids is not theirs.ids:
             check_new(ours, theirs)
@@ -40,7 +37,7 @@ def new_axis(ours: Axis, theirs: Axis) -> Axis:
 def place_entries(
     entries: Observations, rows: Positions, columns: Positions, of_rows: Axis, of_columns: Axis
 ) -> Observations:
-    """Return entries at other positions, in another matrix."""
+    """Return entries at other positions, as a matrix with these axes."""
     order = np.lexsort((columns, rows))
     axes = Axes(of_rows, of_columns)
     return Observations.from_checked(
@@ -55,16 +52,16 @@ def merge_entries(
     new_labels: NDArray[np.int8],
     axes: Axes,
 ) -> Observations:
-    """Return all entries; of one that is in both the new label counts."""
+    """Return old and new entries together; a new label replaces an old one."""
     rows, columns = (np.concatenate(pair) for pair in zip(new, old, strict=True))
     labels = np.concatenate([new_labels, old_labels])
-    # The first of equal ones is kept, and new ones come first.
+    # The first of equal entries stays, and new ones come first.
     _, first = np.unique(rows * axes.columns.size + columns, return_index=True)
     return Observations.from_checked(Checked(rows[first], columns[first], labels[first], axes))
 
 
 def select_rows(entries: Observations, places: Positions) -> Observations:
-    """Return the entries of some rows, as a matrix of these rows."""
+    """Return the entries of some rows, as a matrix of these rows alone."""
     number = np.full(entries.shape[0], -1)
     number[places] = np.arange(places.size)
     here = number[entries.rows] >= 0
@@ -75,7 +72,7 @@ def select_rows(entries: Observations, places: Positions) -> Observations:
 
 
 def empty_observations(rows: Axis, columns: Axis) -> Observations:
-    """Return a matrix of which nothing was observed."""
+    """Return a matrix without entries."""
     none = np.zeros(0, dtype=np.int64)
     return Observations.from_checked(
         Checked(none, none, np.zeros(0, dtype=np.int8), Axes(rows, columns))
@@ -85,10 +82,10 @@ def empty_observations(rows: Axis, columns: Axis) -> Observations:
 def combine_entries(
     old: Observations, given: Observations | None, axes: Axes, new: int | None = None
 ) -> Observations:
-    """Return old and given entries in the axes of a model that knows both; the given label of an entry counts.
+    """Return old and given entries in the axes of a model with both; a given label replaces an old one.
 
-    Without ids, given ones have the model's positions, but those of the axis ``new`` (0 for rows, 1 for columns) count
-    from the first one that the old entries do not have.
+    Without ids, given entries have the model's positions, except on the axis ``new`` (0 for rows, 1 for columns), whose
+    positions start after those of the old entries.
     """
     places = old.rows, old.columns
     if given is None:
@@ -105,10 +102,10 @@ def combine_entries(
 
 
 AXES = ("rows", "columns")
-#: Factors of the ridge on factors and on biases. The columns have adapted to the entries of the rows of a fit, and
-#: not to those of a row that comes later: its factors need less shrinkage, and its bias, which a few entries estimate
-#: badly, more. Chosen on new users of ML-100k, seeds 10 to 17: log-loss -.0025 +- .0006 with 5 entries given,
-#: -.0024 +- .0006 with 20, -.0010 +- .0005 with all but 10.
+#: Multiples of the ridge on factors and on biases. The columns have adapted to the entries of the rows of a fit, and
+#: not to those of a later row: its factors need less shrinkage, and its bias, of large variance, more. Chosen on new
+#: users of ML-100k, seeds 10 to 17: log-loss -.0025 +- .0006 with 5 entries given, -.0024 +- .0006 with 20, -.0010 +-
+#: .0005 with all but 10.
 PRIORS = {"fit": (1.0, 1.0), "new": (0.6, 1.5)}
 
 
@@ -143,7 +140,7 @@ def _with_rows(
     ours, (features, other) = fitted.axes, tables
     if other is not None:
         raise InvalidInputError(
-            f"{ours.columns.name}_features are of no use for new {ours.rows.name}s: pass {ours.rows.name}_features."
+            f"{ours.columns.name}_features do not apply to new {ours.rows.name}s: pass {ours.rows.name}_features."
         )
     _check_features(fitted, features)
     risks = fitted.row_risks()
@@ -189,7 +186,7 @@ def _with_new_rows(
     scales: tuple[float, float],
 ) -> Member:
     member = solver.member
-    shared = member.feature_parts(member.maps[0].design(mask_of(entries), new, features))
+    shared = member.feature_terms(member.maps[0].design(mask_of(entries), new, features))
     found = predicted_by_features(member, solver.solve(entries, shared, scales), entries, groups)
     return member.with_new_rows(found, shared)
 
@@ -217,13 +214,13 @@ def update(
     column_features: Any = None,
     n_jobs: int | None = None,
 ) -> Fitted:
-    """Return a fit that knows new entries too; see :meth:`tribit.BinaryMatrixCompletion.update`."""
+    """Return a fit updated with new entries; see :meth:`tribit.BinaryMatrixCompletion.update`."""
     risks = zip(fitted.row_risks(), fitted.transposed.row_risks(), strict=True)
     ours = fitted.axes
-    old = ours.places(before, "the seen entries have", "pass what the model was fitted on")
+    old = ours.places(before, "the seen entries have", "pass the entries of the fit")
     if any((side < 0).any() for side in old):
         raise InvalidInputError(
-            "The seen entries have rows or columns that the model does not know; pass what it was fitted on."
+            "The seen entries have rows or columns that the model does not know; pass the entries of the fit."
         )
     new = [new_axis(axis, theirs) for axis, theirs in zip(ours, given.axes, strict=True)]
     axes = Axes(*(longer(axis, more) for axis, more in zip(ours, new, strict=True)))
@@ -241,7 +238,7 @@ def update(
         _check_features(turned, table)
     jobs = count_jobs(n_jobs)
     members = tuple(
-        _Update(pair, jobs, entries, new, touched).applied(each, earlier, tables)
+        _Update(pair, jobs, entries, new, touched).apply(each, earlier, tables)
         for each, pair in zip(fitted.members, risks, strict=True)
     )
     slopes = update_feature_regressions(fitted.feature_regressions, new, touched)
@@ -250,7 +247,7 @@ def update(
 
 @dataclass(frozen=True)
 class _Update:
-    """New and touched rows and columns, and a member's risks of rows and of columns."""
+    """New rows and columns, those with new entries, and a member's risks of rows and of columns."""
 
     risks: tuple[Risk, Risk]
     n_jobs: int
@@ -258,22 +255,22 @@ class _Update:
     new: list[Axis]
     touched: list[Positions]
 
-    def applied(self, member: Member, earlier: Observations, tables: tuple[Any, Any]) -> Member:
-        """Return a member with the touched rows and columns solved for again, new ones among them."""
+    def apply(self, member: Member, earlier: Observations, tables: tuple[Any, Any]) -> Member:
+        """Return a member with the new rows and columns, and those with new entries, solved again."""
         added = []
-        # Before anything moves: side features themselves are not kept, but what they add to the rows of the fit is.
+        # First: side features are not stored, but their terms follow from the factors of the fit.
         for side, seen in enumerate((earlier, earlier.transpose())):
             turned = member.transposed if side else member
             by_side = (
-                turned.fitted_side_parts(seen),
-                turned.side_parts(self.new[side], tables[side]),
+                turned.fitted_side_terms(seen),
+                turned.side_terms(self.new[side], tables[side]),
             )
             added.append([np.concatenate(pair) for pair in zip(*by_side, strict=True)])
         for side in (0, 1):
             turned = member.transposed if side else member
             nothing = sp.csr_array((self.new[side].size, turned.shape[1]))
             design = turned.maps[0].design(nothing, self.new[side], tables[side])
-            shared = turned.feature_parts(design)
+            shared = turned.feature_terms(design)
             turned = turned.with_new_rows(shared, shared)
             member = turned.transposed if side else turned
         for side in (0, 1, 0):
@@ -281,7 +278,7 @@ class _Update:
             seen = self.entries.transpose() if side else self.entries
             here = self.touched[side]
             some = select_rows(seen, here)
-            implicit = turned.implicit_parts(mask_of(some))
+            implicit = turned.implicit_terms(mask_of(some))
             shared = (
                 implicit[0] + added[side][0][here],
                 implicit[1] + added[side][1][here],
@@ -293,17 +290,17 @@ class _Update:
 
 
 def _check_features(fitted: Fitted, table: Any) -> None:
-    """Refuse features that the model has no use for."""
+    """Raise an error for features that the model does not use."""
     if table is not None and fitted.members[0].maps[0].encoder is None:
         name = fitted.axes.rows.name
         raise InvalidInputError(
-            f"The model was fitted without {parameter(f'{name}_features')} and has no use for those of new "
-            f"{name}s: leave them out, or fit it with features."
+            f"The model was fitted without {parameter(f'{name}_features')} and cannot use those of new {name}s: "
+            "leave them out, or fit it with features."
         )
 
 
 def _warn_of_unknown_rows(entries: Observations, features: Any, other: str) -> None:
-    """Warn of rows of which nothing is known: the biases of the columns alone predict them."""
+    """Warn about rows without entries or features, which the biases of the columns alone predict."""
     if features is not None:
         return
     bare = np.flatnonzero(entries.counts[0] == 0)
@@ -312,8 +309,8 @@ def _warn_of_unknown_rows(entries: Observations, features: Any, other: str) -> N
     axis = entries.axes.rows
     warn(
         TribitWarning(
-            f"Nothing is known of {bare.size} of the new {axis.name}s, such as {quoted_id(axis.ids, bare[0])}: no "
-            f"entry and no features. Their predictions are the effects of the {other}s alone, the same for each."
+            f"{bare.size} of the new {axis.name}s, such as {quoted_id(axis.ids, bare[0])}, have no entries and no "
+            f"features: their predictions are all the same, from the biases of the {other}s alone."
         ),
     )
 
@@ -321,14 +318,14 @@ def _warn_of_unknown_rows(entries: Observations, features: Any, other: str) -> N
 def scores_of_new_rows(
     fitted: Fitted, entries: Observations, *, prior: str = "new", n_jobs: int | None = None
 ) -> Scores:
-    """Return the scores of new rows alone, at the cost of these rows: those that :func:`fold_in` gives them.
+    """Return the scores of new rows alone, equal to those of :func:`fold_in`, at the cost of these rows.
 
     The columns of ``entries`` are those of the fit, in their order.
     """
     jobs = count_jobs(n_jobs)
     found = []
     for member, risk in zip(fitted.members, fitted.row_risks(), strict=True):
-        shared = member.implicit_parts(mask_of(entries))
+        shared = member.implicit_terms(mask_of(entries))
         U, a = RowSolver(member, risk, jobs).solve(entries, shared, PRIORS[prior])
         dtype = member.factors.row_factors.dtype
         found.append(

@@ -1,4 +1,4 @@
-"""Rows at the minimum of their own objective, with the columns fixed."""
+"""Solutions of single rows: the minimum of their own objective, with the columns fixed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tribit.model.risks import Risk
 
 Array = NDArray[np.floating[Any]]
 
-#: Most half-sweeps of rows with the other side fixed, and the share of the objective below which one gains nothing:
-#: rows are convex problems, on which Newton's method takes fewer than ten.
+#: Most half-sweeps with the other side fixed, and the decrease relative to the objective at which they stop. Newton's
+#: method takes fewer than ten on these convex problems.
 HALF_SWEEPS, TOLERANCE = 50, 1e-12
 
 
 @dataclass(frozen=True)
 class RowSolver:
-    """The problem that each row has of its own, given one fitted model.
+    """The convex problem of each row, given one fitted model.
 
     Attributes
     ----------
     member : Member
-        The model, with the side that is solved for as its rows.
+        The model; its rows are solved for.
     risk : Risk
         The risk of the entries of these rows.
     n_jobs : int
@@ -45,29 +45,29 @@ class RowSolver:
     def solve(
         self, entries: Observations, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)
     ) -> Pair:
-        """Return factors and intercepts of rows at the minimiser of their own objective, given all entries of these.
+        """Return the factors and intercepts that minimise the objectives of rows, given all their entries.
 
-        ``scales`` are factors of the ridge on factors and on intercepts.
+        ``scales`` multiply the ridge on factors and on intercepts.
         """
         k = self.member.factors.rank
         s, t = shared
         problem = self.row_problem(shared, scales)
         if problem.free and self.is_unbounded(problem):
-            return self._newton(problem, entries, t)
-        # A part of their own without entries is 0, in a mixture too: what was not seen of nobody tells nothing.
+            return self._solve_unbounded(problem, entries, t)
+        # Rows without entries have an own part of 0, in a mixture too, which has no information on them.
         n = entries.shape[0]
         known = entries.counts[0] > 0
         P = np.hstack([s, t[:, None], np.ones((n, 1))])
-        # Half-sweeps start inside the bounds, which the sums of shared parts need not keep.
+        # Half-sweeps start inside the bounds, which the terms of features may exceed.
         if np.isfinite(problem.norm):
             P[known, :k] = clip_rows(P[known, :k], problem.norm)
         P[known, k] = np.clip(P[known, k], -problem.bound, problem.bound)
         if known.any() and problem.free:
-            P[known] = self._minimised(P, problem, entries, known)
+            P[known] = self._run_half_sweeps(P, problem, entries, known)
         return P[:, :k], P[:, k]
 
     def row_problem(self, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)) -> RowProblem:
-        """Return ridge and bounds of rows, with what features add to them as the mean of the prior."""
+        """Return ridge and bounds of rows, with the terms of features as the prior mean."""
         spec, k = self.member.spec, self.member.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
         s, t = shared
@@ -82,18 +82,18 @@ class RowSolver:
         )
 
     def is_unbounded(self, problem: RowProblem) -> bool:
-        """Return whether rows are free, and have a sum over observed entries alone and a ridge."""
+        """Return whether rows have a ridge, no bounds, and a sum over observed entries alone."""
         bounds = np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound))
         return bool(
             not bounds and not self.member.spec.uses_unobserved and np.all(problem.ridge > 0.0)
         )
 
-    def _newton(self, problem: RowProblem, entries: Observations, t: Array) -> Pair:
-        """Return the rows that have no bounds, in the arithmetic of the fit."""
+    def _solve_unbounded(self, problem: RowProblem, entries: Observations, t: Array) -> Pair:
+        """Return rows without bounds, by Newton's method in the dtype of the fit."""
         k, V = problem.k, self.member.factors.column_factors
         Q = np.hstack([V, np.ones((V.shape[0], 1), dtype=V.dtype)])[:, : problem.free]
         offsets = self.member.factors.intercept + self.member.factors.column_intercepts
-        if not problem.intercept:  # what features add to the intercepts of the rows is 0 then
+        if not problem.intercept:  # features have no intercepts then
             t = np.zeros_like(t)
         assert problem.prior_mean is not None
         P = free_rows(
@@ -107,10 +107,10 @@ class RowSolver:
         )
         return P[:, :k], P[:, k] if problem.intercept else t
 
-    def _minimised(
+    def _run_half_sweeps(
         self, P: Array, problem: RowProblem, entries: Observations, known: NDArray[np.bool_]
     ) -> Array:
-        """Return the rows that have entries, by half-sweeps with the columns fixed."""
+        """Return the rows with entries, by half-sweeps with the columns fixed."""
         backend = make_backend(
             entries, self.member.spec.link, self.risk, dtype="float64", n_jobs=self.n_jobs
         )
@@ -126,6 +126,6 @@ class RowSolver:
 
 
 def bare_rows(entries: Observations, groups: tuple[Group, ...]) -> NDArray[np.bool_]:
-    """Return which rows have features and no entries."""
+    """Return whether each row has features and no entries."""
     known = np.any([group.known for group in groups], axis=0)
     return np.asarray(known & (entries.counts[0] == 0))

@@ -1,11 +1,8 @@
-"""Some rows of a 0/1 matrix by the places of their ones: what one row of a sparse array costs too much for.
+"""Linear algebra of sparse 0/1 matrices: products of single rows, and solutions of ``(F'F + l2 I) Z = R``.
 
-Solutions of ``(F'F + l2 I) Z = R`` for a sparse 0/1 matrix F: the dense inverse, or iterations without any table.
-
-The inverse costs columns^3 operations and keeps columns^2 numbers. Conjugate gradients (Hestenes and Stiefel 1952) need
-products with F and its transpose only: memory is that of F and of a few vectors for each right-hand side. With
-``l2 > 0`` the matrix is positive definite, and its condition number ``1 + |F|^2 / l2`` is a few hundred at the ridges
-that held-out entries ask for.
+The dense inverse takes columns^3 operations and columns^2 numbers. Conjugate gradients (Hestenes and Stiefel 1952) need
+products with F and its transpose only, and a few vectors for each right-hand side. With ``l2 > 0`` the matrix is
+positive definite; at the ridges that held-out entries choose, its condition number ``1 + |F|^2 / l2`` is a few hundred.
 """
 
 from __future__ import annotations
@@ -31,21 +28,21 @@ __all__ = [
 ]
 
 Vector = NDArray[np.float64]
-#: Most ones of a single row whose rows of a matrix are added up in Python, a microsecond each; for more the 50
-#: microseconds that SciPy takes to make a sparse array are the smaller part (measured with 1,682 columns).
+#: Most ones of a single row for which rows of a matrix are added in Python, at a microsecond each. A sparse array of
+#: SciPy, at 50 microseconds, is faster for more (measured with 1,682 columns).
 MAX_ROWS_ADDED_IN_PYTHON = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryRows:
-    """Rows of a 0/1 matrix.
+    """Rows of a 0/1 matrix by the positions of their ones, faster for single rows than a sparse array.
 
     Attributes
     ----------
     rows, columns : array of int
-        Where the ones are, row after row; rows count from 0 here, whatever they are in the matrix.
+        Positions of the ones, row after row. Rows are numbered from 0, whatever their positions in the matrix.
     shape : (int, int)
-        How many rows these are, and the columns of the matrix.
+        Number of these rows, and of the columns of the matrix.
     """
 
     rows: NDArray[np.integer[Any]]
@@ -54,7 +51,7 @@ class BinaryRows:
 
     @classmethod
     def of(cls, F: sp.csr_array, places: Positions | None = None) -> BinaryRows:
-        """Return the rows of a sparse array at some places, by default all of them."""
+        """Return the rows of a sparse array at some positions, by default all."""
         if places is None:
             rows = np.repeat(np.arange(F.shape[0]), np.diff(F.indptr))
             return cls(rows, F.indices, F.shape)
@@ -65,7 +62,7 @@ class BinaryRows:
         return cls.of(F[places])
 
     def part(self, start: int, stop: int) -> BinaryRows:
-        """Return the rows from ``start`` on, before ``stop``."""
+        """Return the rows from ``start`` to ``stop - 1``."""
         stop = min(stop, self.shape[0])
         here = slice(*np.searchsorted(self.rows, (start, stop)).tolist())
         return BinaryRows(
@@ -73,19 +70,19 @@ class BinaryRows:
         )
 
     def dense(self) -> Vector:
-        """Return the rows with their zeros."""
+        """Return the rows as a dense array."""
         found = np.zeros(self.shape)
         found[self.rows, self.columns] = 1.0
         return found
 
     def sums(self, values: Vector) -> Vector:
-        """Return the sum over each row of values that are given for its ones."""
+        """Return the sums over each row of values at its ones."""
         return np.asarray(np.bincount(self.rows, values, minlength=self.shape[0]), dtype=np.float64)
 
     def times(self, matrix: Vector) -> Vector:
         """Return the product with a matrix.
 
-        The rows of the matrix are added up in the order of the ones, so that the bits of a row are its own.
+        Its rows are added in the order of the ones, so that a row has the same bits whatever rows are beside it.
         """
         if self.shape[0] == 1 and self.columns.size <= MAX_ROWS_ADDED_IN_PYTHON:
             total = np.zeros((1, matrix.shape[1]))
@@ -97,25 +94,25 @@ class BinaryRows:
         return np.asarray(sp.csr_array((ones, self.columns, ends), shape=self.shape) @ matrix)
 
 
-#: Residual at which iterations end, as a share of the right-hand side: scores then agree with those of the inverse to
-#: about 1e-11, which is far less than two columns of a list differ by. It takes 30 to 50 iterations where we measured.
+#: Residual relative to the right-hand side at which the iterations stop, usually after 30 to 50. Scores then agree with
+#: those of the inverse to about 1e-11.
 TOLERANCE = 1e-12
-#: Most iterations: ten times what the ridges that are chosen need, for a ridge that a user sets.
+#: Most iterations: ten times the number for the ridges that are chosen, in case a user sets a smaller one.
 MAX_ITERATIONS = 500
-#: Random signs for the diagonal of the inverse, and the residual of their solutions. On 1M drawn entries with 3,706
-#: columns the estimate is off by 1% (root mean square; 7% at worst), of which the tolerance has no part.
+#: Number of random sign vectors for the diagonal of the inverse, and the tolerance of their solutions. On 1M simulated
+#: entries with 3,706 columns the root mean square error of the estimate is 1% (7% at worst), whatever the tolerance.
 PROBES, PROBE_TOLERANCE = 64, 1e-4
-#: Right-hand sides solved together: the cost of each falls until about 8, and memory grows.
+#: Right-hand sides solved together: the time for each falls until about 8, and memory grows.
 RIGHT_HAND_SIDES = 16
 #: Cost of one pair of observations of a row, in multiplications of dense matrices: measured on MovieLens-100k and on 1M
-#: drawn entries. Rows of a dense product at once, and most rows whose counts single precision holds exactly.
+#: simulated entries. Rows of a dense product at once, and most rows whose counts are exact in single precision.
 PAIR_COST, DENSE_ROWS, EXACT_COUNTS = 400, 1024, 2**24
-#: Columns of the inverse that are mirrored at once: a square of them fits a core's cache.
+#: Columns that are mirrored at once: a square block of them fits a core's cache.
 MIRROR_BLOCK = 256
 
 
 def gram(F: sp.csr_array) -> Vector:
-    """Return ``F'F`` of a 0/1 matrix, dense: counts, so that any order of summation gives the same bits."""
+    """Return the dense ``F'F`` of a 0/1 matrix: counts, whose bits do not depend on the order of summation."""
     n_rows, n = F.shape
     pairs = float(np.sum(np.diff(F.indptr).astype(np.float64) ** 2))
     if n_rows > EXACT_COUNTS or PAIR_COST * pairs < float(n_rows) * n * n:
@@ -129,7 +126,7 @@ def gram(F: sp.csr_array) -> Vector:
 
 
 def ridge_inverse(gram: Vector, l2: float) -> Vector:
-    """Return ``(gram + l2 I)^-1`` by Cholesky, which l2 > 0 makes safe; the memory of ``gram`` is used for it.
+    """Return ``(gram + l2 I)^-1`` by Cholesky's method, for l2 > 0; ``gram`` is overwritten.
 
     ``gram`` is symmetric and in C order: LAPACK reads it as its own transpose, and no copy is made.
     """
@@ -153,7 +150,7 @@ def conjugate_gradients(
             return Z
         image = back @ (F @ direction)
         image += l2 * direction
-        # A column that has arrived, or that is zero, stays where it is: no other decides how often it moves.
+        # A column that has converged, or is zero, does not change: its bits do not depend on the others.
         step = np.divide(squares, _dots(direction, image), out=np.zeros_like(squares), where=going)
         Z += step * direction
         residual -= step * image
@@ -162,8 +159,8 @@ def conjugate_gradients(
         direction += residual
         squares = after
     raise InvalidInputError(
-        f"l2={l2:g} is so small for {F.shape[1]} columns that the regression was not solved in {MAX_ITERATIONS} "
-        "iterations; set a larger l2, or leave it to be chosen."
+        f"l2={l2:g} is so small for {F.shape[1]} columns that the regression did not converge in {MAX_ITERATIONS} "
+        "iterations; set a larger l2, or leave it out so that it is chosen."
     )
 
 
@@ -171,7 +168,7 @@ def probed_diagonal(F: sp.csr_array, l2: float, draws: np.random.Generator) -> V
     """Return an estimate of the diagonal of ``(F'F + l2 I)^-1``: the mean of ``z * (P z)`` over random signs z.
 
     (Hutchinson 1990; Bekas, Kokiopoulou and Saad 2007, "An estimator for the diagonal of a matrix".) The variance for
-    one sign is the sum of squares of the rest of the row of P. It is brought into the bounds that the diagonal has,
+    one sign is the sum of squares of the rest of the row of P. The estimate is clipped to the bounds of the diagonal,
     ``1 / (G_jj + l2) <= P_jj <= 1 / l2``.
     """
     n = F.shape[1]
@@ -189,7 +186,7 @@ def _dots(A: Vector, B: Vector) -> Vector:
 
 
 def _mirror_upper(upper: Vector) -> Vector:
-    """Return a symmetric matrix of which the upper triangle is given, in its place."""
+    """Copy the upper triangle of a matrix to the lower one in place, and return it."""
     for start in range(0, len(upper), MIRROR_BLOCK):
         stop = start + MIRROR_BLOCK
         square = upper[start:stop, start:stop]

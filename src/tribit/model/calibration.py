@@ -1,10 +1,8 @@
-"""Calibrators: from the score ``x`` of an entry to a probability of a like that held-out labels agree with.
+"""Calibrators: maps from the score ``x`` of an entry to a probability of a like that agrees with held-out labels.
 
-A calibrator is called with ``x`` and never decreases in it, so that order and lists stay as they are. It is a few
-arrays (:meth:`arrays`), from which :func:`calibrator_from` makes it again.
-
-
-Fits of the calibrators to held-out scores and labels, each entry with its weight.
+A calibrator never decreases in ``x``, so that rankings and top-N lists stay as they are. It consists of a few arrays
+(:meth:`Calibrator.arrays`), from which :func:`calibrator_from` restores it. The functions of ``CALIBRATORS`` fit one to
+held-out scores and labels, each entry with its weight.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class Calibrator(Protocol):
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """Return what :func:`calibrator_from` needs beside the link."""
+        """Return the arrays from which :func:`calibrator_from` restores the calibrator, given its link."""
         ...
 
 
@@ -60,12 +58,12 @@ class Identity:
         return self.link.probability(np.asarray(x, dtype=np.float64))
 
     def arrays(self) -> dict[str, Array]:
-        """Return nothing: the link is all there is."""
+        """Return no arrays."""
         return {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], link: Link) -> Self:  # noqa: ARG003
-        """Make the calibrator again."""
+        """Return the calibrator of these arrays."""
         return cls(link)
 
 
@@ -103,21 +101,21 @@ class Platt:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], link: Link) -> Self:
-        """Make the calibrator again."""
+        """Return the calibrator of these arrays."""
         slope, offset = np.asarray(arrays["line"], dtype=np.float64)
         return cls(float(slope), float(offset), link)
 
 
 @dataclass(frozen=True, eq=False)
 class Isotonic:
-    """A line through given points that never falls, level outside them; see :func:`isotonic`.
+    """A non-decreasing piecewise linear function of ``x``, constant outside its knots; see :func:`isotonic`.
 
     Parameters
     ----------
     places : array
-        ``x`` of the points, rising.
+        ``x`` of the knots, increasing.
     probabilities : array
-        Probability of a like at each, never falling, inside (0, 1).
+        Probability of a like at each knot, non-decreasing, inside (0, 1).
     """
 
     places: Array
@@ -128,13 +126,13 @@ class Isotonic:
         x, p = (np.asarray(part, dtype=np.float64) for part in (self.places, self.probabilities))
         with np.errstate(over="ignore", invalid="ignore"):
             rising = x.ndim == 1 and x.shape == p.shape and x.size > 0 and np.all(np.diff(x) > 0)
-            # NaN fails every comparison, so it is caught by asking for what must hold.
+            # Comparisons with NaN are false, so that the conditions must hold, not their negations.
             rising = rising and x[-1] - x[0] < np.inf and abs(x[0]) < np.inf
             rising = rising and np.all(np.diff(p) >= 0) and p[0] > 0.0 and p[-1] < 1.0
         if not rising:
             raise InvalidInputError(
-                "places must rise and be finite, and probabilities, one for each, never fall and stay inside (0, 1): "
-                "fit them with isotonic."
+                "places must increase and be finite, and probabilities, one for each, must not decrease and lie inside "
+                "(0, 1): fit them with isotonic."
             )
         for name, values in (("places", x), ("probabilities", p)):
             values = values.copy()
@@ -142,25 +140,25 @@ class Isotonic:
             object.__setattr__(self, name, values)
 
     def __call__(self, x: Array) -> Array:
-        """Return the height of the line at each ``x``."""
+        """Return the interpolated probability at each ``x``."""
         return np.interp(np.asarray(x, dtype=np.float64), self.places, self.probabilities)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the points."""
+        """Return the knots."""
         return {"places": self.places, "probabilities": self.probabilities}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], link: Link) -> Self:  # noqa: ARG003
-        """Make the calibrator again."""
+        """Return the calibrator of these arrays."""
         return cls(arrays["places"], arrays["probabilities"])
 
 
-#: Kinds of calibrators, by name.
+#: Classes of calibrators, by name.
 _KINDS: dict[str, Any] = {kind.name: kind for kind in (Identity, Platt, Isotonic)}
 
 
 def calibrator_from(name: str, arrays: Mapping[str, Array], link: Link) -> Calibrator:
-    """Return the calibrator of that name from its arrays, and the link of the model it belongs to."""
+    """Return the calibrator of that name, from its arrays and the link of its model."""
     if name not in _KINDS:
         raise InvalidInputError(f"There is no calibrator {name!r}; use one of {', '.join(_KINDS)}.")
     try:
@@ -172,8 +170,8 @@ def calibrator_from(name: str, arrays: Mapping[str, Array], link: Link) -> Calib
     return made
 
 
-#: Most Newton steps and backtracking steps (never reached: Newton's method squares its error), the relative gain that
-#: ends the iteration, and the Armijo constant.
+#: Most Newton steps and backtracking steps (never reached: convergence is quadratic), the relative decrease at which
+#: the iteration stops, and the Armijo constant.
 MAX_STEPS, MAX_HALVINGS, GAIN_TOLERANCE, ARMIJO = 100, 50, 1e-12, 1e-4
 
 
@@ -184,7 +182,7 @@ def identity(
     *,
     link: Link | None = None,
 ) -> Identity:
-    """Return the model's own probabilities, whatever was observed: what the others must beat."""
+    """Return the model's own probabilities, the baseline for other calibrators; the labels are not used."""
     return Identity(Logistic() if link is None else link)
 
 
@@ -201,10 +199,10 @@ def platt(
         min over slope > 0, offset   sum_t w_t l(slope x_t + offset, label_t)
                                      + slope - log slope + (offset / unit)^2 / 2
 
-    (Platt 1999, "Probabilistic outputs for support vector machines"). In the place of Platt's blurred labels it has a
-    prior: the slope has the Gamma density ``slope exp(-slope)``, whose mode is 1, and the offset is normal around 0,
-    of deviation ``unit = f^-1(0.73)``, log-odds of 1. So the slope is positive and finite for any labels, and without
-    many of them little is changed.
+    (Platt 1999, "Probabilistic outputs for support vector machines"). A prior replaces Platt's smoothed labels: the
+    slope has the Gamma density ``slope exp(-slope)``, whose mode is 1, and the offset is normal around 0 with standard
+    deviation ``unit = f^-1(0.73)``, log-odds of 1. The slope is positive and finite for any labels, and few labels
+    change little.
 
     Parameters
     ----------
@@ -213,12 +211,12 @@ def platt(
     labels : array-like of shape (n,)
         +1 for a like, -1 for a dislike.
     weights : array-like of shape (n,), optional
-        How much each entry counts, at least 0. Only their proportions matter: they are scaled to sum to
-        ``(sum w)^2 / sum w^2``, the number of entries that they are worth.
+        Weights of the entries, at least 0. Only their proportions matter: they are scaled to sum to the effective
+        sample size ``(sum w)^2 / sum w^2``.
     link : Link, optional
         ``f``; logistic by default.
     counts : bool, default=False
-        Whether the weights are numbers of equal entries, and are not scaled.
+        Whether the weights are counts of equal entries, which are not scaled.
 
     Examples
     --------
@@ -232,7 +230,7 @@ def platt(
     if counts and weights is not None:
         w = np.asarray(weights, dtype=np.float64)
     unit = curve.level(float(expit(1.0)))
-    # Likes first: no term is computed for the label that an entry does not have.
+    # Likes first: each loss is computed for the label of its entry alone.
     order = np.argsort(~likes, kind="stable")
     scores, w, n_likes = scores[order], w[order], int(np.count_nonzero(likes))
 
@@ -256,7 +254,7 @@ def platt(
         slope, offset = line
         z = slope * scores + offset
         first = w * by_label(curve.first, z)
-        # Where a link is not log-concave a negative curvature would point uphill.
+        # The loss of a link that is not log-concave may have negative curvature.
         second = w * np.maximum(by_label(curve.second, z), 0.0)
         gradient = np.array([first @ scores + 1 - 1 / slope, first.sum() + offset / unit**2])
         mixed = second @ scores
@@ -289,39 +287,39 @@ def isotonic(
     *,
     link: Link | None = None,  # noqa: ARG001
 ) -> Isotonic:
-    """Fit the line that never falls and is nearest to the labels.
+    """Fit the non-decreasing probabilities with the least squared error.
 
         min over p_1 <= p_2 <= ...   sum_t w_t (p_t - 1[like_t])^2,     entries in the order of x
 
-    by pooling neighbours that fall (Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass
-    probability estimates"). It is also the likeliest such line. A like and a dislike are added at the lowest and at the
-    highest ``x``, so that nothing is said to be certain: the rule of succession for the outermost groups.
+    by isotonic regression (Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass
+    probability estimates"). It also maximises the likelihood. A like and a dislike are added at the lowest and at the
+    highest ``x``, so that no probability is 0 or 1: the rule of succession for the outermost groups.
 
     Parameters
     ----------
     x, labels, weights
         As in :func:`platt`.
     link : ignored
-        The line takes the place of the link.
+        The calibrator replaces the link.
     """
     scores, likes, w = check_calibration_data(x, labels, weights)
     ends = np.repeat([scores.min(), scores.max()], 2)
     scores = np.concatenate([scores, ends])
     likes = np.concatenate([likes, [True, False, True, False]])
     w = np.concatenate([w, np.ones(4)])
-    # Equal scores are one group: the order of their labels must not matter.
+    # Equal scores form one group, so that the order of their labels does not matter.
     places, group = np.unique(scores, return_inverse=True)
     total, liked = np.bincount(group, w), np.bincount(group, w * likes)
     kept = total > 0
     places, total, liked = places[kept], total[kept], liked[kept]
     line = isotonic_regression(liked / total, weights=total).x
-    # The ends of each level stretch are enough: between them nothing changes.
+    # The ends of each constant stretch determine the function.
     changes = np.abs(np.diff(line)) > 0
     corner = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])
     return Isotonic(places[corner], line[corner])
 
 
-#: Fit of each kind of calibrator, by its name.
+#: Functions that fit a calibrator, by its name.
 CALIBRATORS: dict[str, Callable[..., Calibrator]] = {
     "identity": identity,
     "platt": platt,
@@ -339,18 +337,18 @@ def cross_fit_probabilities(
     folds: int = 5,
     random_state: RandomState = None,
 ) -> dict[str, Array]:
-    """Return P(like) of each entry by calibrators that were fitted to the other parts, for each kind of calibrator.
+    """Return the out-of-fold P(like) of each entry by each calibrator, for calibrators fitted to the other folds.
 
     Parameters
     ----------
     x, labels, weights, link
         As in :func:`platt`.
     names : iterable of str, optional
-        Kinds of calibrators, by their names in ``CALIBRATORS``; all by default.
+        Names in ``CALIBRATORS``; all by default.
     folds : int, default=5
-        Number of parts.
+        Number of folds.
     random_state : int, Generator, RandomState or None
-        Draws the parts.
+        Assigns the folds.
     """
     scores, likes, w = check_calibration_data(x, labels, weights)
     curve = Logistic() if link is None else link
@@ -358,11 +356,11 @@ def cross_fit_probabilities(
     fold = fold_numbers(scores.size, min(folds, scores.size), random_state)
     kinds = CALIBRATORS if names is None else names
     found: dict[str, Array] = {name: np.empty(scores.size) for name in kinds}
-    for part in np.unique(fold):
-        test = fold == part
+    for number in np.unique(fold):
+        test = fold == number
         train = ~test
         if not w[train].any():
-            train = np.ones_like(test)  # all the weight is in this part
+            train = np.ones_like(test)  # all the weight is in this fold
         for name, probabilities in found.items():
             fitted = CALIBRATORS[name](scores[train], signs[train], w[train], link=curve)
             probabilities[test] = fitted(scores[test])
@@ -378,12 +376,12 @@ def calibration_losses(
     folds: int = 5,
     random_state: RandomState = None,
 ) -> dict[str, float]:
-    """Return the cross-validated log-loss of each calibrator, weighted; equal ones favour the first, "identity".
+    """Return the weighted, cross-validated log-loss of each calibrator, by name.
 
     Parameters
     ----------
     x, labels, weights, link, folds, random_state
-        As in :func:`cross_fit_probabilities`: each entry is predicted by a calibrator fitted to the other parts.
+        As in :func:`cross_fit_probabilities`.
     """
     probabilities = cross_fit_probabilities(
         x, labels, weights, link=link, folds=folds, random_state=random_state
@@ -396,7 +394,7 @@ def calibration_losses(
 
 
 def check_method(name: Any) -> None:
-    """Refuse a name that no calibrator has."""
+    """Raise an error for an unknown calibrator."""
     if not isinstance(name, str) or name not in CALIBRATORS:
         raise InvalidInputError(
             f"There is no calibrator {name!r}; use one of {', '.join(CALIBRATORS)}."
@@ -406,7 +404,7 @@ def check_method(name: Any) -> None:
 def check_calibration_data(
     x: Any, labels: Any, weights: Any
 ) -> tuple[Array, NDArray[np.bool_], Array]:
-    """Return finite scores, which are likes, and weights that sum to the number of entries they are worth."""
+    """Return finite scores, whether each label is a like, and weights that sum to the effective sample size."""
     scores, given = np.asarray(x, dtype=np.float64), np.asarray(labels)
     if scores.ndim != 1 or scores.shape != given.shape or not scores.size:
         raise InvalidInputError(
@@ -424,5 +422,5 @@ def check_calibration_data(
         raise InvalidInputError(
             "weights must be one finite number, at least 0, for each score, and not all of them 0."
         )
-    w = w / w.max()  # before squares are taken: they may not overflow
+    w = w / w.max()  # so that squares do not overflow
     return scores, given > 0, w * (w.sum() / np.sum(w**2))

@@ -1,8 +1,8 @@
 """Constraints and penalties on ``X = U V'`` in factor form.
 
-A constraint says which factor pairs are allowed: ``project`` brings a pair inside, ``gauge`` is at most 1
-exactly for the pairs inside, ``start`` draws a pair inside. It also declares what a solver may rely on, such as the
-ball of each row and the largest entry; a solver keeps the constraints it can and refuses the others in one sentence.
+A constraint is a set of factor pairs: ``project`` maps a pair into it, ``gauge`` is at most 1 exactly for the pairs
+inside, and ``start`` samples a pair inside. It also declares properties that solvers use, such as the ball of each row
+and the bound of the entries. A solver refuses the constraints that it cannot keep.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["Constraint", "EntryBound", "MaxNorm", "Rank", "Ridge", "TraceNorm", 
 Array = NDArray[np.floating[Any]]
 Pair = tuple[Array, Array]
 
-#: Size of the entries of the first X, as a share of what the constraint allows. Small, because X = 0 is a
-#: saddle and a good place to leave from; not zero, because at exactly zero nothing moves.
+#: Size of the entries of the initial X, relative to the largest that the constraint allows: near the saddle point X =
+#: 0, but not at it, where the gradient vanishes.
 START = 0.1
 
 
 class Constraint(ABC):
-    """A set of factor pairs ``(U, V)``, and what it declares to solvers; the defaults promise nothing."""
+    """A set of factor pairs ``(U, V)`` with the properties that solvers use; the defaults guarantee nothing."""
 
-    #: Whether ``project`` returns the nearest pair (or the nearest X), and not merely some pair inside.
+    #: Whether ``project`` returns the nearest pair (or the nearest X), and not just some pair inside.
     nearest: ClassVar[bool] = True
     #: Whether the set is a bound on the entries of ``X = U V'``, ``entry_bound``, and nothing else.
     entrywise: ClassVar[bool] = False
-    #: The nearest pair where each row's distance counts by its scale, ``(U, V, row scales, column scales) -> (U, V)``;
-    #: None where there is no formula for it.
+    #: The nearest pair in a norm that weights each row by a scale, ``(U, V, row scales, column scales) -> (U, V)``;
+    #: None without a formula.
     project_scaled: Callable[[Array, Array, Array, Array], Pair] | None = None
 
     @property
     def row_radius(self) -> float:
-        """Squared radius of the ball in which each row of both factors is; infinite where rows have no such ball."""
+        """Squared radius of the ball that holds each row of both factors; infinite without one."""
         return np.inf
 
     @property
@@ -61,10 +61,10 @@ class Constraint(ABC):
 
     @abstractmethod
     def project(self, U: Array, V: Array) -> Pair:
-        """Return the nearest pair inside (for a set with no such formula: a pair inside)."""
+        """Return the nearest pair inside, or some pair inside where ``nearest`` is False."""
 
     def project_knowing(self, U: Array, V: Array, largest: Callable[[Array, Array], float]) -> Pair:  # noqa: ARG002
-        """Return ``project(U, V)`` where ``largest(U, V)`` gives ``max|X|`` fast."""
+        """Return ``project(U, V)``, with ``largest(U, V)`` a fast ``max|X|``."""
         return self.project(U, V)
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Constraint(ABC):
 
 @dataclass(frozen=True)
 class Unconstrained(Constraint):
-    """Every factor pair: what is left when a ridge penalty alone keeps the factors small."""
+    """The set of all factor pairs, for problems with a ridge alone."""
 
     @property
     def inner_radius(self) -> float:
@@ -124,7 +124,7 @@ class MaxNorm(Constraint):
 
     @property
     def inner_radius(self) -> float:
-        """The radius: the balls of the rows are the whole set."""
+        """The radius: the set is the product of the balls of its rows."""
         return self.radius
 
     @property
@@ -133,11 +133,11 @@ class MaxNorm(Constraint):
         return self.radius
 
     def project(self, U: Array, V: Array) -> Pair:
-        """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: long rows are cut to norm sqrt(radius)."""
+        """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: longer rows are scaled to norm sqrt(radius)."""
         return clip_rows(U, self.radius**0.5), clip_rows(V, self.radius**0.5)
 
     def project_scaled(self, U: Array, V: Array, rows: Array, columns: Array) -> Pair:  # noqa: ARG002
-        """Return ``project(U, V)``: each row has a ball of its own, and a scale changes nothing."""
+        """Return ``project(U, V)``: rows are projected separately, whatever their scales."""
         return self.project(U, V)
 
     def gauge(self, U: Array, V: Array) -> float:
@@ -145,7 +145,7 @@ class MaxNorm(Constraint):
         return max(float(np.max(np.sum(F * F, axis=1), initial=0.0)) for F in (U, V)) / self.radius
 
     def start(self, shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Pair:
-        """Return random rows of norm about ``sqrt(START radius)``, cut to the ball."""
+        """Return random rows of norm about ``sqrt(START radius)``, projected into the ball."""
         scale = START * min(self.radius, 1.0)
         return self.project(*_gaussian_pair(shape, rank, scale, generator))
 
@@ -171,7 +171,7 @@ class TraceNorm(Constraint):
         return self.radius
 
     def project(self, U: Array, V: Array) -> Pair:
-        """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: both factors scaled alike."""
+        """Return ``argmin |U - U'|^2 + |V - V'|^2`` inside: both factors times one number."""
         scale = float(1.0 / np.sqrt(max(self.gauge(U, V), 1.0)))
         return U * scale, V * scale
 
@@ -188,7 +188,7 @@ class TraceNorm(Constraint):
             norm = float(np.sqrt(np.sum(shrink**2 * squares) / square))
             if norm <= 1.0 + 1e-12:
                 break
-            # Newton's method on 1 / norm, concave in t and so nearly straight: it rises to the root from the left.
+            # Newton's method on 1 / norm, which is concave in t: it converges monotonically from the left.
             slope = float(np.sum(shrink**2 * squares / (scales + t))) / (square * norm)
             t += (norm - 1.0) * norm / slope
         return U * shrink[: rows.size, None], V * shrink[rows.size :, None]
@@ -231,15 +231,15 @@ class EntryBound(Constraint):
     def project(self, U: Array, V: Array, largest: float | None = None) -> Pair:
         """Scale both factors by ``sqrt(alpha / max|X|)`` when ``max|X| > alpha``.
 
-        This is the paper's step, not the nearest pair: that one has no formula in the factors.
-        ``largest`` is ``max|X|`` where a backend has it already.
+        This is the paper's step, not the nearest pair, which has no formula in the factors. ``largest`` is ``max|X|``,
+        computed by a backend.
         """
         ratio = (self.gauge(U, V) if largest is None else largest / self.alpha) or 1.0
         scale = float(1.0 / np.sqrt(max(ratio, 1.0)))
         return U * scale, V * scale
 
     def project_knowing(self, U: Array, V: Array, largest: Callable[[Array, Array], float]) -> Pair:
-        """Return ``project(U, V)`` by the largest entry that is given."""
+        """Return ``project(U, V)``, given the largest entry."""
         return self.project(U, V, largest(U, V))
 
     def gauge(self, U: Array, V: Array) -> float:
@@ -265,11 +265,9 @@ class Rank(Constraint):
         """Return balanced factors of ``argmin |X - U V'|_F`` of rank k: the truncated SVD."""
         left, right, values = _svd(U, V)
         root = np.sqrt(values[: self.k])
-        spare = [
-            (0, 0),
-            (0, min(self.k, U.shape[1]) - root.size),
-        ]  # as many columns as came, up to k
-        return np.pad(left[:, : self.k] * root, spare), np.pad(right[:, : self.k] * root, spare)
+        # Keep the number of columns, up to k.
+        padding = [(0, 0), (0, min(self.k, U.shape[1]) - root.size)]
+        return np.pad(left[:, : self.k] * root, padding), np.pad(right[:, : self.k] * root, padding)
 
     def gauge(self, U: Array, V: Array) -> float:
         """Return ``rank(U V') / k``; singular values below rounding error count as 0."""
@@ -300,7 +298,7 @@ class Ridge:
         return self.l2 * array
 
 
-#: The balls that the estimator's ``radius`` may be of, by the name that its ``norm`` gives them.
+#: Norm balls by the names of the parameter ``norm``.
 NORMS: dict[str, Callable[[float], Constraint]] = {"max": MaxNorm, "trace": TraceNorm}
 
 
@@ -311,7 +309,7 @@ def clip_rows(F: Array, norm: float) -> Array:
         long = xp.clip(xp.sum(F * F, axis=1), norm**2, None)
         return F * (norm / xp.sqrt(long))[:, None]  # type: ignore[no-any-return]
     squares = np.einsum("ij,ij->i", F, F)
-    # Free of branches and of 0 / 0: rows inside the ball, the zero row too, are multiplied by exactly 1.
+    # No branches and no 0 / 0: rows inside the ball, zero rows included, are multiplied by exactly 1.
     return np.asarray(F * (norm / np.sqrt(np.maximum(squares, norm**2)))[:, None], dtype=F.dtype)
 
 

@@ -1,14 +1,9 @@
-"""The mask of what was observed as sparse matrices that hold each index once: what implicit features are made of.
+"""Designs: sparse linear maps from coefficients to the factors of rows, ``U = p + S_1 z_1 + S_2 z_2 + ...``.
 
-A matrix ``diag(s) O`` has one number for each row, so that its entries follow from the places of O alone. Both sides of
-a model, both orientations, every ridge and every ``activity_floor`` share these places; entries are made from them in
-the type that a product asks for.
-
-
-Designs: the sparse linear maps from coefficients to the factors of rows, ``U = p + S_1 z_1 + S_2 z_2 + ...``.
-
-A :class:`Block` is one S with the ridge of its coefficients, and a :class:`Design` all of one side;
-:mod:`tribit.model.features` says what S is made of.
+A :class:`Block` is one S with the ridge of its coefficients; a :class:`Design` has all blocks of one side. The features
+in S are made by :mod:`tribit.model.features`. The mask, which implicit features are made of, is a :class:`ScaledMask`:
+``diag(s) O`` follows from the indices of O and one number a row. Both sides, both orientations, every ridge and every
+``activity_floor`` share the indices; entries are computed in the dtype of a product.
 """
 
 from __future__ import annotations
@@ -27,14 +22,13 @@ from tribit.data.observations import Observations
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]
 
-#: Number of entries up to which their numbers are kept in every type. Beyond it those of the type asked for last are: a
-#: fit in single precision needs double precision at its ends alone, where 20 million entries in both would take a
-#: gigabyte.
+#: Number of entries up to which values are cached in every dtype. Above it only those of the last dtype are: a fit in
+#: single precision needs double precision only at its start and end, and 20 million entries in both take a gigabyte.
 MAX_ENTRIES_IN_EVERY_DTYPE = 2**21
 
 
 class Pattern(NamedTuple):
-    """Places of the entries of a sparse matrix by rows, as SciPy has them."""
+    """Positions of the entries of a sparse matrix by rows, as in SciPy's CSR format."""
 
     offsets: Places
     columns: Places
@@ -47,7 +41,7 @@ class ScaledMask:
     Attributes
     ----------
     by_rows, by_columns : Pattern
-        Places of the entries of O and of its transpose.
+        Positions of the entries of O and of its transpose.
     scale : array of shape (n,)
         s.
     """
@@ -64,15 +58,15 @@ class ScaledMask:
 
     @property
     def nnz(self) -> int:
-        """Number of entries of M, under the name that sparse arrays have for it."""
+        """Number of entries of M, named as in SciPy."""
         return int(self.by_rows.columns.size)
 
     def matrix(self, dtype: Any) -> sp.csr_array:
-        """Return M in a type of numbers."""
+        """Return M in a dtype."""
         return self._in(np.dtype(dtype), turned=False)
 
     def transposed(self, dtype: Any) -> sp.csr_array:
-        """Return ``M'`` in a type of numbers."""
+        """Return ``M'`` in a dtype."""
         return self._in(np.dtype(dtype), turned=True)
 
     def _in(self, dtype: np.dtype[Any], *, turned: bool) -> sp.csr_array:
@@ -83,7 +77,7 @@ class ScaledMask:
         if columns.size > MAX_ENTRIES_IN_EVERY_DTYPE:
             for name, way in list(self._kept):
                 if name != dtype.name:
-                    self._kept.pop((name, way), None)  # another thread may have been here
+                    self._kept.pop((name, way), None)  # another thread may have removed it
         scale = self.scale.astype(dtype)
         entries = scale[columns] if turned else np.repeat(scale, np.diff(offsets))
         shape = self.shape[::-1] if turned else self.shape
@@ -93,11 +87,11 @@ class ScaledMask:
 
 
 def scaled_masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
-    """Return the masks of rows and of columns, each row (each column) over the root of its number of entries."""
+    """Return the masks of rows and of columns, each row divided by the square root of its number of entries."""
     counts = observations.counts
     kind = np.int32 if max(*observations.shape, observations.n_observed) < 2**31 else np.int64
     offsets = np.append(0, np.cumsum(counts[0])).astype(kind)
-    # One byte for each entry: it is the places that are turned.
+    # One byte an entry: only the positions are transposed.
     ones = np.ones(observations.n_observed, dtype=np.int8)
     own = sp.csr_array((ones, observations.columns.astype(kind), offsets), shape=observations.shape)
     turned = own.T.tocsr()
@@ -108,23 +102,23 @@ def scaled_masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Features of rows, and the ridge of the coefficients that rows share through them: ``S = M + h m'``.
+    """Features of rows, ``S = M + h m'``, and the ridge of their shared coefficients.
 
     Attributes
     ----------
     matrix : sparse array or ScaledMask of shape (n, n_features)
         M.
     shift, means : array of shape (n,), (n_features,)
-        h and m: a correction of rank one, such as centring, that leaves M sparse.
+        h and m: a correction of rank one, such as centring, which keeps M sparse.
     l2 : float
-        Weight of the ridge on the coefficients, those of intercepts too.
+        Weight of the ridge on the coefficients, including those of intercepts.
     """
 
     matrix: Any
     shift: Array
     means: Array
     l2: float
-    #: Results derived from the features, the same for every ridge.
+    #: Cache of results that do not depend on the ridge.
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -133,7 +127,7 @@ class Block:
         return int(self.matrix.shape[1])
 
     def _in(self, dtype: Any) -> _Numbers | _MaskNumbers:
-        """Return the features in the type of the arithmetic, and transposed too."""
+        """Return the features, and their transpose, in a dtype."""
         name = np.dtype(dtype).name
         if name not in self.kept:
             vectors = self.shift.astype(dtype), self.means.astype(dtype)
@@ -146,7 +140,7 @@ class Block:
         return found
 
     def times(self, coefficients: Array) -> Array:
-        """Return ``S z`` for coefficients of shape (n_features,) or (n_features, k), in their type."""
+        """Return ``S z`` for coefficients of shape (n_features,) or (n_features, k), in their dtype."""
         own = self._in(coefficients.dtype)
         return self._product(own.matrix, coefficients, own.shift, own.means @ coefficients)
 
@@ -160,7 +154,7 @@ class Block:
         return np.asarray(matrix @ dense + _outer(shift, base))
 
     def squares_times(self, curvatures: Array) -> Array:
-        """Return ``(S * S)' c``: the curvature of each part, given that of each row."""
+        """Return ``(S * S)' c``: the curvature in each coefficient, given that in each row."""
         own = self._in(curvatures.dtype)
         bent = curvatures * (own.shift if curvatures.ndim == 1 else own.shift[:, None])
         crossed = own.transposed @ bent
@@ -170,7 +164,7 @@ class Block:
 
 
 class _Numbers(NamedTuple):
-    """The numbers of a block in one type."""
+    """The arrays of a block in one dtype."""
 
     matrix: sp.csr_array
     transposed: sp.csr_array
@@ -179,7 +173,7 @@ class _Numbers(NamedTuple):
 
 
 class _MaskNumbers(NamedTuple):
-    """The numbers of a block of a mask in one type; those of its entries are made from it."""
+    """The arrays of a mask's block in one dtype; its entries are computed from the mask."""
 
     mask: ScaledMask
     shift: Array
@@ -196,7 +190,7 @@ class _MaskNumbers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The matrix ``[I, S_1, S_2, ...]`` of one side: from coefficients to factors of rows.
+    """The matrix ``[I, S_1, S_2, ...]`` of one side, which maps coefficients to factors of rows.
 
     Attributes
     ----------
@@ -208,7 +202,7 @@ class Design:
 
     size: int
     blocks: tuple[Block, ...] = ()
-    #: Results derived from the features of all blocks, the same for every ridge.
+    #: Cache of results that do not depend on the ridges.
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def with_ridges(self, weights: Sequence[float]) -> Design:
@@ -222,7 +216,7 @@ class Design:
         return self.size + sum(block.width for block in self.blocks)
 
     def shared_terms(self, coefficients: Array) -> Array:
-        """Return what features add to the own part of each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
+        """Return the contribution of features to each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
         zeros = namespace(coefficients).zeros
         total = zeros(
             (self.size, *coefficients.shape[1:]),
@@ -236,7 +230,7 @@ class Design:
         return total  # type: ignore[no-any-return]
 
     def predict(self, Z: Array) -> Array:
-        """Return ``(1, features) Z`` of each row."""
+        """Return ``(1, features) Z`` of each row: a linear prediction."""
         return np.asarray(Z[0] + self.shared_terms(Z[1:]))
 
     def dense(self) -> Array:
@@ -250,16 +244,16 @@ class Design:
 
     def pull_back(self, gradient: Array) -> Array:
         """Return the gradient in the coefficients, given that in the factors."""
-        return _joined(gradient, *(each.transposed_times(gradient) for each in self.blocks))
+        return _concatenate(gradient, *(each.transposed_times(gradient) for each in self.blocks))
 
     def pull_back_squares(self, curvatures: Array) -> Array:
         """Return the curvature in each coefficient, given that in the factors."""
-        return _joined(curvatures, *(each.squares_times(curvatures) for each in self.blocks))
+        return _concatenate(curvatures, *(each.squares_times(curvatures) for each in self.blocks))
 
     def initial_coefficients(self, own: Array) -> Array:
         """Return coefficients that combine to the given factors, with the coefficients of the features at 0."""
         zeros = (full_beside((each.width, *own.shape[1:]), 0.0, own) for each in self.blocks)
-        return _joined(own, *zeros)
+        return _concatenate(own, *zeros)
 
     def ridge(self, l2: float) -> Array:
         """Return the weight of the ridge on each coefficient; ``l2`` is that of the own coefficients."""
@@ -268,10 +262,9 @@ class Design:
         )
 
 
-def _joined(*parts: Array) -> Array:
-    """Return arrays one below the other."""
-    joined: Array = namespace(parts[0]).concat(parts)
-    return joined
+def _concatenate(*parts: Array) -> Array:
+    """Return the concatenation of arrays of NumPy or of a device."""
+    return namespace(parts[0]).concat(parts)  # type: ignore[no-any-return]
 
 
 def _outer(left: Array, right: Any) -> Array:

@@ -1,20 +1,19 @@
-"""Every column from all others, in closed form, and each entry as if it had not been observed.
+"""EASE: a ridge regression of every column on all others, in closed form, with leave-one-out scores.
 
-For a 0/1 matrix F, with one row of observations in each row,
+For a 0/1 matrix F of users and items, or of rows and columns,
 
     min over B with diag(B) = 0   |F - F B|^2 + l2 |B|^2,       B = I - P / diag(P),  P = (F'F + l2 I)^-1
 
-(Steck 2019, "Embarrassingly shallow autoencoders for sparse data"). Column j is regressed on the others only, so F_ij
-enters the prediction of entry (i, j) as a target and nowhere else; as ridge regression is linear in its targets,
+(Steck 2019, "Embarrassingly shallow autoencoders for sparse data"). Column j is regressed on the others only, so that
+F_ij enters the prediction of entry (i, j) as a target and nowhere else. Ridge regression is linear in its targets, so
 
     s_ij = (F B)_ij - h_ij F_ij,        h_ij = f_i' P f_i - (P f_i)_j^2 / P_jj
 
-is exactly what a fit with F_ij = 0 would say of it, h_ij being the weight of the target in its own prediction (after
-Allen 1974, "The relationship between variable selection and data augmentation and a method for prediction"). So
-every observed entry is a held-out one at no cost, for the choice of l2 and for whoever learns from the scores. A row
-that the regression was not fitted on was no target: its scores are ``f B``.
+is exactly the prediction of a fit with F_ij = 0; h_ij is the leverage of the target (after Allen 1974, "The
+relationship between variable selection and data augmentation and a method for prediction"). Every observed entry is
+thus held out at no cost, to choose l2 and to train a model on the scores. A row outside the fit has the scores ``f B``.
 
-Scores need ``P f`` of a row and the diagonal of P. For many rows P is computed, and kept; for few, or where a table of
+Scores need ``P f`` of a row and the diagonal of P. For many rows P is computed once; for few rows, or where a matrix of
 columns x columns is too large, ``P f`` is solved for (:mod:`tribit.model.binary_matrices`).
 """
 
@@ -43,27 +42,27 @@ from tribit.model.binary_matrices import (
 __all__ = ["Ease", "choose_l2", "fit_ease", "row_blocks"]
 
 Vector = NDArray[np.float64]
-#: Scores in memory at once.
+#: Scores computed at once.
 BLOCK_SCORES = 2**20
-#: Most columns of which the inverse is computed: 0.3 GB at this number, and 9 s of one core.
+#: Most columns for which the inverse is computed: 0.3 GB at this number, and 9 s of one core.
 MAX_INVERSE_COLUMNS = 6000
 #: Cost of the solution for one row, in units of observations, where that of the inverse is columns^3: measured on
-#: MovieLens-100k and on 1M drawn entries, where the inverse pays from about 100 rows on.
+#: MovieLens-100k and on 1M simulated entries, where the inverse is faster from about 100 rows on.
 ROW_COST = 600
-#: ``l2`` is tried at these powers of 2 of the mean number of observations of a column, from the one in the middle.
+#: ``l2`` is tried at the mean number of observations of a column times these powers of 2, from the one in the middle.
 MIN_POWER, FIRST_POWER, MAX_POWER = -6, 3, 16
-#: Columns on which ``l2`` is chosen, those with most observations, and the power of their share of all observations
-#: by which it is smaller there: l2 of the 512 to 1536 first columns times ``share ** -1.2`` is within 8% of that of
-#: all, for likes and for the mask, on MovieLens-100k and on 1M drawn entries with 3,706 columns.
+#: Number of columns on which ``l2`` is chosen, those with most observations. It is smaller for them, by this power of
+#: their share of all observations: l2 of the 512 to 1536 first columns times ``share ** -1.2`` is within 8% of that of
+#: all columns, for likes and for the mask, on MovieLens-100k and on 1M simulated entries with 3,706 columns.
 CHOICE_COLUMNS, SHARE_POWER = 1536, 1.2
 
 
 class Algebra:
-    """Counts, inverses and products with them, by NumPy and SciPy; a device has a class of its own."""
+    """Gram matrices, inverses and products by NumPy and SciPy; a subclass computes them on a device."""
 
     @property
     def most_columns(self) -> int:
-        """Most columns of which the inverse is computed."""
+        """Most columns for which the inverse is computed."""
         return MAX_INVERSE_COLUMNS
 
     def gram(self, F: sp.csr_array) -> Any:
@@ -71,7 +70,7 @@ class Algebra:
         return gram(F)
 
     def inverse(self, counts: Any, l2: float) -> Any:
-        """Return ``(counts + l2 I)^-1``; the memory of the counts may be used for it."""
+        """Return ``(counts + l2 I)^-1``; the counts may be overwritten."""
         return ridge_inverse(counts, l2)
 
     def product(self, F: BinaryRows, inverse: Any) -> Vector:
@@ -79,7 +78,7 @@ class Algebra:
         return F.times(inverse)
 
     def to_numpy(self, array: Any) -> Vector:
-        """Return counts or an inverse as an array of NumPy."""
+        """Return a Gram matrix or an inverse as an array of NumPy."""
         return np.asarray(array)
 
 
@@ -89,15 +88,15 @@ class Ease:
     Parameters
     ----------
     F : sparse array
-        The 0/1 matrix that it was fitted on.
+        The 0/1 matrix of the fit.
     l2 : float
-        The weight of its ridge.
+        Weight of the ridge.
     diagonal : array
         The diagonal of P.
     inverse : array, optional
-        P itself, where it has been computed; an array of the algebra's.
+        P, an array of the algebra, where it has been computed.
     algebra : Algebra, optional
-        What computes P and products with it, by default NumPy.
+        Arithmetic of P; NumPy by default.
     """
 
     def __init__(
@@ -121,11 +120,11 @@ class Ease:
 
     @property
     def inverse(self) -> Vector:
-        """P, computed when it is asked for and kept."""
+        """P, computed on first use."""
         return self.algebra.to_numpy(self._table())
 
     def _table(self) -> Any:
-        """Return P as the algebra has it."""
+        """Return P as an array of the algebra."""
         with self._lock:
             if self._inverse is None:
                 self._inverse = self.algebra.inverse(self.algebra.gram(self.F), self.l2)
@@ -137,16 +136,16 @@ class Ease:
         fitted: NDArray[np.bool_] | None = None,
         tolerance: float = TOLERANCE,
     ) -> Vector:
-        """Return ``s_ij`` of some rows for every column; with P computed the bits of a row are its own.
+        """Return ``s_ij`` of some rows for every column; with P computed, a row has the same bits in any batch.
 
         Parameters
         ----------
         F : sparse array or BinaryRows
             The rows.
         fitted : array of bool, optional
-            Which of them are rows of the fit, by default all; ``h_ij`` is 0 for the others.
+            Whether each is a row of the fit, by default all; ``h_ij`` is 0 for the others.
         tolerance : float
-            That of the iterations, where P is not computed.
+            Tolerance of the iterations, where P is not computed.
         """
         ones = F if isinstance(F, BinaryRows) else BinaryRows.of(F)
         product = self._product(ones, tolerance)
@@ -175,7 +174,7 @@ class Ease:
         return found
 
     def _uses_inverse(self, n_rows: int) -> bool:
-        """Return whether P is there, or the rows solved for so far have cost as much as it would."""
+        """Return whether P is computed, or the rows solved so far have cost as much as P would."""
         if self._inverse is not None:
             return True
         n = self.F.shape[1]
@@ -186,7 +185,7 @@ class Ease:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        # P follows from the rest and is the largest part by far; a lock cannot be copied.
+        # P follows from the rest and is by far the largest; a lock cannot be copied.
         return {"F": self.F, "l2": self.l2, "diagonal": self.diagonal}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -207,13 +206,13 @@ def fit_ease(
     F : sparse array
         The matrix.
     l2 : float, optional
-        The ridge, by default that of :func:`choose_l2`.
+        Weight of the ridge; chosen by :func:`choose_l2` by default.
     rows : array of int, optional
-        Those on which it is chosen, by default all.
+        Rows on which it is chosen; all by default.
     draws : Generator, optional
-        For the diagonal of P where there are more columns than the algebra has an inverse of; it is estimated there.
+        Random signs that estimate the diagonal of P where there are more columns than the algebra inverts.
     algebra : Algebra, optional
-        What computes P, by default NumPy.
+        Arithmetic of P; NumPy by default.
     """
     algebra = Algebra() if algebra is None else algebra
     exact = F.shape[1] <= algebra.most_columns or draws is None
@@ -235,12 +234,11 @@ def choose_l2(
     counts: Vector | None = None,
     algebra: Algebra | None = None,
 ) -> float:
-    """Return the ridge with the least squared error of held-out entries, over the given rows.
+    """Return the ridge with the least leave-one-out squared error over the given rows.
 
-    Powers of 2 are tried downhill from a first guess; the parabola through the best and its neighbours, in log l2,
-    gives the last digits. Of a matrix with more than ``CHOICE_COLUMNS`` columns those with most observations stand
-    for all, with a ridge that is smaller by a power of their share of the observations. ``counts`` is ``F'F``, where it
-    is known; else the algebra counts.
+    Powers of 2 are tried from a first guess until the error rises; a parabola in log l2 through the best and its
+    neighbours refines it. A matrix with more than ``CHOICE_COLUMNS`` columns is represented by those with most
+    observations, at a ridge that is smaller by a power of their share. ``counts`` is ``F'F``, where it is known.
     """
     unit, share = F.nnz / F.shape[1], 1.0
     if F.shape[1] > CHOICE_COLUMNS:
@@ -275,7 +273,7 @@ def choose_l2(
 
 
 def row_blocks(rows: Positions, n_columns: int) -> Iterator[Positions]:
-    """Return the rows in parts small enough for their scores."""
+    """Return blocks of rows whose scores fit into memory."""
     step = max(1, BLOCK_SCORES // n_columns)
     return (rows[start : start + step] for start in range(0, rows.size, step))
 

@@ -19,8 +19,8 @@ Array = NDArray[np.floating[Any]]
 class Factors:
     """Row factors U, column factors V and the intercepts: one number, one a row, one a column.
 
-    Without intercepts the three are 0 and arrays of zeros. While a solver works on a device the arrays are those of the
-    device (:mod:`tribit.arrays`).
+    Without intercepts these are 0 and arrays of zeros. During a fit on a device all are arrays of the device
+    (:mod:`tribit.arrays`).
     """
 
     row_factors: Array
@@ -37,21 +37,21 @@ class Factors:
 
     @property
     def rank(self) -> int:
-        """The number of columns of each factor."""
+        """The number of latent factors."""
         return int(self.row_factors.shape[1])
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """All unknowns but the one number: U, V, and the intercepts of rows and of columns."""
+        """U, V, and the intercepts of rows and of columns: all but the one intercept."""
         return self.row_factors, self.column_factors, self.row_intercepts, self.column_intercepts
 
     def map_arrays(self, function: Callable[[Array], Array]) -> Factors:
-        """Return the factors with a function applied to each array; the one number stays."""
+        """Return the factors with a function applied to each array, and the same one intercept."""
         U, V, a, c = map(function, self.arrays)
         return Factors(U, V, self.intercept, a, c)
 
     def truncate(self, rank: int) -> Factors:
-        """Return the same intercepts with the first columns of both factors alone."""
+        """Return the first ``rank`` latent factors, with the same intercepts."""
         U, V = self.row_factors[:, :rank], self.column_factors[:, :rank]
         return replace(self, row_factors=U, column_factors=V)
 
@@ -72,7 +72,7 @@ class Factors:
         return bool(self.intercept or self.row_intercepts.any() or self.column_intercepts.any())
 
     def product_factors(self) -> tuple[Array, Array]:
-        """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, so that ``x = P Q'`` intercepts and all."""
+        """Return ``P = [U, a, 1]`` and ``Q = [V, 1, b + c]``, whose product ``P Q'`` is ``x``, intercepts included."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
         ones = [full_beside((F.shape[0], 1), 1.0, F) for F in (U, V)]
         P = xp.concat([U, self.row_intercepts[:, None], ones[0]], axis=1)
@@ -80,11 +80,9 @@ class Factors:
         return P, xp.concat([V, ones[1], level], axis=1)
 
     def flat(self, dtype: Any = np.float64) -> NDArray[np.floating[Any]]:
-        """Return all unknowns in one vector, of a type; one of a device is in the type that they have."""
+        """Return all unknowns in one vector: of a dtype in NumPy, of their own on a device."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
-        one: Any = (
-            self.intercept
-        )  # of a device one of its arrays, where it came out of a vector there
+        one: Any = self.intercept  # an array of the device after `unflatten` there
         one = full_beside((1,), one, U) if isinstance(one, float | int) else xp.reshape(one, (1,))
         parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), one]
         parts += [self.row_intercepts, self.column_intercepts]
@@ -95,12 +93,12 @@ class Factors:
         (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
         ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()
         U, V, b, a, c = (x[start:stop] for start, stop in pairwise(ends))
-        # A number of a device is left there: whoever reads it waits for all that the device has still to do.
+        # The intercept stays on the device: reading it would wait for all computations there.
         one = float(b[0]) if is_numpy(x) else b[0]
         return Factors(U.reshape((d1, k)), V.reshape((d2, k)), one, a, c)
 
     def plus(self, weight: float, other: Factors) -> Factors:
-        """Return ``self + weight other``, part by part."""
+        """Return ``self + weight other``."""
         return Factors(
             self.row_factors + weight * other.row_factors,
             self.column_factors + weight * other.column_factors,
@@ -110,15 +108,15 @@ class Factors:
         )
 
     def minus(self, other: Factors) -> Factors:
-        """Return ``self - other``, part by part."""
+        """Return ``self - other``."""
         return self.plus(-1.0, other)
 
     @staticmethod
     def mean_of(members: Sequence[Factors], weights: Sequence[float] | None = None) -> Factors:
-        """Return the model whose entries are the weighted means of the members' entries, with the rank of all of them.
+        """Return the model whose ``x`` is the weighted mean of the members' ``x``; its rank is the sum of their ranks.
 
         ``U = [sqrt(w_1) U_1, ..., sqrt(w_m) U_m]`` for weights that sum to 1, V alike, and the means of the intercepts.
-        The parts of implicit features have such a mean too, as factors are linear in them.
+        Coefficients of features have such a mean too, as factors are linear in them.
         """
         if len(members) == 1:
             return members[0]
@@ -126,38 +124,25 @@ class Factors:
         total = sum(relative)
         scales = [1.0 / np.sqrt(total / each) for each in relative]
 
-        def stacked(name: str) -> Array:
-            return np.hstack(
-                [
-                    getattr(each, name) * getattr(each, name).dtype.type(scale)
-                    for each, scale in zip(members, scales, strict=True)
-                ]
-            )
+        def stack(arrays: Sequence[Array]) -> Array:
+            pairs = zip(arrays, scales, strict=True)
+            return np.hstack([each * each.dtype.type(scale) for each, scale in pairs])
 
-        def mean(name: str) -> Any:
-            terms = [w * getattr(each, name) for each, w in zip(members, relative, strict=True)]
+        def mean(values: Sequence[Any]) -> Any:
+            terms = [w * each for each, w in zip(values, relative, strict=True)]
             return np.sum(terms, axis=0) / total
 
-        return Factors(
-            stacked("row_factors"),
-            stacked("column_factors"),
-            float(mean("intercept")),
-            mean("row_intercepts"),
-            mean("column_intercepts"),
-        )
+        U, V, a, c = zip(*(each.arrays for each in members), strict=True)
+        b = float(mean([each.intercept for each in members]))
+        return Factors(stack(U), stack(V), b, mean(a), mean(c))
 
     def dot(self, other: Factors) -> float:
-        """Return the inner product over all parts."""
-        of_rows, of_columns, of_row_intercepts, of_column_intercepts = dots(
-            *zip(self.arrays, other.arrays, strict=True)
-        )
-        of_intercepts = self.intercept * other.intercept
-        return float(
-            of_rows + of_columns + of_intercepts + of_row_intercepts + of_column_intercepts
-        )
+        """Return the inner product over all unknowns."""
+        U, V, a, c = dots(*zip(self.arrays, other.arrays, strict=True))
+        return float(U + V + self.intercept * other.intercept + a + c)
 
     def centre_intercepts(self) -> Factors:
-        """Move the means of the row and column intercepts into the one number: X stays, the ridge shrinks."""
+        """Return the same X with the means of row and column intercepts moved into the one, which lowers the ridge."""
         mean = namespace(self.row_intercepts).mean
         rows, columns = float(mean(self.row_intercepts)), float(mean(self.column_intercepts))
         return replace(
@@ -168,7 +153,7 @@ class Factors:
         )
 
     def clip_intercepts(self, bound: float) -> Factors:
-        """Bring every row and column intercept into ``[-bound, bound]``."""
+        """Return the factors with row and column intercepts clipped to ``[-bound, bound]``."""
         clip = namespace(self.row_intercepts).clip
         return replace(
             self,
@@ -178,25 +163,21 @@ class Factors:
 
     def at(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Array:
         """Return ``x`` at the given positions, in float64."""
-        x = np.einsum(
-            "ij,ij->i",
-            self.row_factors[rows],
-            self.column_factors[columns],
-            dtype=np.float64,
-        )
+        U, V = self.row_factors[rows], self.column_factors[columns]
+        x = np.einsum("ij,ij->i", U, V, dtype=np.float64)
         return np.asarray(
             x + self.intercept + self.row_intercepts[rows] + self.column_intercepts[columns]
         )
 
     def to_numpy(self) -> Factors:
-        """Return the factors as arrays of NumPy in float64; those that are such arrays stay as they are."""
+        """Return factors of a device as arrays of NumPy in float64; arrays of NumPy as they are."""
         if is_numpy(self.row_factors):
             return self
         found = self.map_arrays(lambda part: to_numpy(part).astype(np.float64))
         return replace(found, intercept=float(self.intercept))
 
     def astype(self, dtype: Any) -> Factors:
-        """Return the factors in another floating-point type; those of a device are in that of its backend, and stay."""
+        """Return the factors in another dtype; factors of a device keep that of its backend."""
         if not is_numpy(self.row_factors):
             return self
         found = self.map_arrays(lambda part: part.astype(dtype))

@@ -1,26 +1,20 @@
-"""Features of rows and columns: factors with a part of their own and coefficients that rows share through features.
+"""Features of rows and columns: factors have an own part and coefficients that rows share through features.
 
     U = p + S_1 z_1 + S_2 z_2 + ...          V = q + T_1 w_1 + T_2 w_2 + ...
 
-and row and column intercepts alike. Two kinds of features enter in this way: *implicit features*, made from which
-entries were observed whatever their labels (:class:`Activity`), and *side features*, what else is known of rows and
-columns (:mod:`tribit.data.features`). All of it is linear in the unknowns ``(p, z)`` and ``(q, w)``, so that a
-model with features is a :class:`~tribit.model.factors.Factors` of more rows than the matrix has, and predictions need
-U and V alone.
+and row and column intercepts alike. *Implicit features* are made from the positions of observed entries, whatever their
+labels (:class:`Activity`); *side features* are further data on rows and columns (:mod:`tribit.data.features`). The map
+is linear in the unknowns ``(p, z)`` and ``(q, w)``, so that the unknowns of a model with features are
+:class:`~tribit.model.factors.Factors` with more rows than the matrix. Predictions need U and V alone.
 
 Koren 2008, "Factorization meets the neighborhood" (SVD++, for the rows); Paterek 2007, "Improving regularized
 singular value decomposition for collaborative filtering".
 
-
-FeatureRegression of each column on the features of rows, for rows that have features and no entries.
-
-A map from features to factors answers such a row by ``x_ij = g_i' C_j`` with ``g_i = (1, features)`` and C_j what the
-factors of column j make of the map. The column's own entries may say more of how it meets the features:
-
-    x_ij = g_i' (C_j + d_j)
-
-with ``d_j`` learned in :mod:`tribit.folding.cold_start`. To the factors these are further columns, ``g_i``
-beside ``d_j``; ``g_i`` is 0 for rows with entries, so that their predictions stay.
+A :class:`FeatureRegression` is for cold start: rows with features and without entries. A map from features to factors
+predicts ``x_ij = g_i' C_j`` for them, with ``g_i = (1, features)`` and C_j the coefficients that follow from the
+factors of column j. The entries of the column may improve them to ``x_ij = g_i' (C_j + d_j)``, with ``d_j`` learned in
+:mod:`tribit.folding.cold_start`. They are stored as further latent factors, ``g_i`` beside ``d_j``; ``g_i`` is 0 for
+rows with entries, whose predictions do not change.
 """
 
 from __future__ import annotations
@@ -63,34 +57,34 @@ class Features:
 
     @classmethod
     def identity(cls, shape: tuple[int, int]) -> Features:
-        """Return the design of a plain model, whose unknowns are the factors of the matrix."""
+        """Return the design of a model without features, whose unknowns are the factors of the matrix."""
         return cls(*(Design(size) for size in shape))
 
     def combine(self, coefficients: Factors) -> Factors:
         """Return the factors of the matrix: ``U = p + S z`` and so on."""
-        return self._mapped(coefficients, Design.combine)
+        return self._map_sides(coefficients, Design.combine)
 
     def pull_back(self, gradient: Factors) -> Factors:
         """Return the gradient in the coefficients, given that in the factors: ``[I, S]' dF/dU`` and so on."""
-        return self._mapped(gradient, Design.pull_back)
+        return self._map_sides(gradient, Design.pull_back)
 
     def pull_back_squares(self, curvatures: Factors) -> Factors:
         """Return the curvature in each coefficient, given that in each factor."""
-        return self._mapped(curvatures, Design.pull_back_squares)
+        return self._map_sides(curvatures, Design.pull_back_squares)
 
     def initial_coefficients(self, factors: Factors) -> Factors:
         """Return coefficients that combine to the given factors, with the coefficients of the features at 0."""
-        return self._mapped(factors, Design.initial_coefficients)
+        return self._map_sides(factors, Design.initial_coefficients)
 
     def ridge(self, l2: float, l2_intercept: float) -> Factors:
-        """Return the weight of the ridge on each unknown, a column for all factors; 0 for the one intercept."""
+        """Return the weight of the ridge on each unknown, one column for all latent factors."""
         sides = self.rows, self.columns
         U, V = (each.ridge(l2)[:, None] for each in sides)
         a, c = (each.ridge(l2_intercept) for each in sides)
         return Factors(U, V, 0.0, a, c)
 
-    def _mapped(self, factors: Factors, of: Callable[[Design, Array], Array]) -> Factors:
-        """Apply a linear map to both sides; a row's intercept is one more column, as each pass over features costs."""
+    def _map_sides(self, factors: Factors, of: Callable[[Design, Array], Array]) -> Factors:
+        """Apply a linear map to both sides; intercepts are a last column, to save a pass over the features."""
         if not (self.rows.blocks or self.columns.blocks):  # the identity
             return factors
         rows = of(self.rows, _with_intercepts(factors.row_factors, factors.row_intercepts))
@@ -107,20 +101,19 @@ class Features:
 
 
 def _with_intercepts(factors: Array, intercepts: Array) -> Array:
-    joined: Array = namespace(factors).concat([factors, intercepts[:, None]], axis=1)
-    return joined
+    return namespace(factors).concat([factors, intercepts[:, None]], axis=1)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Implicit features of rows: which columns each was observed in, whatever the labels.
+    """Implicit features of rows: the columns with observed entries, whatever the labels.
 
         s_i = |O_i|^-1/2 (o_i - |O_i| pi) + max(|O_i|, floor)^1/2 pi
 
     with ``o_i`` the 0/1 row of the mask and ``pi`` the popularity of the columns, summing to 1. With ``floor = 0`` that
-    is ``|O_i|^-1/2 o_i``, as in SVD++. Its mean ``|O_i|^1/2 pi`` tells how active a row is. Long rows learn to rely on
-    that; a row with few entries, which may just be new, lacks it. It therefore counts as active as one with ``floor``
-    entries, and a row of which nothing was observed as one of ``typical`` length.
+    is ``|O_i|^-1/2 o_i``, as in SVD++. Its mean ``|O_i|^1/2 pi`` grows with the activity of a row, which predicts
+    labels in long rows. A row with few entries may just be new. It is therefore given the activity of a row with
+    ``floor`` entries, and a row without entries that of a row of ``typical`` length.
 
     Attributes
     ----------
@@ -129,7 +122,7 @@ class Activity:
     typical : float
         Mean number of entries of the rows that have any.
     floor : float
-        As above; a share of ``typical`` is what a model has (``activity_floor``).
+        As above; the parameter ``activity_floor`` times ``typical``.
     """
 
     popularity: Array
@@ -140,18 +133,18 @@ class Activity:
     def of(
         cls, counts: NDArray[np.integer[Any]], others: NDArray[np.integer[Any]], share: float
     ) -> Activity:
-        """Return the features of rows by their numbers of entries and those of columns; ``share`` sets the floor."""
+        """Return the features of rows, given the numbers of entries of rows and of columns, and the floor's share."""
         n = int(np.sum(counts))
         typical = n / max(int(np.count_nonzero(counts)), 1)
         return cls(others.astype(np.float64) / max(n, 1), typical, share * typical)
 
     def shift(self, counts: NDArray[np.integer[Any]]) -> Array:
-        """Return how much more active than its entries each row counts as: ``max(|O_i|, floor)^1/2 - |O_i|^1/2``."""
+        """Return the activity added to that of the entries: ``max(|O_i|, floor)^1/2 - |O_i|^1/2``."""
         active = np.where(counts, np.maximum(counts, self.floor), self.typical)
         return np.asarray(np.sqrt(active) - np.sqrt(counts))
 
     def block(self, mask: sp.csr_array, l2: float) -> Block:
-        """Return the features of the rows of a mask, those it was made of or new ones."""
+        """Return the features of the rows of a mask, of the fit or new."""
         counts = np.diff(mask.indptr)
         scaled = mask.copy()
         scaled.data = mask.data / np.sqrt(np.repeat(counts, counts))
@@ -160,17 +153,17 @@ class Activity:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """The map from what is known of rows (or of columns) to their features, for those of a fit and for new ones.
+    """The map from entries and side features of rows (or of columns) to a design, for rows of the fit and new ones.
 
     Attributes
     ----------
     activity : Activity or None
-        Their implicit features; None without any.
+        Implicit features; None without any.
     encoder : FeatureEncoder or None
-        Their side features; None without any.
+        Encoder of side features; None without any.
     shared : bool
         Whether side features have coefficients in the factors of rows with entries too.
-    cold : array of shape (1 + n_features, rank + 1) or None
+    cold_start : array of shape (1 + n_features, rank + 1) or None
         The map from ``(1, side features)`` to the factors and the intercept of a row without entries
         (:mod:`tribit.folding.cold_start`).
     """
@@ -181,7 +174,7 @@ class FeatureMap:
     cold_start: Array | None = None
 
     def design(self, mask: sp.csr_array, axis: Axis, table: Any = None) -> Design:
-        """Return the design of the rows of a mask, with a table of side features where there is one; without ridges."""
+        """Return the design of the rows of a mask, with a table of side features if given; without ridges."""
         blocks = [] if self.activity is None else [self.activity.block(mask, 0.0)]
         if self.encoder is not None and self.shared:
             blocks += [side_block(group, 0.0) for group in self.encoder.encode(table, axis)]
@@ -191,8 +184,8 @@ class FeatureMap:
         """Return the side features of some rows; none without an encoder."""
         return () if self.encoder is None else self.encoder.encode(table, axis)
 
-    def beside(self, n_new: int) -> FeatureMap:
-        """Return the map after rows were added on the other side: nothing is known of these as features."""
+    def with_other_rows(self, n_new: int) -> FeatureMap:
+        """Return the map after rows were added on the other side, which have no popularity as features."""
         if self.activity is None:
             return self
         popularity = np.append(self.activity.popularity, np.zeros(n_new))
@@ -200,7 +193,7 @@ class FeatureMap:
 
 
 def side_block(group: Group, l2: float) -> Block:
-    """Return side features, centred; a row in which they are not known has none."""
+    """Return centred side features; a row with missing features has zeros."""
     return Block(group.matrix, np.where(group.known, -1.0, 0.0), group.means, l2)
 
 
@@ -210,7 +203,7 @@ def side_design(groups: tuple[Group, ...], size: int) -> Design:
 
 
 def mask_of(observations: Observations) -> sp.csr_array:
-    """Return the 0/1 matrix of what was observed."""
+    """Return the 0/1 matrix of the observed entries."""
     return sp.csr_array(
         (np.ones(observations.n_observed), (observations.rows, observations.columns)),
         shape=observations.shape,
@@ -231,7 +224,7 @@ def implicit_blocks(
     l2: float,
     masks: tuple[ScaledMask, ScaledMask],
 ) -> tuple[Block, Block]:
-    """Return the blocks of the implicit features of rows and of columns, from the masks of these observations."""
+    """Return the blocks of implicit features of rows and of columns, from the masks of the observations."""
     rows, columns = (
         Block(mask, activity.shift(counts), activity.popularity, l2)
         for mask, activity, counts in zip(masks, known, observations.counts, strict=True)
@@ -244,7 +237,7 @@ def feature_maps(
     observations: Observations,
     encoders: Encoders,
 ) -> tuple[FeatureMap, FeatureMap]:
-    """Return how the features of a fitted model are made, of rows and of columns."""
+    """Return the maps to the features of rows and of columns of a fitted model."""
     shared: tuple[Activity | None, Activity | None] = (None, None)
     if spec.implicit_features:
         shared = activities(observations, spec.activity_floor)
@@ -256,7 +249,7 @@ def feature_maps(
 
 @dataclass(frozen=True, eq=False)
 class FeatureRegression:
-    """Regressions of the columns on the features of rows without entries; columns' features by symmetry.
+    """Regressions of the columns on the features of rows without entries (see the module).
 
     Attributes
     ----------
@@ -270,29 +263,29 @@ class FeatureRegression:
     own: Array
 
     def with_rows(self, features: Array) -> FeatureRegression:
-        """Return the slopes with further rows."""
+        """Return the regression with further rows."""
         return replace(self, features=np.vstack([self.features, features]).astype(self.own.dtype))
 
     def with_columns(self, n_new: int) -> FeatureRegression:
-        """Return the slopes with further columns, of which nothing is known beyond their factors."""
+        """Return the regression with further columns, whose ``d_j`` are 0."""
         new = np.zeros((n_new, self.own.shape[1]), dtype=self.own.dtype)
         return replace(self, own=np.vstack([self.own, new]))
 
-    def without(self, rows: Positions) -> FeatureRegression:
-        """Return the slopes where some rows have entries now."""
+    def without_rows(self, rows: Positions) -> FeatureRegression:
+        """Return the regression after some rows were given entries."""
         features = self.features.copy()
         features[rows] = 0.0
         return replace(self, features=features)
 
 
-#: Of the features of rows and of those of columns.
+#: Regressions on the features of rows and on those of columns.
 FeatureRegressions = tuple[FeatureRegression | None, FeatureRegression | None]
 
 
-def with_feature_regressions(factors: Factors, slopes: FeatureRegressions) -> Factors:
-    """Return the factors with the columns of the slopes beside them."""
+def with_feature_regressions(factors: Factors, regressions: FeatureRegressions) -> Factors:
+    """Return the factors with the regressions as further latent factors."""
     rows, columns = [factors.row_factors], [factors.column_factors]
-    for side, each in enumerate(slopes):
+    for side, each in enumerate(regressions):
         if each is not None:
             (columns if side else rows).append(each.features)
             (rows if side else columns).append(each.own)

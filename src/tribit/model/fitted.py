@@ -1,10 +1,10 @@
-"""The result of a fit: members, and the mean of them that makes predictions.
+"""The result of a fit: members, whose weighted mean makes predictions.
 
-A member is one fitted model. Its *unknowns* are what the solver found. Its *factors* are those of the matrix: the
-unknowns themselves, or with implicit and side features the sums that features make of them
-(:mod:`tribit.model.features`). Both are kept, since side features are not.
+A member is one fitted model. Its *unknowns* are the solution of the minimisation, and its *factors* those of the
+matrix: the same without features, else a linear map of the unknowns (:mod:`tribit.model.features`). Both are stored, as
+side features are not.
 
-Everything here treats rows; columns are the rows of the transposed fit.
+Methods change rows; columns are the rows of the transposed fit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Pair: TypeAlias = tuple[Array, Array]
 
 #: Meaning of the probabilities where likes and dislikes were observed.
 LIKE = "a like"
-#: Most rows over which a model of the mask is averaged for the rho of a new row, by column.
+#: Most rows over which a model of the mask is averaged, by column, for the rho of a new row.
 SAMPLED_ROWS = 1000
 
 
@@ -54,15 +54,15 @@ class Member:
     Attributes
     ----------
     spec : ModelSpec
-        The model, with every value that was chosen.
+        The model, with all chosen hyperparameters.
     unknowns : Factors
-        The solution of the minimisation: a part of its own for each row, then one for each of its features.
+        The solution of the minimisation: own parts of the rows, then coefficients of their features.
     factors : Factors
         The factors of the matrix.
     maps : (FeatureMap, FeatureMap)
-        How features of rows and of columns are made.
+        Maps to the features of rows and of columns.
     own_rank : int
-        Number of latent factors that were fitted; further ones are those of a regression that was added afterwards.
+        Number of latent factors of the fit; further ones are those of a regression that was added afterwards.
     weight : float
         Relative weight in the mean of the members.
     """
@@ -95,15 +95,15 @@ class Member:
         k = self.own_rank
         return replace(self, factors=self.factors.truncate(k), unknowns=self.unknowns.truncate(k))
 
-    def feature_parts(self, design: Any) -> Pair:
-        """Return the contribution of features to rows of such a design."""
+    def feature_terms(self, design: Any) -> Pair:
+        """Return the contribution of features to the rows of a design."""
         n = self.shape[0]
         return (
             design.shared_terms(self.unknowns.row_factors[n:]),
             design.shared_terms(self.unknowns.row_intercepts[n:]),
         )
 
-    def implicit_parts(self, mask: sp.csr_array) -> Pair:
+    def implicit_terms(self, mask: sp.csr_array) -> Pair:
         """Return the contribution of implicit features to the rows of a mask."""
         n = self.shape[0]
         z, a = self.unknowns.row_factors[n:], self.unknowns.row_intercepts[n:]
@@ -113,7 +113,7 @@ class Member:
         block = activity.block(mask, 0.0)
         return block.times(z[: block.width]), block.times(a[: block.width])
 
-    def side_parts(self, axis: Axis, table: Any) -> Pair:
+    def side_terms(self, axis: Axis, table: Any) -> Pair:
         """Return the contribution of side features to new rows."""
         n_rows, n_columns = self.shape
         width = 0 if self.maps[0].activity is None else n_columns
@@ -125,17 +125,17 @@ class Member:
             side.shared_terms(self.unknowns.row_intercepts[n_rows + width :]),
         )
 
-    def fitted_side_parts(self, entries: Observations) -> Pair:
-        """Return the contribution of side features to the rows of the fit: their factors less all other parts."""
+    def fitted_side_terms(self, entries: Observations) -> Pair:
+        """Return the contribution of side features to the rows of the fit: their factors less all other terms."""
         n = self.shape[0]
-        factors, intercepts = self.implicit_parts(mask_of(entries))
+        factors, intercepts = self.implicit_terms(mask_of(entries))
         return (
             self.factors.row_factors - self.unknowns.row_factors[:n] - factors,
             self.factors.row_intercepts - self.unknowns.row_intercepts[:n] - intercepts,
         )
 
     def with_rows_at(self, places: Positions, found: Pair, shared: Pair) -> Member:
-        """Return the model with other factors and biases of some rows, of which features contribute ``shared``."""
+        """Return the model with new factors and biases of some rows, including the features' terms ``shared``."""
         rows, row_intercepts = self.factors.row_factors.copy(), self.factors.row_intercepts.copy()
         own, own_intercepts = (
             self.unknowns.row_factors.copy(),
@@ -150,7 +150,7 @@ class Member:
         )
 
     def with_new_rows(self, found: Pair, shared: Pair) -> Member:
-        """Return the model with further rows of such factors and biases, of which features contribute ``shared``."""
+        """Return the model with further rows of these factors and biases, including the features' terms ``shared``."""
         n, d2 = self.shape
         m = found[1].size
         U, a = self.factors.row_factors, self.factors.row_intercepts
@@ -159,9 +159,7 @@ class Member:
             row_factors=_inserted(self.unknowns.row_factors, n, found[0] - shared[0]),
             row_intercepts=_inserted(self.unknowns.row_intercepts, n, found[1] - shared[1]),
         )
-        if (
-            self.maps[1].activity is not None
-        ):  # the columns have a part for each row, 0 for new ones
+        if self.maps[1].activity is not None:  # columns have a coefficient for each row, 0 for new ones
             own = replace(
                 own,
                 column_factors=_inserted(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),
@@ -175,21 +173,20 @@ class Member:
                 row_factors=_inserted(U, n, found[0]),
                 row_intercepts=_inserted(a, n, found[1]),
             ),
-            maps=(self.maps[0], self.maps[1].beside(m)),
+            maps=(self.maps[0], self.maps[1].with_other_rows(m)),
         )
 
-    def with_unknown(self) -> Member:
-        """Return the model with one more row and one more column of which nothing is known, in float64.
+    def with_unseen(self) -> Member:
+        """Return the model with one more row and one more column without entries or features, in float64.
 
-        Their own parts are 0. With implicit features they are those of a row of typical activity that has seen what is
-        popular.
+        Their own parts are 0. Their implicit features are those of a row of typical activity with popular columns.
         """
         member = replace(
             self, unknowns=self.unknowns.astype("float64"), factors=self.factors.astype("float64")
         )
-        # Each before the other: the unknown column must not count the unknown row.
+        # Both from the model without either, so that the new column does not count the new row.
         row, column = (
-            each.implicit_parts(sp.csr_array((1, each.shape[1])))
+            each.implicit_terms(sp.csr_array((1, each.shape[1])))
             for each in (member, member.transposed)
         )
         member = member.with_new_rows(row, row)
@@ -198,22 +195,22 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The result of a fit, from which every answer comes.
+    """The result of a fit, with all that predictions and explanations need.
 
     Attributes
     ----------
     axes : Axes
         Rows and columns with the user's ids.
     members : tuple of Member
-        The fitted models whose weighted mean makes predictions, the chosen one first; most often one.
-    slopes : (FeatureRegression or None, FeatureRegression or None)
+        The fitted models whose weighted mean makes predictions, the chosen one first; usually one.
+    feature_regressions : (FeatureRegression or None, FeatureRegression or None)
         Regressions on the features of rows, and of columns, without entries (:mod:`tribit.model.features`).
     calibrator : Calibrator or None
         The map from ``x`` to a probability; None for the link.
     meaning : str
-        The event that probabilities are of: "a like", or what is identified where one label was observed alone.
+        The event of the probabilities: "a like", or the identified event where only one label was observed.
     fitted_shape : (int, int) or None
-        Numbers of rows and columns of the fit where rows or columns were added since; None where none were.
+        Numbers of rows and columns of the fit, if some were added since.
     """
 
     axes: Axes
@@ -225,12 +222,12 @@ class Fitted:
 
     @property
     def spec(self) -> ModelSpec:
-        """The model that was chosen: that of the first member."""
+        """The chosen model: that of the first member."""
         return self.members[0].spec
 
     @property
     def rho(self) -> float | Missingness | None:
-        """Probability that an entry is unobserved; None where it is not known any more, as in a file."""
+        """Probability that an entry is unobserved; None where it is lost, as in a file."""
         found: float | Missingness | None = self.spec.rho
         return found
 
@@ -251,25 +248,25 @@ class Fitted:
 
     @cached_property
     def unknowns(self) -> Factors:
-        """The mean of the members' unknowns; members with other features have other unknowns, and no mean."""
+        """The mean of the members' unknowns, if these have the same features."""
         found = [each.unknowns for each in self.members]
         if len({tuple(map(len, each.arrays)) for each in found}) > 1:
             raise InvalidInputError(
-                "The members have different features, so that their unknowns have no mean: read those of each, in "
-                "fitted_.members."
+                "The members have different features, so that their unknowns have no mean: read the unknowns of each "
+                "member in fitted_.members."
             )
         return _mean(found, self.members)
 
     @cached_property
     def scores(self) -> Scores:
-        """Scores of every cell, with the regressions on features."""
+        """Scores of every cell, feature regressions included."""
         factors = self.factors
         if self.feature_regressions != (None, None):
             factors = with_feature_regressions(factors, self.feature_regressions)
         return Scores(self.axes, factors, self.spec.link, self.calibrator)
 
     def member(self, number: int) -> Fitted:
-        """Return one member as a fit of its own, without the calibrator, which is that of the mean."""
+        """Return one member as a fit of its own, without the calibrator of the mean."""
         return replace(
             self, members=(self.members[number],), feature_regressions=(None, None), calibrator=None
         )
@@ -279,25 +276,25 @@ class Fitted:
         """The same fit of the transposed matrix."""
         return replace(
             self,
-            axes=Axes(self.axes.columns, self.axes.rows),  # each with its own name, for errors
+            axes=Axes(self.axes.columns, self.axes.rows),  # with their own names, for errors
             members=tuple(each.transposed for each in self.members),
             feature_regressions=(self.feature_regressions[1], self.feature_regressions[0]),
             fitted_shape=None if self.fitted_shape is None else self.fitted_shape[::-1],
         )
 
     def with_rho(self, rho: float | Missingness) -> Fitted:
-        """Return the fit with a model of why entries are missing, which a file does not keep."""
+        """Return the fit with a model of the mask, which a file does not keep."""
         members = tuple(replace(each, spec=_with_rho(each.spec, rho)) for each in self.members)
         return replace(self, members=members, fitted_shape=None)
 
     def with_axes(self, axes: Axes) -> Fitted:
-        """Return the fit with other axes; ``fitted_shape`` remembers those of the fit."""
+        """Return the fit with other axes; ``fitted_shape`` keeps the shape of the fit."""
         return replace(self, axes=axes, fitted_shape=self.fitted_shape or self.shape)
 
     @cached_property
-    def factors_with_unknown(self) -> Factors:
-        """The factors of the scores with one more row and one more column of which nothing is known."""
-        mean = _mean([each.with_unknown().factors for each in self.members], self.members)
+    def factors_with_unseen(self) -> Factors:
+        """The factors of the scores, with one more row and one more column without entries or features."""
+        mean = _mean([each.with_unseen().factors for each in self.members], self.members)
         rows, columns = (
             None
             if each is None
@@ -307,22 +304,19 @@ class Fitted:
         return with_feature_regressions(mean, (rows, columns))
 
     def risk(self) -> Risk:
-        """Return the risk of the first member, with the probabilities that it imputes."""
+        """Return the risk of the first member, with its imputed probabilities."""
         spec = self.spec
         if spec.rho is None and (spec.uses_unobserved or spec.inverse_power):
             raise unknown_rho()
         return spec.risk(0.0 if spec.rho is None else spec.rho, imputation_of(spec.imputed))
 
     def row_risks(self) -> tuple[Risk, ...]:
-        """Return the risk of a new row under each member.
-
-        A model of the mask, which does not know the row, gives its mean by column.
-        """
+        """Return the risk of a new row under each member, with the mean by column of a model of the mask."""
         known: dict[Any, Risk] = {}
         found = []
         for spec in (each.spec for each in self.members):
             key = spec.gammas, id(spec.rho), id(spec.imputed)
-            if key not in known:  # the mean over a model of the mask takes long
+            if key not in known:  # the mean over a model of the mask is slow
                 known[key] = self._row_risk(spec)
             found.append(known[key])
         return tuple(found)
@@ -332,7 +326,7 @@ class Fitted:
             return Risk(1.0, 0.0, 0.0)
         if spec.imputed is not None:
             raise InvalidInputError(
-                "The model was fitted with imputed, which knows nothing of new rows and columns: fit it again."
+                "The model was fitted with imputed, which has no values for new rows and columns: fit it again."
             )
         if spec.rho is None:
             raise unknown_rho()
@@ -349,14 +343,14 @@ class MeanRho:
 
     @classmethod
     def of(cls, rho: Missingness, shape: tuple[int, int]) -> MeanRho:
-        """Return the mean over rows of the fit, evenly spaced ones where there are many."""
+        """Return the mean over rows of the fit, or over evenly spaced ones of many."""
         columns = np.arange(shape[1])
         some = np.unique(np.linspace(0, shape[0] - 1, SAMPLED_ROWS).astype(int))
         found = [rho.rho_at(np.full(columns.size, i), columns) for i in some]
         return cls(np.mean(found, axis=0))
 
     def rho_at(self, rows: Any, columns: Any) -> Array:
-        """Return it, for any row; of a column that came after the fit the mean of all others."""
+        """Return the probabilities, for any row; a column added after the fit has the mean of all others."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         by_column = np.append(self.by_column, self.by_column.mean())
         return np.broadcast_to(by_column[np.minimum(columns, self.by_column.size)], shape)
@@ -383,7 +377,7 @@ class HasFitted(HasScores, Protocol):
 
 
 def as_fitted(model: HasFitted | Fitted, purpose: str) -> Fitted:
-    """Return the result of a fit; ``purpose`` names what needs it, where a model has scores alone."""
+    """Return the result of a fit; an error about a model without one names the ``purpose``."""
     if isinstance(model, Fitted):
         return model
     check_is_fitted(model)
@@ -395,7 +389,7 @@ def as_fitted(model: HasFitted | Fitted, purpose: str) -> Fitted:
 
 
 def imputation_of(imputed: Any) -> Imputation | None:
-    """Return the probabilities that a fitted model imputes; None for None."""
+    """Return the probabilities of a fitted model as an imputation; None for None."""
     if imputed is None:
         return None
     scores = as_scores(imputed)
@@ -403,22 +397,22 @@ def imputation_of(imputed: Any) -> Imputation | None:
 
 
 def unknown_rho() -> InvalidInputError:
-    """Return the error of a fit whose rho is not known any more."""
+    """Return the error about a fit without its rho."""
     return InvalidInputError(
-        f"The model was read from a file, which does not keep {parameter('rho')}_, the model of why entries are "
-        "missing: set model.rho_ to the one it was fitted with."
+        f"The model was read from a file, which does not keep {parameter('rho')}_, the model of the mask: set "
+        "model.rho_ to the one of the fit."
     )
 
 
 def update_feature_regressions(
     feature_regressions: FeatureRegressions, new: Sequence[Axis], touched: Sequence[Positions]
 ) -> FeatureRegressions:
-    """Return the slopes with new rows and columns, and without the features of rows that have entries now."""
+    """Return the regressions with new rows and columns, and without the features of rows that have entries now."""
     found: list[FeatureRegression | None] = []
     for side, each in enumerate(feature_regressions):
         if each is not None:
             nothing = np.zeros((new[side].size, each.own.shape[1]))
-            each = each.with_rows(nothing).with_columns(new[1 - side].size).without(touched[side])
+            each = each.with_rows(nothing).with_columns(new[1 - side].size).without_rows(touched[side])
         found.append(each)
     return found[0], found[1]
 

@@ -3,8 +3,8 @@
     l~(x, y) = [(1 - rate_{-y}) l(x, y) - rate_y l(x, -y)] / (1 - rate_plus - rate_minus)
 
 has ``E l~(x, noisy y) = l(x, y)`` over the noise, for any loss ``l`` and any ``x`` (Natarajan, Dhillon, Ravikumar and
-Tewari 2013, "Learning with noisy labels"). PU learning is the case where an entry that is not seen to be liked
-counts as a noisy dislike, ``LabelNoise(rate_plus=rho)``; NU learning is its mirror image.
+Tewari 2013, "Learning with noisy labels"). In PU learning every entry that is not an observed like is a noisy dislike,
+``LabelNoise(rate_plus=rho)``; NU learning is its mirror image.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EntryLoss(Protocol):
 
 @dataclass(frozen=True)
 class LabelNoise:
-    """Each label is flipped by itself, at a rate that depends on the true label.
+    """Independent flips of labels, at rates that depend on the true label.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ class LabelNoise:
 
     @property
     def contrast(self) -> Floats:
-        """``1 / (1 - rate_plus - rate_minus)``: ``l~(x, +1) - l~(x, -1)`` is so many times ``l(x, +1) - l(x, -1)``."""
+        """``1 / (1 - rate_plus - rate_minus)``, the ratio of ``l~(x, +1) - l~(x, -1)`` to ``l(x, +1) - l(x, -1)``."""
         return np.asarray(1.0 / (1.0 - self.rate_plus - self.rate_minus))
 
     @property
     def weights(self) -> Floats:
-        """The weights of ``l(x, +1)`` and ``l(x, -1)`` (second axis) for the noisy labels +1 and -1 (first axis).
+        """Weights of ``l(x, +1)`` and ``l(x, -1)`` (second axis) for the noisy labels +1 and -1 (first axis).
 
-        Either pair sums to 1. Rates that are arrays add their axes at the end.
+        Each pair sums to 1. The axes of arrays of rates come last.
         """
         plus, minus = np.broadcast_arrays(self.rate_plus, self.rate_minus)
         # Not -plus, which makes -0 of a rate of 0.
@@ -93,15 +93,15 @@ class LabelNoise:
 
     def loss(self, link: EntryLoss, x: ArrayLike, y: ArrayLike) -> Floats:
         """Return ``l~(x, y)`` for noisy labels ``y``, +1 or -1."""
-        return self._mixed(link.loss, x, y)
+        return self._corrected_term(link.loss, x, y)
 
     def first(self, link: EntryLoss, x: ArrayLike, y: ArrayLike) -> Floats:
         """Return the derivative of ``l~(x, y)`` in ``x``."""
-        return self._mixed(link.first, x, y)
+        return self._corrected_term(link.first, x, y)
 
     def second(self, link: EntryLoss, x: ArrayLike, y: ArrayLike) -> Floats:
         """Return the second derivative of ``l~(x, y)`` in ``x``; it may be negative."""
-        return self._mixed(link.second, x, y)
+        return self._corrected_term(link.second, x, y)
 
     def flip(self, labels: ArrayLike, *, random_state: RandomState = None) -> NDArray[np.int8]:
         """Return the noisy labels of true ones.
@@ -115,7 +115,7 @@ class LabelNoise:
         """
         likes = _is_like(labels)
         rates = np.shape(np.add(self.rate_plus, self.rate_minus))
-        if _together(rates=rates, labels=likes.shape) != likes.shape:
+        if _broadcast_shape(rates=rates, labels=likes.shape) != likes.shape:
             raise InvalidInputError(
                 f"There are rates of the shape {rates} and labels of the shape {likes.shape}: give one label for "
                 "each rate."
@@ -125,24 +125,24 @@ class LabelNoise:
         )
         return np.where(likes ^ flipped, 1, -1).astype(np.int8)
 
-    def _mixed(self, term: Callable[[Floats, Any], Floats], x: ArrayLike, y: ArrayLike) -> Floats:
+    def _corrected_term(self, term: Callable[[Floats, Any], Floats], x: ArrayLike, y: ArrayLike) -> Floats:
         at = np.asarray(x)
         if at.dtype.kind != "f":
             at = at.astype(np.float64)
         likes = _is_like(y)
         table = self.weights
-        _together(rates=table.shape[2:], x=at.shape, y=likes.shape)
+        _broadcast_shape(rates=table.shape[2:], x=at.shape, y=likes.shape)
         plus = np.where(likes, table[0, 0], table[1, 0])
         minus = np.where(likes, table[0, 1], table[1, 1])
         return np.asarray(plus * term(at, 1) + minus * term(at, -1))
 
 
 def _as_rate(name: str, rate: Any) -> float | Floats:
-    """Return a rate as a float, or an array of rates as float64, or say why it is none."""
+    """Return a rate as a float, or an array of rates in float64; raise an error for others."""
     values = np.asarray(rate)
     if values.dtype.kind not in "iuf":
         raise InvalidTypeError(f"{name} must be a number or an array of numbers; got {rate!r}.")
-    # NaN fails every comparison, so it is caught by asking for what must hold.
+    # Comparisons with NaN are false, so that the condition must hold, not its negation.
     if not np.all((values >= 0.0) & (values < 1.0)):
         raise InvalidInputError(
             f"{name}, a probability of a flip, must be in [0, 1); got {rate!r}."
@@ -150,8 +150,8 @@ def _as_rate(name: str, rate: Any) -> float | Floats:
     return float(values) if values.ndim == 0 else values.astype(np.float64, copy=False)
 
 
-def _together(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of arrays that are used together, or say that they do not fit."""
+def _broadcast_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the broadcast shape of arrays, or raise an error with their shapes."""
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -162,7 +162,7 @@ def _together(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _is_like(labels: ArrayLike) -> NDArray[np.bool_]:
-    """Return where labels are +1, or say that some are neither +1 nor -1."""
+    """Return where labels are +1; raise an error for labels other than +1 and -1."""
     given = np.asarray(labels)
     likes = given == 1
     if given.dtype.kind not in "iuf" or not np.all(likes | (given == -1)):

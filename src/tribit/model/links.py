@@ -1,10 +1,10 @@
-"""Links: how a hidden real entry ``x`` becomes a like, ``P(like) = f(x)``.
+"""Links: the probability of a like as a function of the hidden real entry ``x``, ``P(like) = f(x)``.
 
-A link carries the entry loss of the paper, ``l(x, +1) = -log f(x)`` and ``l(x, -1) = -log(1 - f(x))``,
-and its first two derivatives in ``x``. Everything is exact in the tails: nothing here overflows, and no
-probability is rounded to 0 before its logarithm is taken.
+A link has the entry loss of the paper, ``l(x, +1) = -log f(x)`` and ``l(x, -1) = -log(1 - f(x))``, and its first two
+derivatives in ``x``. All are accurate in the tails: they do not overflow, and no probability is rounded to 0 before its
+logarithm.
 
-To add a link, subclass :class:`Link` with the four methods below; ``LINKS`` makes it reachable by name.
+To add a link, subclass :class:`Link` with its four abstract methods, and give it a name in ``LINKS``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["Link", "Logistic", "Probit", "as_link", "draw_labels"]
 Array = NDArray[np.floating[Any]]
 Label = Literal[1, -1]
 
-#: The scales of links. The curvature goes with their square, and so does the probit's loss far out: in single precision
-#: some powers of ten further the one is rounded to 0 or the other overflows.
+#: Range of the scales of links. The curvature and the probit's loss in the tails are quadratic in the scale: some
+#: powers of ten outside this range they vanish or overflow in single precision.
 SCALES = (1e-15, 1e15)
 
 
@@ -58,10 +58,10 @@ class Link(ABC):
         return self.loss(x, -1) - self.loss(x, 1)
 
     def level(self, probability: float) -> float:
-        """Return ``x`` with ``f(x) = probability``, which must be inside (0, 1)."""
+        """Return the ``x`` with ``f(x) = probability``, which must be inside (0, 1)."""
         if not 0.0 < probability < 1.0:
             raise InvalidInputError(
-                f"A probability of {probability!r} has no level: pass one above 0 and below 1."
+                f"No x has the probability {probability!r}: pass one above 0 and below 1."
             )
         size = 1.0
         while not self._at(-size) < probability < self._at(size):
@@ -95,7 +95,7 @@ class Link(ABC):
         )
 
     def curvature(self, alpha: float) -> float:
-        """Return ``sup l''(x, y)`` over both labels and ``|x| <= alpha``: how much one entry can bend a risk."""
+        """Return ``sup l''(x, y)`` over both labels and ``|x| <= alpha``: the largest curvature of one entry."""
         return _supremum(
             lambda x: np.maximum(self.second(x, 1), self.second(x, -1)),
             check_positive("alpha", alpha),
@@ -150,7 +150,7 @@ class Probit(Link):
     def second(self, x: Array, y: Label) -> Array:  # noqa: D102
         z = (y / self.sigma) * x
         hazard = _hazard(z)
-        # h (h + z): the bracket cancels for z << 0, where its series is 1/|z| (1 - 2/z^2 + ...).
+        # h (h + z): the sum cancels for z << 0, where its series is 1/|z| (1 - 2/z^2 + ...).
         far = z < -(100.0 if z.dtype == np.float64 else 15.0)
         safe = np.where(far, z, -1)
         tail = (1 - 2 / safe**2 + 10 / safe**4) / -safe
@@ -158,14 +158,14 @@ class Probit(Link):
 
 
 def _hazard(z: Array) -> Array:
-    """Return ``phi(z) / Phi(z)``, by the scaled complementary error function: no 0 / 0 in any tail."""
+    """Return ``phi(z) / Phi(z)`` by the scaled complementary error function, without 0 / 0 in the tails."""
     root = z.dtype.type(np.sqrt(0.5))
-    # erfcx is infinite where Phi(z) is 1 to machine precision and phi(z) is 0: the quotient 0 is right.
+    # erfcx is infinite where Phi(z) is 1 and phi(z) 0 to machine precision: the quotient is 0, as it should be.
     return np.asarray(z.dtype.type(np.sqrt(2 / np.pi)) / erfcx(-root * z))
 
 
 def hazards(z: Array) -> tuple[Array, Array]:
-    """Return ``phi(z) / Phi(z)`` and ``phi(z) / Phi(-z)`` from one error function, the dear part of either."""
+    """Return ``phi(z) / Phi(z)`` and ``phi(z) / Phi(-z)`` from one error function, their main cost."""
     kind = z.dtype.type
     size = np.abs(z)
     tail = erfcx(kind(np.sqrt(0.5)) * size)  # 2 Phi(-size) / exp(-size^2 / 2)
@@ -190,18 +190,18 @@ def _supremum(function: Any, alpha: float) -> float:
 
 
 def check_scale(name: str, value: Any) -> float:
-    """Return a scale at which losses and derivatives of entries up to 1000 are finite, and the curvature is not 0."""
+    """Return a scale as a float; losses up to ``|x| = 1000`` are finite, and curvatures positive, within ``SCALES``."""
     scale = check_positive(name, value)
     if not SCALES[0] <= scale <= SCALES[1]:
         raise InvalidInputError(
-            f"{parameter(name)} must be from {SCALES[0]:g} to {SCALES[1]:g}, where the link can be computed; got "
+            f"{parameter(name)} must be from {SCALES[0]:g} to {SCALES[1]:g}, for which losses are finite; got "
             f"{value!r}."
         )
     return scale
 
 
 def draw_labels(x: Array, link: Link, draws: np.random.Generator) -> NDArray[np.int8]:
-    """Return +1 with probability ``f(x)``, else -1, independently for each entry of an array of any shape."""
+    """Return independent labels: +1 with probability ``f(x)``, else -1."""
     return np.where(draws.random(x.shape) < link.probability(x), 1, -1).astype(np.int8)
 
 
@@ -209,7 +209,7 @@ LINKS: dict[str, type[Link]] = {"logistic": Logistic, "probit": Probit}
 
 
 def as_link(link: str | Link) -> Link:
-    """Return the link itself, or the one of that name with its default scale."""
+    """Return a link as it is, or the link of a name with its default scale."""
     if isinstance(link, Link):
         return link
     if not isinstance(link, str):

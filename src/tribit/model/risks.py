@@ -1,23 +1,21 @@
-"""Probabilities of a fitted model at every entry, for risks that impute them (:func:`tribit.doubly_robust`).
-
-Risks: how much each kind of entry (liked, disliked, unobserved) counts.
+"""Risks: the weights of likes, dislikes and unobserved entries in the objective.
 
 Every risk of the paper is a point of one simplex,
 
     L(X, A) = g_PN L_PN(X, A) + g_PU L_PU(X, A) + g_NU L_NU(X, A),
 
 and for an entry of kind ``a`` it is ``c_plus(a) l(x, +1) + c_minus(a) l(x, -1)``: :meth:`Risk.table`.
-PN learns from the observed signs alone; PU counts every entry as a dislike and corrects the observed likes;
-NU is its mirror image. ``rho`` is the probability that an entry is unobserved.
+PN uses the observed signs alone. PU counts every entry as a dislike and corrects the observed likes; NU is its mirror
+image. ``rho`` is the probability that an entry is unobserved.
 
-Each of the three is a case of :class:`~tribit.model.label_noise.LabelNoise`. To PU what is not an observed like is a
-noisy dislike, and a like becomes one at the rate ``rho``; to NU what is not an observed dislike is a noisy like; to PN
-an observed sign is a label without noise, unless :func:`pn` is told of some.
+Each of the three is a case of :class:`~tribit.model.label_noise.LabelNoise`. Under PU an entry that is not an observed
+like is a noisy dislike, and a like becomes one at the rate ``rho``. Under NU an entry that is not an observed dislike
+is a noisy like. Under PN an observed sign is a label without noise, unless :func:`pn` is given the noise.
 
-Where ``rho`` differs by entry, PN estimates the risk of the entries that people chose to fill. With weights
-``1 / q_ij`` (``inverse_power=1``, ``q = 1 - rho``) it estimates the risk of all entries, up to one factor (Schnabel et
-al. 2016, "Recommendations as treatments"). PU and NU do so too, by imputing one label everywhere and correcting the
-observed entries; :func:`doubly_robust` imputes probabilities that a model gives.
+Where ``rho`` differs by entry, PN estimates the risk over self-selected entries. With weights ``1 / q_ij``
+(``inverse_power=1``, ``q = 1 - rho``) it estimates the risk over all entries, up to one factor (Schnabel et al. 2016,
+"Recommendations as treatments"). PU and NU do so too, as they impute one label everywhere and correct the observed
+entries; :func:`doubly_robust` imputes the probabilities of a fitted model (:class:`Imputation`).
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ Integers = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Imputation:
-    """``f0_ij = f(x0_ij)``: the probability of a like that a model gives to every entry, never stored as a matrix.
+    """``f0_ij = f(x0_ij)``: a fitted model's probability of a like at every entry, never stored as a matrix.
 
     Parameters
     ----------
@@ -75,11 +73,11 @@ class Imputation:
         return self.factors.row_factors.shape[0], self.factors.column_factors.shape[0]
 
     def check_shape(self, shape: tuple[int, int]) -> None:
-        """Refuse a matrix of another shape."""
+        """Raise an error for a matrix of another shape."""
         if self.shape != shape:
             raise InvalidInputError(
                 f"The imputed model is {self.shape[0]} x {self.shape[1]} and the observations {shape[0]} x {shape[1]}: "
-                "impute by a model of a matrix of the same shape."
+                "impute with a model of the same shape."
             )
 
     def probability_at(self, rows: Integers, columns: Integers) -> Floats:
@@ -94,14 +92,14 @@ class Imputation:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedLabels:
-    """Expected labels ``2 f0 - 1`` in tiles of one orientation: 1 for a sure like, -1 for a sure dislike."""
+    """Expected labels ``2 f0 - 1`` by tiles, in one orientation: 1 for a certain like, -1 for a certain dislike."""
 
     P: Floats
     Q: Floats
     link: Link
 
     def tile(self, rows: slice, columns: slice) -> Floats:
-        """Return a tile in the type of the factors."""
+        """Return a tile in the dtype of the factors."""
         expected = np.asarray(self.link.probability(self.P[rows] @ self.Q[columns].T))
         expected *= 2
         expected -= 1
@@ -110,7 +108,7 @@ class ExpectedLabels:
 
 @runtime_checkable
 class Missingness(Protocol):
-    """A model of why entries are missing: one ``rho`` for each entry, never stored as a matrix."""
+    """A model of the mask: a ``rho`` for each entry, never stored as a matrix."""
 
     def rho_at(self, rows: Integers, columns: Integers) -> Floats:
         """Return ``P(entry is unobserved)`` at the given positions."""
@@ -131,10 +129,10 @@ class Risk:
         The rates, one for all entries, at which observed signs were flipped. Only with ``pn = 1``.
     inverse_power : float, default=0.0
         PN gives an observed entry the weight ``(1 / q_ij)^inverse_power``, scaled to the mean 1 over the observed
-        entries; from 0 (all alike) to 1 (every entry of the matrix alike). Less than 1 trades bias for variance.
+        entries; from 0 (equal weights of observed entries) to 1 (equal weights of all entries). Less than 1 trades bias
+        for variance.
     imputed : Imputation or None, default=None
-        Where given, PU and NU together impute its ``f0_ij`` in the place of the constant ``nu / (pu + nu)``: see
-        :func:`doubly_robust`.
+        PU and NU together impute its ``f0_ij`` instead of the constant ``nu / (pu + nu)``: see :func:`doubly_robust`.
     """
 
     pn: float
@@ -158,7 +156,7 @@ class Risk:
             )
         if self.noise.contrast != 1.0 and self.pn < 1.0:
             raise InvalidInputError(
-                "Flipped labels are corrected under PN alone; drop the noise or the weights of PU and NU."
+                "Flipped labels are corrected under PN alone; leave out the noise or the weights of PU and NU."
             )
         check_field(self, "inverse_power", lambda name, value: check_between(name, value, 0.0, 1.0))
         if self.imputed is not None and not isinstance(self.imputed, Imputation):
@@ -172,23 +170,23 @@ class Risk:
 
     @property
     def unobserved_weight(self) -> float:
-        """The weight ``g_PU + g_NU`` of the terms that every entry, seen or not, contributes."""
+        """The weight ``g_PU + g_NU`` of the terms of all entries, observed or not."""
         return self.pu + self.nu
 
     @property
     def by_label(self) -> bool:
-        """Whether what an observed entry adds depends on its label alone."""
+        """Whether the weights of an observed entry depend on its label alone."""
         return not isinstance(self.rho, Missingness) and self.imputed is None
 
     def table(self) -> Floats:
-        """Return the 3 x 2 table ``(c_plus, c_minus)`` for ``a = +1, 0, -1``, where it is the same for all entries."""
+        """Return the 3 x 2 table of ``(c_plus, c_minus)`` for ``a = +1, 0, -1``, if it is the same for all entries."""
         if isinstance(self.rho, Missingness) or self.imputed is not None:
-            what = "rho" if self.imputed is None else "What is imputed"
+            source = "rho" if self.imputed is None else "The imputed probability"
             raise InvalidInputError(
-                f"{what} differs by entry, so there is no one table; use observed_weights instead."
+                f"{source} differs by entry, so that there is no single table: use observed_weights."
             )
         like, dislike = self.noise.weights
-        # The noisy label of each kind of entry picks the row: what is no like is a dislike to PU, and so on.
+        # Rows by the noisy label of each kind of entry: under PU all entries but likes are dislikes, and so on.
         PN = np.array([like, np.zeros(2), dislike])
         PU = LabelNoise(rate_plus=self.rho).weights[[0, 1, 1]]
         NU = LabelNoise(rate_minus=self.rho).weights[[0, 0, 1]]
@@ -197,15 +195,14 @@ class Risk:
     def observed_weights(
         self, labels: Integers, rows: Integers, columns: Integers
     ) -> tuple[Floats, Floats]:
-        """Return ``(plus, minus)``: what an observed entry adds to ``nu l(x, +1) + pu l(x, -1)``.
+        """Return ``(plus, minus)``, the weights of observed entries beyond ``nu l(x, +1) + pu l(x, -1)``.
 
-        The table's rows for +1 and -1 less its row for 0. ``rho`` enters here only, at the observed entries: a
-        like turns PU's noisy dislike into a noisy like, which adds the noise's contrast ``1 / q`` times
-        ``pu (l(x, +1) - l(x, -1))``; a dislike the mirror image. Give all observed entries at once: the weights
-        of PN are scaled to the mean 1 over those given.
+        The table's rows for +1 and -1 less its row for 0. ``rho`` matters only here: a like turns PU's noisy dislike
+        into a noisy like, which adds ``pu (l(x, +1) - l(x, -1))`` times the noise's contrast ``1 / q``; a dislike does
+        the opposite under NU. Pass all observed entries at once: the weights of PN are scaled to their mean.
         """
         if isinstance(self.rho, Missingness):
-            rho = _checked(self.rho.rho_at(rows, columns), rows, columns)
+            rho = _check_probabilities(self.rho.rho_at(rows, columns), rows, columns)
         else:
             rho = np.asarray(self.rho, dtype=np.float64)
         (like_plus, like_minus), (dislike_plus, dislike_minus) = self.noise.weights
@@ -219,12 +216,12 @@ class Risk:
         return plus, minus
 
     def label_weights(self) -> tuple[Floats, Floats]:
-        """Return :meth:`observed_weights` of a dislike and of a like, where these depend on the label alone."""
+        """Return :meth:`observed_weights` of a dislike and of a like; only for ``by_label``."""
         nowhere = np.zeros(2, dtype=np.intp)
         return self.observed_weights(np.array([-1, 1]), nowhere, nowhere)
 
     def _inverse_weights(self, rho: Floats) -> Floats | float:
-        """Return what PN gives observed entries: 1 on average."""
+        """Return the weights of observed entries under PN, of mean 1."""
         if not self.inverse_power or not rho.shape:
             return 1.0
         weights = (1.0 - rho) ** -self.inverse_power
@@ -233,7 +230,7 @@ class Risk:
     def _imputed_weights(
         self, rows: Integers, columns: Integers
     ) -> tuple[Floats | float, Floats | float]:
-        """Return the weights of dislike and like that every entry has before any is observed."""
+        """Return the imputed weights of dislike and like."""
         if self.imputed is None:
             return self.pu, self.nu
         f0 = self.imputed.probability_at(rows, columns)
@@ -241,7 +238,7 @@ class Risk:
 
 
 def pn(noise: LabelNoise | None = None) -> Risk:
-    """Return the risk of the observed signs alone (Davenport et al. 2014), flipped at known rates where given."""
+    """Return the risk of the observed signs (Davenport et al. 2014), corrected for noise with known rates."""
     return Risk(1.0, 0.0, 0.0, noise=LabelNoise() if noise is None else noise)
 
 
@@ -256,13 +253,13 @@ def nu(rho: float | Missingness) -> Risk:
 
 
 def punu(gamma: float, rho: float | Missingness) -> Risk:
-    """Return ``(1 - gamma) PU + gamma NU``: every entry is imputed as a like with weight ``gamma``."""
+    """Return ``(1 - gamma) PU + gamma NU``, which imputes a like with weight ``gamma`` at every entry."""
     gamma = check_between("gamma", gamma, 0.0, 1.0)
     return Risk(0.0, 1.0 - gamma, gamma, rho)
 
 
 def pnu(eta: float, rho: float | Missingness) -> Risk:
-    """Return ``(1 - |eta|) PN + |eta| PU`` for ``eta >= 0``, with NU in the place of PU for ``eta < 0``."""
+    """Return ``(1 - |eta|) PN + |eta| PU`` for ``eta >= 0``, and with NU for PU for ``eta < 0``."""
     eta = check_between("eta", eta, -1.0, 1.0)
     return Risk(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), rho)
 
@@ -275,7 +272,7 @@ def tri(pn: float, pu: float, nu: float, rho: float | Missingness) -> Risk:
 def doubly_robust(
     factors: Factors, link: Link | str, rho: float | Missingness, *, pn: float = 0.0
 ) -> Risk:
-    """Return the risk in which every entry is imputed by a fitted model and the observed ones are corrected.
+    """Return the risk that imputes a fitted model's probabilities at every entry and corrects the observed entries.
 
     With ``f0_ij`` the model's probability of a like, ``q = 1 - rho`` and ``y = 1`` for a like, 0 for a dislike,
 
@@ -283,8 +280,8 @@ def doubly_robust(
 
     times ``1 - pn``, plus ``pn`` times PN. Its mean over masks and labels is the risk of all entries if ``f0`` or
     ``q`` is right (Wang, Zhang, Sun and Qi 2019, "Doubly robust joint learning for recommendation on data missing
-    not at random"); :func:`punu` is the case of a constant ``f0``. A model that followed the labels it was fitted to
-    leaves too little to correct: a cautious one (a large ridge) is the better guide.
+    not at random"); :func:`punu` is the case of a constant ``f0``. A model that overfits its labels leaves too small
+    residuals: prefer one with a large ridge.
 
     Parameters
     ----------
@@ -295,16 +292,16 @@ def doubly_robust(
     rho : float or Missingness
         ``P(unobserved)``, in [0, 1); or a model with one value for each entry.
     pn : float, default=0.0
-        The weight of PN beside it, in [0, 1).
+        Weight of PN, in [0, 1).
     """
     pn = check_between("pn", pn, 0.0, 1.0)
-    # Equal halves: the imputed probability moves each entry's share from there.
+    # The imputed probability replaces the equal shares of PU and NU.
     half = 0.5 * (1.0 - pn)
     return Risk(pn, half, half, rho, imputed=Imputation(factors, as_link(link)))
 
 
 def check_gammas(gammas: Any) -> tuple[float, float, float]:
-    """Return three weights on the simplex as floats, or say why they are not."""
+    """Return three weights on the simplex as floats; raise an error for others."""
     try:
         weights = tuple(_number(weight) for weight in gammas)
     except (TypeError, OverflowError):  # an integer may be too large for a float
@@ -315,19 +312,19 @@ def check_gammas(gammas: Any) -> tuple[float, float, float]:
         raise InvalidInputError(
             f"{parameter('gammas')} must be three numbers (g_PN, g_PU, g_NU); got {len(weights)}."
         )
-    # NaN fails every comparison, so it is caught by asking for what must hold.
+    # Comparisons with NaN are false, so that the conditions must hold, not their negations.
     total = sum(weights)
     if not all(weight >= 0.0 for weight in weights) or not abs(total - 1.0) <= 1e-6:
         raise InvalidInputError(
             f"{parameter('gammas')} (g_PN, g_PU, g_NU) must be at least 0 and sum to 1; "
             f"got {weights}, which sums to {sum(weights):g}."
         )
-    # Float32 weights sum to 1 only nearly; from here on they do.
+    # Weights in single precision sum to 1 only approximately.
     return weights[0] / total, weights[1] / total, weights[2] / total
 
 
 def check_rho(rho: Any) -> float:
-    """Return ``rho`` as a float in [0, 1), or say why it is not."""
+    """Return ``rho`` as a float in [0, 1); raise an error for others."""
     if not is_number(rho):
         raise InvalidTypeError(
             f"{parameter('rho')} must be a number in [0, 1) or a model with rho_at; got {type(rho).__name__}."
@@ -345,8 +342,8 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _checked(rho: Any, rows: Integers, columns: Integers) -> Floats:
-    """Return a model's probabilities, each in [0, 1), or name the first that is not."""
+def _check_probabilities(rho: Any, rows: Integers, columns: Integers) -> Floats:
+    """Return the probabilities of a model of the mask, in [0, 1); raise an error for the first other one."""
     values = np.asarray(rho, dtype=np.float64)
     if values.shape != rows.shape:
         raise InvalidInputError(

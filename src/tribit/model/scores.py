@@ -1,8 +1,8 @@
-"""Scores of a fitted model: all that predictions, top-N lists and evaluations need of it.
+"""Scores of a fitted model, which predictions, top-N lists and evaluations use.
 
     x_ij = u_i . v_j + b + a_i + c_j,        P(like) = f(x_ij), or that of a calibrator
 
-Every system makes one: a fitted :class:`tribit.BinaryMatrixCompletion`, the systems of the paper and the baselines.
+Every system has them: a fitted :class:`tribit.BinaryMatrixCompletion`, the systems of the paper and the baselines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = NDArray[np.floating[Any]]
 
 
 class PlacedEntries(NamedTuple):
-    """Observed entries at the positions of a model."""
+    """Observed entries by positions in a model."""
 
     rows: Positions
     columns: Positions
@@ -50,9 +50,9 @@ class Scores:
     link : Link
         The link of the model.
     calibrator : Calibrator or None
-        The map from ``x`` to a probability where one was fitted; None for the link.
+        The map from ``x`` to a probability; None for the link.
     bounds : (float, float) or None
-        The range that scores are clipped to, of a system of measured values.
+        Range to which scores are clipped, for a system that predicts ratings.
     """
 
     axes: Axes
@@ -68,7 +68,7 @@ class Scores:
 
     @cached_property
     def curve(self) -> Curve:
-        """The calibrator, or the link where there is none."""
+        """The calibrator, or the link without one."""
         return self.link if self.calibrator is None else ByProbability(self.calibrator)
 
     def x(self, rows: Positions, columns: Positions) -> Array:
@@ -76,7 +76,7 @@ class Scores:
         return self.clip(self.factors.at(rows, columns))
 
     def clip(self, x: Array) -> Array:
-        """Return scores within the bounds."""
+        """Return scores clipped to the bounds."""
         return x if self.bounds is None else np.asarray(np.clip(x, *self.bounds))
 
     def probability(self, x: Array) -> Array:
@@ -86,9 +86,9 @@ class Scores:
     def log_probability(self, x: Array) -> Array:
         """Return ``log P(like)`` at scores."""
         if self.calibrator is None:
-            # Exact far out, where the probability rounds to 0.
+            # Accurate in the tail, where the probability rounds to 0.
             return np.asarray(-self.link.loss(x, 1))
-        with np.errstate(divide="ignore"):  # a calibrator may be sure
+        with np.errstate(divide="ignore"):  # a calibrator may return 0
             return np.asarray(np.log(self.probability(x)))
 
     def log_odds(self, x: Array) -> Array:
@@ -98,14 +98,14 @@ class Scores:
         return np.asarray(logit(self.probability(x)))
 
     def place_entries(self, entries: Observations) -> PlacedEntries:
-        """Return observed entries at the positions here; a row or column that is unknown is refused."""
+        """Return observed entries by positions in the model; raise an error for an unknown row or column."""
         advice = "hold out entries (Observations.split or folds), not rows"
         i, j = self.axes.places(entries, "the test entries have", advice)
         for axis, theirs, places, given in zip(
             self.axes, entries.axes, (i, j), (entries.rows, entries.columns), strict=True
         ):
             if (places < 0).any():
-                axis.find(theirs.names(given))  # names the first unknown one
+                axis.find(theirs.names(given))  # raises an error about the first unknown one
         return PlacedEntries(i, j, entries.labels)
 
 
@@ -119,7 +119,7 @@ class HasScores(Protocol):
 
 
 def as_scores(model: HasScores | Scores) -> Scores:
-    """Return the scores of a fitted estimator; scores as they are."""
+    """Return the scores of a fitted estimator, or scores as they are."""
     if isinstance(model, Scores):
         return model
     if hasattr(model, "fit"):
@@ -133,5 +133,5 @@ def as_scores(model: HasScores | Scores) -> Scores:
 
 
 def read_entries(model: Any, X: Any) -> Observations:
-    """Return a user's matrix as observations; ratings are read by the ``like_at`` of an estimator."""
+    """Return a user's matrix as observations, with ratings read by the estimator's ``like_at``."""
     return as_observations(X, like_at=getattr(model, "like_at", None))

@@ -1,15 +1,11 @@
-"""Checks of fields of a model that are more than one number.
-
-A model as the text of a JSON object.
-
-The model: all that decides what a fit minimises, in one frozen object.
+"""The model before a fit: every choice that defines the objective, in one frozen object.
 
     min over U, V (and intercepts)   g_PN L_PN + g_PU L_PU + g_NU L_NU  +  l2 / 2 (|U|^2 + |V|^2)
                                      +  l2_intercept / 2 (|a|^2 + |c|^2)
     subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
 
-The fields are the parameters of the same names of :class:`tribit.BinaryMatrixCompletion`, of the types that the
-arithmetic needs; the estimator, the search and model files read the list of them from here.
+The fields are the parameters of the same names of :class:`tribit.BinaryMatrixCompletion`, with checked values. The
+estimator, the search, the command line and model files use this list of parameters.
 """
 
 from __future__ import annotations
@@ -38,13 +34,13 @@ from tribit.model.risks import Imputation, Missingness, Risk, check_gammas, chec
 __all__ = ["ModelSpec"]
 
 
-def optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:
-    """Return the check that also takes None."""
+def _optional(check: Callable[[str, Any], float]) -> Callable[[str, Any], float | None]:
+    """Return a check that accepts None too."""
     return lambda name, value: None if value is None else check(name, value)
 
 
-def two_shares(name: str, value: Any) -> tuple[float, float]:
-    """Return two numbers, for the rows and for the columns."""
+def _two_shares(name: str, value: Any) -> tuple[float, float]:
+    """Return a pair of numbers, for rows and for columns."""
     try:
         rows, columns = value
     except (TypeError, ValueError):
@@ -54,13 +50,13 @@ def two_shares(name: str, value: Any) -> tuple[float, float]:
     return check_not_negative(name, rows), check_not_negative(name, columns)
 
 
-def missingness(_: str, value: Any) -> Any:
-    """Return a number as a float; a name or a model, which somebody else knows, as it is."""
+def _check_missingness(_: str, value: Any) -> Any:
+    """Return a number as a float, and a name or a model of the mask as it is."""
     return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
 
 
-def written(values: dict[str, Any]) -> str:
-    """Return the fields of a model as text; one that JSON cannot hold is refused."""
+def _to_json(values: dict[str, Any]) -> str:
+    """Return the fields of a model as JSON; raise an error for a value without a JSON form."""
     for name, kind in LINKS.items():
         if type(values["link"]) is kind:
             values = {**values, "link": {"name": name, **vars(values["link"])}}
@@ -70,13 +66,13 @@ def written(values: dict[str, Any]) -> str:
             json.dumps(value)
         except TypeError:
             raise InvalidInputError(
-                f"{name} is {quoted(value)}, which JSON cannot hold: replace it by a name, a number or None."
+                f"{name} is {quoted(value)}, which has no form in JSON: replace it with a name, a number or None."
             ) from None
     return json.dumps(values)
 
 
-def read(text: str, wanted: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a model by name, all of them; not yet checked but for the link."""
+def _from_json(text: str, wanted: Iterable[str]) -> dict[str, Any]:
+    """Return all fields of a model by name; only the link is checked."""
     try:
         values: dict[str, Any] = json.loads(text)
         names = set(values) if isinstance(values, dict) else set()
@@ -93,29 +89,29 @@ def read(text: str, wanted: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-#: Value of a parameter that is to be chosen from the data.
+#: Value of a hyperparameter that the search chooses.
 AUTO = "auto"
-#: Default bound of a mixture, as a probability: neither the low-rank part of an entry nor an intercept may move the
-#: probability of a like beyond it, from even odds. Three to one is cautious; tune it.
+#: Default bound of a mixture, as a probability of a like: neither the low-rank part of an entry nor an intercept alone
+#: exceeds it. Odds of three to one are cautious; tune it.
 DEFAULT_BOUND_PROBABILITY = 0.75
-#: Relative difference up to which two weights are the same: far above rounding, far below a step of a search.
-SAME = 1e-6
+#: Relative difference up to which two weights are equal: far above rounding, far below a step of a search.
+WEIGHT_TOLERANCE = 1e-6
 
 
 def _parameter(
     value: Any, check: Callable[[str, Any], Any] | None, *, compare: bool = True, **metadata: Any
 ) -> Any:
-    """Return a field with its default, its check, and what the estimator and the command line make of it."""
+    """Return a field with its default, its check, and metadata for the estimator and the command line."""
     return field(default=value, compare=compare, metadata={"check": check, **metadata})
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model, not yet fitted; the defaults are those of a fit with nothing to choose on.
+    """A model before its fit; the defaults are those of a fit without a search.
 
     Each field is the parameter of the same name of :class:`tribit.BinaryMatrixCompletion`, with its value checked. A
-    field with a ``help`` is an option of ``tribit fit``; ``default`` is the estimator's default where that is neither
-    "auto", for what may be chosen, nor the field's own.
+    field with a ``help`` is an option of ``tribit fit``. ``default`` is the estimator's default where it is neither
+    "auto" (for hyperparameters that the search may choose) nor the field's own.
     """
 
     gammas: tuple[float, float, float] = _parameter(
@@ -124,10 +120,10 @@ class ModelSpec:
         choosable=True,
         help="Weights of the PN, PU and NU risks, summing to 1 [auto].",
     )
-    #: Not compared: it is the same for every candidate, and comparing the arrays of a propensity model gives no bool.
+    #: Not compared: it is the same for every candidate, and a propensity model has arrays.
     rho: Any = _parameter(  # noqa: RUF009 - a field
         None,
-        missingness,
+        _check_missingness,
         compare=False,
         choosable=True,
         help="P(unobserved), or constant, row-column, low-rank.",
@@ -138,9 +134,9 @@ class ModelSpec:
         default="logistic",
         help="logistic or probit.",
     )
-    rank: int = _parameter(10, check_whole, choosable=True, help="Columns of the factors.")
+    rank: int = _parameter(10, check_whole, choosable=True, help="Number of latent factors (rank).")
     radius: float | None = _parameter(
-        None, optional(check_positive), choosable=True, help="Radius of the norm ball, or none."
+        None, _optional(check_positive), choosable=True, help="Radius of the norm ball, or none."
     )
     norm: str = _parameter(
         "max",
@@ -149,7 +145,7 @@ class ModelSpec:
     )
     alpha: float | None = _parameter(
         None,
-        optional(check_positive),
+        _optional(check_positive),
         choosable=True,
         default=None,
         help="Bound on the entries.",
@@ -159,7 +155,7 @@ class ModelSpec:
     )
     l2_intercept: float | None = _parameter(
         None,
-        optional(check_not_negative),
+        _optional(check_not_negative),
         choosable=True,
         help="Weight of the ridge on intercepts.",
     )
@@ -167,29 +163,29 @@ class ModelSpec:
         False,
         check_switch,
         choosable=True,
-        help="Learn from which entries were observed (SVD++).",
+        help="Use the positions of observed entries as implicit feedback (SVD++).",
     )
     l2_implicit: float | None = _parameter(
         None,
-        optional(check_not_negative),
+        _optional(check_not_negative),
         choosable=True,
         help="Weight of the ridge on implicit features.",
     )
     activity_floor: tuple[float, float] = _parameter(
         (1.0, 1.0),
-        two_shares,
+        _two_shares,
         choosable=True,
-        help="Least activity of rows and of columns in implicit features, in means [auto].",
+        help="Minimum activity of rows and of columns in implicit features, relative to the mean [auto].",
     )
     side_features: bool = _parameter(
         False,
         check_switch,
         choosable=True,
-        help="Use the features of rows and columns that are given.",
+        help="Use the side features of rows and columns.",
     )
     l2_side: float | None = _parameter(
         None,
-        optional(check_not_negative),
+        _optional(check_not_negative),
         choosable=True,
         help="Weight of the ridge on side features.",
     )
@@ -209,12 +205,12 @@ class ModelSpec:
 
     @classmethod
     def of(cls, estimator: Any, **chosen: Any) -> Self:
-        """Return the model of an estimator's parameters, with the values that were chosen in the place of "auto"."""
+        """Return the model of an estimator's parameters, with the chosen values for "auto"."""
         given = {name: getattr(estimator, name) for name in NAMES}
         return cls(**{**given, **chosen})
 
     def is_close(self, other: ModelSpec) -> bool:
-        """Return whether two models are the same but for the rounding of their weights; rho is not compared."""
+        """Return whether two models are equal up to rounding of their weights; rho is not compared."""
         return all(
             _close(getattr(self, each.name), getattr(other, each.name))
             for each in fields(self)
@@ -223,12 +219,12 @@ class ModelSpec:
 
     @property
     def uses_unobserved(self) -> bool:
-        """Whether unobserved entries count."""
+        """Whether unobserved entries have weight in the risk."""
         return sum(self.gammas[1:]) > 0.0
 
     @property
     def shares_unknowns(self) -> bool:
-        """Whether rows share unknowns through features."""
+        """Whether rows share coefficients through features."""
         return self.implicit_features or self.side_features
 
     @property
@@ -238,20 +234,16 @@ class ModelSpec:
 
     @property
     def has_unbounded_risk(self) -> bool:
-        """Whether risk and ridge have no minimum: unobserved entries count, and observed ones correct for them.
+        """Whether risk and ridge may be unbounded below: observed entries then correct for unobserved ones.
 
-        With ``rho = 0`` nothing is corrected: every unobserved entry is a dislike to PU and a like to NU, no loss has a
-        negative weight, and a ridge is enough.
+        With ``rho = 0`` nothing is corrected, no loss has a negative weight, and a ridge is enough.
         """
         corrected = isinstance(self.rho, str | Missingness) or self.rho != 0.0
         return self.uses_unobserved and (corrected or (self.rank > 0 and not self.l2))
 
     @property
     def family(self) -> str:
-        """Family of the model, in the order of the search.
-
-        Intercepts, factors, those with features, mixture, mixture with features.
-        """
+        """Model family, in the order of the search: intercepts, factors, features, mixture, mixture with features."""
         kinds = ["implicit"] * self.implicit_features + ["side"] * self.side_features
         features = " and ".join(kinds) + " features"
         if self.has_unbounded_risk:
@@ -261,10 +253,13 @@ class ModelSpec:
         return "factors" if self.rank else "intercepts"
 
     def with_default_radius(self) -> Self:
-        """Return the model that is fitted: a mixture that needs a bound and has none is given the default radius.
+        """Return the model, with the default radius for a mixture that needs a bound and has none.
 
-        Refused are such a mixture whose norm has no default radius, and features with a bound that balls of single
-        rows do not imply.
+        Raises
+        ------
+        InvalidInputError
+            If the norm of such a mixture has no default radius, or features have a bound that balls of single rows do
+            not imply.
         """
         bounded = self.radius is not None or self.alpha is not None
         if self.shares_unknowns and any(
@@ -288,17 +283,17 @@ class ModelSpec:
         return replace(self, radius=level)
 
     def constraints(self) -> list[Constraint]:
-        """Return the sets that a solver must keep; none with features, whose objective has a smooth bound instead."""
+        """Return the constraints of the solver; none with features, whose objective has a smooth bound instead."""
         return [Unconstrained()] if self.shares_unknowns else self.sets()
 
     def sets(self) -> list[Constraint]:
-        """Return the sets in which the factors must be: the ball of ``norm`` and the bound on entries."""
+        """Return the constraints on the factors: the ball of ``norm`` and the bound on entries."""
         ball = Unconstrained() if self.radius is None else NORMS[self.norm](self.radius)
         return [ball] if self.alpha is None else [ball, EntryBound(self.alpha)]
 
     @property
     def row_radius(self) -> float:
-        """Squared radius of the ball in which each row of a factor is; infinite where there is none."""
+        """Squared radius of the ball that holds each row of a factor; infinite without one."""
         return min(constraint.row_radius for constraint in self.sets())
 
     @property
@@ -310,29 +305,29 @@ class ModelSpec:
         return bound if np.isfinite(bound) else self.link.level(DEFAULT_BOUND_PROBABILITY)
 
     def risk(self, rho: float | Missingness, imputed: Imputation | None = None) -> Risk:
-        """Return how much each kind of entry counts, with the ``rho`` and the imputation that were found."""
+        """Return the risk with a ``rho`` and an imputation."""
         return Risk(*self.gammas, rho, inverse_power=self.inverse_power, imputed=imputed)
 
     def to_json(self) -> str:
-        """Return the model as the text of a JSON object, from which :meth:`from_json` makes an equal one.
+        """Return the model as JSON, from which :meth:`from_json` makes an equal one.
 
-        A link is written as its name in ``LINKS`` and its fields. Refused are a link that is not registered, and a
-        model as ``rho`` or ``imputed``, whose arrays have no place in a text.
+        A link is written as its name in ``LINKS`` and its fields. An unregistered link, and a model as ``rho`` or
+        ``imputed``, cannot be written.
         """
-        return written({name: getattr(self, name) for name in NAMES})
+        return _to_json({name: getattr(self, name) for name in NAMES})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the model that :meth:`to_json` has written; every value is checked again."""
-        return cls(**read(text, NAMES))
+        """Return the model of :meth:`to_json`; every value is checked."""
+        return cls(**_from_json(text, NAMES))
 
     def choices(self) -> dict[str, Any]:
-        """Return the values of what may be chosen from the data, by name."""
-        # Not asdict: it would copy a model of the mask.
+        """Return the values of the hyperparameters that a search may choose, by name."""
+        # asdict would copy a model of the mask.
         return {name: getattr(self, name) for name in CHOOSABLE}
 
     def check_shape(self, shape: tuple[int, int]) -> None:
-        """Refuse a rank that no matrix of that shape can have."""
+        """Raise an error for a rank that no matrix of that shape can have."""
         if self.rank == 0 and self.intercept:
             return
         if not 1 <= self.rank <= max(shape):
@@ -361,18 +356,18 @@ class ModelSpec:
         return f"{self.family}: " + ", ".join(words)
 
 
-#: The names of all fields, and of those that may be "auto".
+#: Names of all fields, and of those that may be "auto".
 NAMES = tuple(each.name for each in fields(ModelSpec))
 CHOOSABLE = tuple(each.name for each in fields(ModelSpec) if each.metadata.get("choosable"))
 
 
 def is_auto(value: Any) -> bool:
-    """Return whether a parameter is left open."""
+    """Return whether a parameter is left to the search."""
     return isinstance(value, str) and value == AUTO
 
 
 def _close(value: Any, other: Any) -> bool:
-    """Return whether two values of a field are equal, numbers and triples of them up to rounding."""
+    """Return whether two values of a field are equal, numbers and tuples of them up to rounding."""
     if isinstance(value, tuple | float) and isinstance(other, tuple | float):
-        return bool(np.allclose(value, other, rtol=SAME, atol=0.0))
+        return bool(np.allclose(value, other, rtol=WEIGHT_TOLERANCE, atol=0.0))
     return bool(value == other)

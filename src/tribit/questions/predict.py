@@ -164,7 +164,7 @@ def predictions(
     known = places[0] >= 0, places[1] >= 0
     # The row and the column of which nothing is known are the last ones: position -1.
     everywhere = known[0].all() and known[1].all()
-    factors = fitted.scores.factors if everywhere else fitted.factors_with_unknown
+    factors = fitted.scores.factors if everywhere else fitted.factors_with_unseen
     likely = fitted.scores.probability(factors.at(*places))
     basis = BASES[known[0].astype(int), known[1].astype(int)]
     return _answer(recommender, ids, likely, basis, n_skipped, names)

@@ -67,7 +67,7 @@ class ServedModel:
         self.has_tables = ranker is None or ranker.set_params(n_jobs=1).prepare()
         recommender.top_n_ = with_rates_table(recommender.top_n_, max_table_cells)
         # Cached properties are computed before the first request.
-        recommender.model_.fitted_.factors_with_unknown  # noqa: B018
+        recommender.model_.fitted_.factors_with_unseen  # noqa: B018
         if recommender.seen_ is not None:
             recommender.seen_mask_  # noqa: B018
         for axis in recommender.axes_:
