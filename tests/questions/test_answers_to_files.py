@@ -176,7 +176,7 @@ def test_unknown_ids_are_refused_or_left_out(tmp_path, model_path):
         [frame(HELD_OUT[:2]), frame([("u77", "100"), ("u1", "999")]), frame(HELD_OUT[2:5])]
     )
     path = write(more, tmp_path / "test.csv")
-    match = r"line 4 of test\.csv: the id 'u77' in column 'user' is not one the model was fitted on"
+    match = r"line 4 of test\.csv: the model was not fitted on the id 'u77' in column 'user'"
     for call in (
         lambda: evaluate_file(model_path, path),
         lambda: predict_file(model_path, path, tmp_path / "scores.csv", unknown="error"),

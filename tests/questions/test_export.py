@@ -89,7 +89,7 @@ def test_ids_of_several_kinds_need_no_pickle(tmp_path):
     ("name", "options", "words"),
     [
         ("f.csv", {}, "end it in .npz or .parquet"),
-        ("f.npz", {"rows": False, "columns": False}, "nothing to write"),
+        ("f.npz", {"rows": False, "columns": False}, "nothing to export"),
         ("f.npz", {"dtype": "int8"}, "dtype must be one of"),
         ("none/f.npz", {}, "directory does not exist"),
     ],

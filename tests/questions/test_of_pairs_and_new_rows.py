@@ -11,7 +11,7 @@ from tribit import (
     Recommender,
 )
 from tribit.data.reading import Records
-from tribit.questions.kinds import reading_of
+from tribit.questions.kinds import reading_for
 
 ROWS, COLUMNS = [f"u{n}" for n in range(20)], [f"i{n}" for n in range(12)]
 
@@ -68,7 +68,7 @@ def test_unknown_ids_are_refused_skipped_or_answered_by_what_is_known(recommende
 
 @pytest.mark.parametrize("pairs", [3, ["u3"], [("u3", "i5"), ("u0", "i5"), ("u3", "i0")]])
 def test_what_is_no_pair_of_lists_is_refused_in_one_sentence(recommender, pairs):
-    with pytest.raises(InvalidTypeError, match=r"pairs is no pair of arrays \(rows, columns\)"):
+    with pytest.raises(InvalidTypeError, match=r"pairs must be a pair of arrays \(rows, columns\)"):
         recommender.predictions(pairs)
 
 
@@ -81,7 +81,7 @@ def test_lists_of_other_lengths_and_two_questions_at_once_are_refused(recommende
         recommender.predictions((["u3"], ["i5"]), entries=new)
     with pytest.raises(InvalidInputError, match="rows, or the entries of new rows, not both"):
         recommender.recommend(["u3"], entries=new)
-    with pytest.raises(InvalidInputError, match="either a row or the entries of a new one"):
+    with pytest.raises(InvalidInputError, match="either a row or the entries of a new row"):
         recommender.explain("u3", "i5", entries=new)
 
 
@@ -118,7 +118,7 @@ def test_a_list_of_unknown_rows_is_skipped_too(recommender):
     found = recommender.recommend(["zed", "u3"], 3, unknown="skip")
     assert (found.rows.tolist(), found.n_skipped) == (["u3"], 1)
     np.testing.assert_array_equal(found.columns, recommender.recommend(["u3"], 3).columns)
-    with pytest.raises(InvalidInputError, match="The model knows none of the rows"):
+    with pytest.raises(InvalidInputError, match="The model was fitted on none of the rows"):
         recommender.recommend(["zed"], unknown="skip")
 
 
@@ -132,7 +132,7 @@ def test_records_are_asked_about_by_the_text_of_their_ids(tmp_path):
     recommender = Recommender(model, random_state=0).fit(seen)
     path = tmp_path / "pairs.csv"
     path.write_text("who,what\n103,5\n100,2\n")
-    records = reading_of(recommender, row="who", column="what").pairs(path)
+    records = reading_for(recommender, row="who", column="what").pairs(path)
     assert isinstance(records, Records)
     found = recommender.predictions(records)
     assert list(found.table())[:2] == ["who", "what"]

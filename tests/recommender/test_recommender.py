@@ -130,7 +130,7 @@ def test_a_model_file_is_a_recommender_without_its_other_parts(tmp_path):
         with pytest.raises(InvalidInputError, match="keeps no entries"):
             ask()
     assert bare.recommend([0], exclude_seen=False).is_listed.all()
-    assert "alone" in bare.info().about["lists"]
+    assert "no ranker" in bare.info().about["ranking"]
 
 
 def test_without_its_entries_a_file_has_no_ranker_and_lists_take_what_to_leave_out(
@@ -152,7 +152,7 @@ def test_without_its_entries_a_file_has_no_ranker_and_lists_take_what_to_leave_o
         np.testing.assert_array_equal(found.columns, expected.columns)
         np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
     assert (again.ranker_, again.ranker) == (None, False)
-    assert "alone" in again.info().about["lists"]
+    assert "no ranker" in again.info().about["ranking"]
 
 
 def test_new_rows_are_folded_in_and_have_lists_and_reasons(recommender, tmp_path):
@@ -229,8 +229,8 @@ def test_information_is_about_the_data_and_the_choice(tmp_path):
     facts = found.info().about
     assert facts["rows x columns"] == "40 x 25"
     assert f"{np.count_nonzero(A)} (" in facts["entries"]
-    assert "held-out" in facts["chosen"]
-    assert "log-loss" in facts["held out by the search"]
+    assert "validation set" in facts["hyperparameters"]
+    assert "log-loss" in facts["validation set"]
     found.save(tmp_path / "bundle")
     assert Recommender.load(tmp_path / "bundle").info().about == facts
 

@@ -253,7 +253,7 @@ def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
     beyond = client.post("/recommend", json={"rows": [40]})
     assert beyond.json()["lists"][0]["basis"] == "popularity"
     refused = client.post("/recommend", json={"rows": [40], "level": 0.5})
-    assert (refused.status_code, "from 0 to 39" in refused.json()["error"]) == (404, True)
+    assert (refused.status_code, "are 0 to 39" in refused.json()["error"]) == (404, True)
 
 
 def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):

@@ -81,13 +81,13 @@ def test_bad_queries(client, path, status, words):
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("/explain", {"row": "nobody", "column": "c1"}, 404, "'nobody' is not one the model was"),
-        ("/explain", {"row": "r1", "column": "nothing"}, 404, "'nothing' is not one"),
+        ("/explain", {"row": "nobody", "column": "c1"}, 404, "not fitted on the row id 'nobody'"),
+        ("/explain", {"row": "r1", "column": "nothing"}, 404, "not fitted on the column id 'nothing'"),
         ("/explain", {"row": "r1"}, 422, "Pass a column"),
         ("/explain", {"row": ["r1"], "column": "c1"}, 422, "row: "),
         ("/predict", {}, 422, "either pairs, or the entries"),
         ("/predict", {"pairs": [{"row": "r1"}]}, 422, "pairs.0.column: field required"),
-        ("/similar", {"columns": ["nothing"]}, 404, "'nothing' is not one"),
+        ("/similar", {"columns": ["nothing"]}, 404, "not fitted on the column id 'nothing'"),
         ("/similar", {}, 422, "either rows or columns"),
     ],
 )
@@ -102,8 +102,8 @@ def test_bad_questions(client, path, body, status, words):
         ({"entries": [{"column": "c1", "label": 1, "value": 4}]}, 422, "either a label"),
         ({"entries": [{"column": "c1", "label": 0}]}, 422, "entries.0.label: "),
         ({"entries": [{"column": "c1", "label": 1}] * 2}, 422, "'c1' is in two entries"),
-        ({"entries": [{"row": "r3", "column": "c1", "label": 1}]}, 422, "knows the row 'r3'"),
-        ({"entries": [], "columns": ["nothing"]}, 404, "'nothing' is not one"),
+        ({"entries": [{"row": "r3", "column": "c1", "label": 1}]}, 422, "The row 'r3' is not new"),
+        ({"entries": [], "columns": ["nothing"]}, 404, "not fitted on the column id 'nothing'"),
     ],
 )
 def test_bad_entries(client, body, status, words):
@@ -113,7 +113,7 @@ def test_bad_entries(client, body, status, words):
 def test_reasons_are_of_one_row(client):
     entries = [{"row": row, "column": "c1", "label": 1} for row in ("a", "b")]
     answer = client.post("/explain", json={"entries": entries, "column": "c2"})
-    refused(answer, 422, "of 2 new rows")
+    refused(answer, 422, "to 2 new rows")
 
 
 def test_ratings_need_a_model_of_ratings(client_of, tmp_path):

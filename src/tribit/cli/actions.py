@@ -200,7 +200,7 @@ def _parse(of: Field, value: Any, recommender: Recommender, rules: dict[str, Any
     max_size = options.pop("max_size", None)
     if kind is kinds.TABLE:
         return kinds.features_from(value, max_size)
-    reading = kinds.reading_of(recommender, **options)
+    reading = kinds.reading_for(recommender, **options)
     read = reading.pairs if kind is kinds.PAIRS else reading.records
     return read(value, max_size=max_size)
 
@@ -211,7 +211,7 @@ def update_file(
     """Write a recommender that knows the entries of a further table; return it behind the one before."""
     before, options = Recommender.load(model), dict(rules)
     max_size = options.pop("max_size", None)
-    records = kinds.reading_of(before, **options).records(file, max_size=max_size)
+    records = kinds.reading_for(before, **options).records(file, max_size=max_size)
     features = (kinds.features_from(path, max_size) for path in tables)
     after = Incorporate(records, *features).apply(before)
     after.save(out)
@@ -228,6 +228,6 @@ def report_file(
     max_size, unknown = rules.pop("max_size", None), rules.pop("unknown")
     entries, n_skipped = None, 0
     if test is not None:
-        records = kinds.reading_of(recommender, **rules).records(test, max_size=max_size)
+        records = kinds.reading_for(recommender, **rules).records(test, max_size=max_size)
         entries, n_skipped = kinds.known_entries(recommender, records, unknown)
     return write_report(recommender, out, entries, **options), n_skipped

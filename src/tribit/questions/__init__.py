@@ -6,9 +6,10 @@ From a question follow the method of :class:`tribit.Recommender`, the command an
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
+
+from tribit import registries
 
 __all__ = ["QUESTIONS", "Entry"]
 
@@ -20,7 +21,7 @@ class Entry:
     Attributes
     ----------
     place : str
-        Its module and class.
+        Module and name of the class, as "module:Class".
     help : str
         One sentence, for the command line and the service.
     example : str
@@ -36,49 +37,48 @@ class Entry:
 
     def load(self) -> Any:
         """Import the class."""
-        module, _, name = self.place.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return registries.load(self.place)
 
 
-#: Questions by the name of their command and endpoint, imported when they are asked: ``tribit --help`` stays fast.
+#: Questions by the name of their command and endpoint; the classes are imported at their first use.
 QUESTIONS: dict[str, Entry] = {
     "info": Entry(
         "tribit.questions.info:Info",
-        "Show the model, the hyperparameters and why they were chosen, the data, and the validation scores.",
+        "Show the model, its hyperparameters and the reasons for them, the data and the validation scores.",
         "info model.tribit",
     ),
     "predict": Entry(
         "tribit.questions.predict:Predict",
-        "Predict the probability of a like and the sign for each pair of ids.",
+        "Predict the probability of a like and the label for each pair of ids.",
         "predict model.tribit pairs.csv -o scores.csv",
         {"pairs": [{"row": "user3", "column": "item8"}]},
     ),
     "recommend": Entry(
         "tribit.questions.recommend:Recommend",
-        "List the best columns for each row, none of which it has seen.",
+        "Recommend the top-N columns for each row, without those it has seen.",
         "recommend model.tribit --for alice -n 5",
         {"rows": ["user3", "user8"], "n": 5, "avoid_dislikes": 0.6},
     ),
     "evaluate": Entry(
         "tribit.questions.evaluate:Evaluate",
-        "Compare a model with observed entries, beside simple baselines: sign error, log-loss, AUC.",
+        "Evaluate a model on a test set, beside simple baselines: error rate, log-loss, AUC.",
         "evaluate model.tribit test.csv",
     ),
     "explain": Entry(
         "tribit.questions.explain:Explain",
-        "Show which entries of a row pulled the score of a column up or down.",
+        "Explain a score by the entries of the row: each one's contribution to it.",
         "explain model.tribit alice item7",
         {"row": "user3", "column": "item8", "n": 5},
     ),
     "similar": Entry(
         "tribit.questions.similar:Similar",
-        "List the rows or columns that are most alike to one: whose scores agree with its own.",
+        "List the rows or columns whose scores are most similar to those of one.",
         "similar model.tribit --column item7",
         {"columns": ["item8"], "n": 5},
     ),
     "export": Entry(
         "tribit.questions.export:Export",
-        "Write vectors of rows and columns whose inner product ranks as the model does, for indexes of neighbours.",
+        "Write row and column vectors whose inner product is the score, for nearest-neighbour indexes.",
         "export model.tribit -o factors.npz",
     ),
 }

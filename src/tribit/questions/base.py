@@ -39,15 +39,15 @@ A = TypeVar("A")
 P = ParamSpec("P")
 Made = TypeVar("Made", bound=Callable[..., Any])
 
-#: Default of a face that is that of Python.
+#: Default of the command line or the service: the same as in Python.
 SAME: Any = object()
-#: "Default" of a face that does not offer an option.
+#: Default of the command line or the service for an option that it does not have.
 OMIT: Any = object()
 
 
 @dataclass(frozen=True)
 class Option:
-    """What a field tells of itself beside its name, type and default."""
+    """The metadata of an option: its help, its name and defaults in each face, and its rules."""
 
     help: str
     flag: str = ""
@@ -72,15 +72,15 @@ def option(
     Parameters
     ----------
     default : object
-        In Python; ``dataclasses.MISSING`` for none.
+        Default in Python; ``dataclasses.MISSING`` for none.
     help : str
         One sentence.
     flag : str
-        Name on the command line, where that is not the name of the field.
+        Name on the command line, if it is not the name of the field.
     argument : bool
         Whether it is a positional argument of the command.
     command, serve : object
-        The default on the command line and over HTTP, where it differs; :data:`OMIT` where the option is not offered.
+        Default on the command line and over HTTP, if it differs; :data:`OMIT` to leave the option out.
     **rules
         ``ge``, ``gt``, ``lt`` (numbers) or ``choices``.
     """
@@ -98,9 +98,9 @@ class Field:
     about: Option
 
     def default_of(self, face: str) -> Any:
-        """Return the default of a face ("command" or "serve"); :data:`OMIT` where it is not offered there."""
-        told = getattr(self.about, face)
-        return self.default if told is SAME else told
+        """Return the default for "command" or "serve"; :data:`OMIT` if the option is left out there."""
+        default = getattr(self.about, face)
+        return self.default if default is SAME else default
 
     @cached_property
     def types(self) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ class Field:
         return get_args(self.hint) if union else (self.hint,)
 
     def check(self, value: Any) -> Any:
-        """Return a value that keeps the rules, as the type that the arithmetic needs."""
+        """Return a value that satisfies the rules, in the type that the arithmetic needs."""
         rules, types = self.about.rules, self.types
         if value is None and type(None) in types:
             return None
@@ -157,7 +157,7 @@ class Question(_Checked, ABC, Generic[A]):
 
 
 class Change(_Checked, ABC):
-    """A change of a fitted recommender, which stays as it is."""
+    """A change of a fitted recommender, made in a copy."""
 
     @abstractmethod
     def apply(self, recommender: Recommender) -> Recommender:
@@ -191,7 +191,7 @@ def with_signature(
 ) -> Made:
     """Give a function the parameters that ``inspect`` and typer see, its name and its docstring.
 
-    The one place that forges a signature: methods and commands are made from the fields of questions.
+    No other function sets a signature. Methods and commands get theirs from the fields of questions.
     """
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name

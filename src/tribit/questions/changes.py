@@ -12,7 +12,7 @@ from tribit.errors import InvalidInputError
 from tribit.folding import fold_in, update
 from tribit.folding.new_rows import AXES, PRIORS
 from tribit.questions.base import Change, option
-from tribit.questions.kinds import Entries, Table, Texts, find, new_entries, typed
+from tribit.questions.kinds import Entries, Table, Texts, find, ids_of_axis_type, new_entries
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 class FoldIn(Change):
     """Return a copy with new rows (or columns) added, everything else fixed.
 
-    As :meth:`BinaryMatrixCompletion.fold_in`; by default the ridge is the one for new rows. New rows are ranked by the
-    regressions of the fit; new columns need new ones, and the ranker is fitted again.
+    Like :meth:`BinaryMatrixCompletion.fold_in`, with the penalty for new rows as the default. The ranker of the fit
+    ranks new rows; after new columns it is fitted again.
     """
 
     entries: Entries | None = option(
         None, "Entries of the new rows, in known columns; None where features alone are known."
     )
-    axis: str = option("rows", "Which are new.", choices=AXES)
+    axis: str = option("rows", "Whether rows or columns are new.", choices=AXES)
     row_features: Table | None = option(None, "Features of the new rows.")
     column_features: Table | None = option(None, "Features of the new columns.")
-    prior: str = option("new", "Ridge of the new rows.", choices=tuple(PRIORS))
+    prior: str = option("new", "Penalty for the new rows.", choices=tuple(PRIORS))
 
     def apply(self, recommender: Recommender) -> Recommender:
         """Return the changed copy."""
@@ -52,13 +52,13 @@ class FoldIn(Change):
 
 @dataclass(frozen=True, eq=False)
 class Update(Change):
-    """Return a copy that knows new entries too; see :meth:`BinaryMatrixCompletion.update`.
+    """Return a copy updated with new entries; see :meth:`BinaryMatrixCompletion.update`.
 
     The ranker is fitted again.
     """
 
     entries: Entries = option(
-        MISSING, "Entries that came after the fit; a new label takes the place of the old one."
+        MISSING, "Entries observed after the fit; a new label replaces the old one."
     )
     row_features: Table | None = option(None, "Features of new rows.")
     column_features: Table | None = option(None, "Features of new columns.")
@@ -83,21 +83,20 @@ class Update(Change):
 
 @dataclass(frozen=True, eq=False)
 class Incorporate(Change):
-    """Return a copy that knows a table of entries, and rows and columns by tables of features.
+    """Return a copy with the entries of a table, and with the rows and columns of tables of features.
 
-    New rows with entries in known columns are folded in, which leaves all else as it is; other entries are an update.
-    Rows and columns of the features that have no entries and are not known yet are folded in by their features;
-    features of known ones are left out, as they were part of the fit.
+    New rows with entries in known columns are folded in, with all else fixed; other entries are an update. New rows and
+    columns without entries are folded in by their features. Features of known ones are left out, as the fit had them.
     """
 
     entries: Entries | None = option(
-        None, "Table of entries that came after the fit, such as new rows have.", flag="--new"
+        None, "Table of entries observed after the fit, for example those of new rows.", flag="--new"
     )
     row_features: Table | None = option(
-        None, "Table of features of new rows, as that of the fit: with entries or without."
+        None, "Table of features of new rows, with or without entries, as in the fit."
     )
     column_features: Table | None = option(
-        None, "Table of features of new columns, as that of the fit."
+        None, "Table of features of new columns, as in the fit."
     )
 
     def apply(self, recommender: Recommender) -> Recommender:
@@ -107,8 +106,8 @@ class Incorporate(Change):
         for axis in recommender.axes_:
             if axis.ids is None:
                 raise InvalidInputError(
-                    f"The model has no {axis.name} ids, so that a table cannot say which {axis.name}s are new; fit it "
-                    "on a table, or on Observations with ids."
+                    f"The model has no {axis.name} ids to recognise new {axis.name}s of a table by; fit it on a table, "
+                    "or on Observations with ids."
                 )
         tables = [
             _with_ids(table, axis)
@@ -119,14 +118,14 @@ class Incorporate(Change):
         if self.entries is not None:
             recommender = _with_entries(recommender, self.entries, tables)
         for side, table in enumerate(tables):
-            others = _unknown(table, recommender.axes_[side])
+            others = _unknown_records(table, recommender.axes_[side])
             if others is not None:
                 name = ("row_features", "column_features")[side]
                 recommender = recommender.fold_in(axis=AXES[side], **{name: others})
         return recommender
 
     def rows(self, recommender: Recommender) -> Texts | None:
-        """Return the rows that tables bring to a recommender; None where they bring none."""
+        """Return the rows that the tables add or have entries of; None without any."""
         found: list[str] = []
         if isinstance(self.entries, Records):
             found += dict.fromkeys(self.entries.rows.tolist())
@@ -150,15 +149,15 @@ def _with_entries(recommender: Recommender, entries: Any, tables: list[Any]) -> 
 
 
 def _with_ids(table: Any, axis: Axis) -> Any:
-    """Return a table of features of a file with ids of the model's kind."""
+    """Return a table of features with its ids in the type of the model's."""
     if not isinstance(table, dict):
         return table
     first = next(iter(table))
-    return {**table, first: typed(axis, table[first])}
+    return {**table, first: ids_of_axis_type(axis, table[first])}
 
 
-def _unknown(table: Any, axis: Axis) -> Any:
-    """Return the records of ids that the model does not know; None where there are none."""
+def _unknown_records(table: Any, axis: Axis) -> Any:
+    """Return the records with unknown ids; None if there are none."""
     if table is None:
         return None
     ids = next(iter(table.values()))

@@ -1,4 +1,4 @@
-"""Measures on entries that the model was not fitted on."""
+"""Evaluation on a test set."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Evaluate(Question[Evaluation]):
-    """Compare the model with entries that it was not fitted on, beside baselines (:func:`tribit.evaluate`)."""
+    """Evaluate the model on a test set, beside baselines (:func:`tribit.evaluate`)."""
 
-    test: Entries = option(MISSING, "Observed entries, not used in the fit.", argument=True)
-    level: float = option(0.95, "Level of the confidence intervals, over rows.", gt=0, lt=1)
-    n: int = option(10, "Length of the lists that are measured.", flag="-n", ge=1)
-    avoid_dislikes: float = option(1.0, "Number of likes to give up to avoid a dislike.", ge=0)
+    test: Entries = option(MISSING, "Test set: observed entries that the fit did not use.", argument=True)
+    level: float = option(0.95, "Level of the confidence intervals.", gt=0, lt=1)
+    n: int = option(10, "Length of the top-N lists that are evaluated.", flag="-n", ge=1)
+    avoid_dislikes: float = option(1.0, "Likes to give up to avoid one dislike.", ge=0)
     unknown: str = option(
         "error",
-        "Entries with ids that the model does not know: error or skip.",
+        "Entries with ids that the model was not fitted on: error or skip.",
         choices=("error", "skip"),
     )
 
@@ -45,8 +45,8 @@ class Evaluate(Question[Evaluation]):
             if n := int(np.count_nonzero(seen.to_sparse()[rows[here], columns[here]])):
                 warn(
                     TribitWarning(
-                        f"{n} of the {len(given)} entries were part of the fit, so that the measures flatter the model "
-                        "and stand without baselines and lists: hold out entries."
+                        f"{n} of the {len(given)} entries were part of the fit: the measures are too optimistic, and "
+                        "baselines and top-N lists are left out; pass a test set."
                     )
                 )
                 seen = None

@@ -15,39 +15,39 @@ from tribit.questions.kinds import Entries, Ids, entries_of_new_rows, find
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
-#: Reason for which entries are needed.
-NEEDED = "explanations name entries"
+#: Reason in the error of a recommender without entries.
+REASON = "explanations name entries"
 
 
 @dataclass(frozen=True, eq=False)
 class Explain(Question[Explanation]):
-    """Return which entries of a row pulled the score of a column up or down (:mod:`tribit.explain`)."""
+    """Return the contributions of the row's entries to the score of a column (:mod:`tribit.explain`)."""
 
     row: Ids | None = option(None, "A row id.", argument=True, command=MISSING)
     column: Ids | None = option(None, "A column id.", argument=True, command=MISSING)
     n: int | None = option(
-        None, "How many of the row's entries to name [all].", command=OMIT, serve=10, ge=0
+        None, "Number of entries of the row to name [all].", command=OMIT, serve=10, ge=0
     )
     entries: Entries | None = option(
-        None, "Entries of one new row, which take the place of its id.", command=OMIT
+        None, "Entries of one new row, instead of a row id.", command=OMIT
     )
 
     def answer(self, recommender: Recommender) -> Explanation:
         """Return the explanation."""
         row = self.row
         if (row is None) == (self.entries is None) or self.column is None:
-            raise InvalidInputError("Pass a column, and either a row or the entries of a new one.")
-        recommender.require_entries(NEEDED, again=True)
+            raise InvalidInputError("Pass a column, and either a row or the entries of a new row.")
+        recommender.require_entries(REASON, again=True)
         if self.entries is not None:
             given = entries_of_new_rows(recommender, self.entries)
             if given.shape[0] != 1:
                 raise InvalidInputError(
-                    f"The entries are of {given.shape[0]} new rows; pass those of one."
+                    f"The entries belong to {given.shape[0]} new rows; pass those of one."
                 )
             recommender = recommender.fold_in(given)
             row = recommender.axes_.rows.names(np.array([recommender.shape_[0] - 1]))
         recommender = recommender.with_rho()
-        seen = recommender.require_entries(NEEDED, again=True)
+        seen = recommender.require_entries(REASON, again=True)
         axes, model = recommender.axes_, recommender.model_
         i, j = (
             axis.names(find(axis, given))

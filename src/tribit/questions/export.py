@@ -1,14 +1,14 @@
-"""Factors for other software: vectors of rows and columns whose inner product is the score of the model.
+"""Vectors of rows and columns for other software; their inner product is the score of the model.
 
 With ``x_ij = u_i . v_j + b + a_i + c_j`` the vectors
 
     row i      [u_i, a_i, 1]
     column j   [v_j, 1, b + c_j]
 
-have the inner product ``x_ij``, intercepts and all. The probability of a like rises with it: an index of maximum inner
-products (Faiss, hnswlib, ScaNN, pgvector) that is asked for the nearest columns of a row returns the order of
-:meth:`tribit.BinaryMatrixCompletion.recommend` without a ranker. Under the logistic link ``1 / (1 + exp(-x))`` is the
-probability, where no calibrator was chosen.
+have the inner product ``x_ij``, intercepts included. The probability of a like increases with it: an index for maximum
+inner products (Faiss, hnswlib, ScaNN, pgvector) returns the columns of a row in the order of
+:meth:`tribit.BinaryMatrixCompletion.recommend` without a ranker. Without a calibrator and under the logistic link
+the probability is ``1 / (1 + exp(-x))``.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Vectors(Answer):
 
         Or ``.parquet``, with one record for each vector as in :meth:`table`.
         """
-        del escape_formulas  # neither format is one of spreadsheets
+        del escape_formulas  # spreadsheets open neither format
         target = checked_path(path)
         if target.suffix.lower() not in ENDINGS:
             raise InvalidInputError(
-                f"The name {quoted(target.name)} does not tell the format; end it in {' or '.join(ENDINGS)}."
+                f"The name {quoted(target.name)} has no format; end it in {' or '.join(ENDINGS)}."
             )
         if target.suffix.lower() == ".parquet":
             table: dict[str, Any] = dict(self.table())
@@ -92,13 +92,13 @@ class Vectors(Answer):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Export(Question[Vectors]):
-    """Return vectors of rows and columns whose inner product ranks as the model does, for indexes of neighbours."""
+    """Return row and column vectors whose inner product is the score, for nearest-neighbour indexes."""
 
     rows: bool = option(True, "Whether to export the vectors of rows.", serve=OMIT)
     columns: bool = option(True, "Whether to export the vectors of columns.", serve=OMIT)
     dtype: str = option(
         "float32",
-        "Type of the numbers; in float32 scores that agree to seven digits may change places.",
+        "Type of the numbers; in float32 scores equal to seven digits may change their order.",
         serve=OMIT,
         choices=("float32", "float64"),
     )
@@ -109,7 +109,7 @@ class Export(Question[Vectors]):
         """Return the vectors."""
         if not (self.rows or self.columns):
             raise InvalidInputError(
-                f"There is nothing to write with {parameter('rows', False)} and {parameter('columns', False)}; leave "
+                f"There is nothing to export with {parameter('rows', False)} and {parameter('columns', False)}; leave "
                 "out one of them."
             )
         scores = recommender.model_.scores_
@@ -126,7 +126,7 @@ class Export(Question[Vectors]):
 
 
 def _ids(axis: Axis) -> AnyArray:
-    """Return ids that a file can hold without pickles: numbers and text as they are, others as text."""
+    """Return ids for a file without pickles: numbers and text unchanged, others as text."""
     if axis.ids is None:
         return np.arange(axis.size)
     if axis.ids.dtype.kind in "iuU":

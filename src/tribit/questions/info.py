@@ -1,4 +1,4 @@
-"""Facts about a recommender: its data, what was chosen and why, how good it was on held-out entries."""
+"""Facts about a recommender: its data, its hyperparameters and validation scores."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tribit.data.observations import Observations
     from tribit.recommender import Recommender
 
-#: Packages whose versions a bundle names.
+#: Packages whose versions a saved recommender records.
 PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Facts(Answer):
-    """Facts about a recommender, in the order in which they are read.
+    """Facts about a recommender, in the order of printing.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Facts(Answer):
 
 @dataclass(frozen=True, eq=False)
 class Info(Question[Facts]):
-    """Return what the recommender is, what was chosen and why, on how much data, and how good it was there."""
+    """Return the model, its hyperparameters and the reasons for them, the data and the validation scores."""
 
     after_changes = False
 
@@ -93,33 +93,33 @@ def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, A
 
 
 def _held_out(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
-    """Return the measures of the entries that the search held out, under the model that it chose."""
+    """Return the measures of the chosen model on the validation set of the search."""
     search = model.search_
     if search is None or search.held_out is None:
         return None
     x, labels, weights = search.held_out
-    # Where one label was observed alone the order among unseen cells is all that says something.
-    told = METRICS if model.fitted_.means_like else {"auc": METRICS["auc"]}
+    # With one observed label the order among unseen cells is the only meaningful measure.
+    metrics = METRICS if model.fitted_.means_like else {"auc": METRICS["auc"]}
     found = {
         name: metric.measure(model.scores_.curve, x, labels, weights)
-        for name, metric in told.items()
+        for name, metric in metrics.items()
     }
     return {"entries": int(search.n_held_out), **found}
 
 
 def facts_of(recommender: Recommender) -> dict[str, str]:
-    """Return names and facts, in the order in which they are read."""
+    """Return names and facts, in the order of printing."""
     model, summary = recommender.model_, recommender.summary_
     facts = {"rows x columns": "{} x {}".format(*model.shape_)}
     if summary:
         n = summary["likes"] + summary["dislikes"]
         share = n / (summary["rows"] * summary["columns"])
         facts["entries"] = (
-            f"{n} ({share:.2%} of the cells): {summary['likes']} likes, {summary['dislikes']} dislikes"
+            f"{n} ({share:.2%} observed): {summary['likes']} likes, {summary['dislikes']} dislikes"
         )
         for side in ("row", "column"):
             least, median, most = summary[f"entries_per_{side}"]
-            facts[f"entries a {side}"] = f"{median:g} in the median, {least:g} to {most:g}"
+            facts[f"entries per {side}"] = f"median {median:g}, from {least:g} to {most:g}"
     facts["model"] = str(model.spec_)
     facts |= _reasons(model)
     if held_out := summary.get("held_out"):
@@ -128,35 +128,35 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
             for name in METRICS
             if held_out.get(name) is not None
         )
-        facts["held out by the search"] = f"{measures} ({held_out['entries']} entries)"
+        facts["validation set"] = f"{measures} ({held_out['entries']} entries)"
     facts["fit"] = f"{model.n_iter_} iterations ({model.stop_reason_})"
     facts["probabilities"] = "the link's" if model.calibration_ is None else model.calibration_.name
-    facts["lists"] = _lists(recommender)
+    facts["ranking"] = _ranking(recommender)
     facts["entries kept"] = _entries(recommender)
     features = [
         f"{side}s"
         for side, maps in zip(("row", "column"), model.fitted_.members[0].maps, strict=True)
         if maps.encoder is not None
     ]
-    facts["features of"] = " and ".join(features) or "neither rows nor columns"
+    facts["side features"] = " and ".join(features) or "none"
     if recommender.reading_ is not None:
         facts["read as"] = _rules(recommender.reading_)
     if versions := summary.get("versions"):
-        facts["made by"] = ", ".join(f"{name} {number}" for name, number in versions.items())
+        facts["versions"] = ", ".join(f"{name} {number}" for name, number in versions.items())
     return facts
 
 
 def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
-    """Return why the search chose the model, where there was one."""
+    """Return the reasons of the search for its choice."""
     search = model.search_
     if search is None:
-        return {"chosen": "by hand"}
+        return {"hyperparameters": "as given"}
     if search.best is None:
-        return {"chosen": f"nothing from the data: {search.stop_reason}"}
+        return {"hyperparameters": f"not tuned: {search.stop_reason}"}
     scores = ", ".join(f"{name} {each.score:.4f}" for name, each in search.families().items())
     found = {
-        "chosen": f"of {len(search.candidates)} candidates, by {search.measure} on held-out entries",
-        "best of each kind": scores,
+        "hyperparameters": f"best of {len(search.candidates)} candidates by {search.measure} on the validation set",
+        "best of each family": scores,
     }
     if search.average is not None:
         found["average"] = str(search.average)
@@ -166,9 +166,9 @@ def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
 
 
 def _rules(reading: Reading) -> str:
-    """Return the rules of reading that were given or inferred."""
+    """Return the rules of reading that are not the defaults."""
     usual = Reading()
-    told = {
+    given = {
         each.name: getattr(reading, each.name)
         for each in fields(reading)
         if each.compare and getattr(reading, each.name) != getattr(usual, each.name)
@@ -179,18 +179,18 @@ def _rules(reading: Reading) -> str:
         else f"{value:g}"
         if isinstance(value, float)
         else value
-        for name, value in told.items()
+        for name, value in given.items()
     }
     return "; ".join(f"{name} {text}" for name, text in texts.items()) or "a matrix"
 
 
-def _lists(recommender: Recommender) -> str:
+def _ranking(recommender: Recommender) -> str:
     if recommender.ranker_ is not None:
-        return "by expected likes less expected dislikes"
-    return "by the probability of a like alone (there is no ranker)"
+        return "by expected likes minus expected dislikes"
+    return "by the probability of a like (no ranker)"
 
 
 def _entries(recommender: Recommender) -> str:
     if recommender.seen_ is not None:
-        return f"{recommender.seen_.n_observed}: lists leave them out, explanations name them"
-    return "none: lists need to be given what to leave out; nothing can be explained or updated"
+        return f"{recommender.seen_.n_observed}"
+    return "none: recommend needs the entries to leave out; explain and update are not possible"

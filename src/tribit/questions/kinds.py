@@ -1,7 +1,7 @@
-"""Kinds of values that each face reads in its own way: ids, pairs of ids, entries and tables of features.
+"""Kinds of values that Python, the command line and HTTP write differently: ids, pairs, entries, tables of features.
 
-Python passes arrays, frames and observations. A command line passes text and paths: a table is read by the rules of the
-recommender's own. HTTP passes JSON. Texts and records come with ids as text, so that 7 and "7" are the same id.
+Python passes arrays, frames and observations. The command line passes text and paths; a table is read by the rules for
+the table of the fit. HTTP passes JSON. Texts and records have ids as text, so that 7 and "7" are the same id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value, in words."""
+    """A kind of value, with a description for docstrings."""
 
     name: str
     words: str
@@ -46,7 +46,7 @@ Table: TypeAlias = Annotated[Any, TABLE]
 
 
 def kind_of(hint: Any) -> Kind | None:
-    """Return the kind of a field by its type; None for a plain value."""
+    """Return the kind in the type of a field; None for a plain value."""
     found = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Kind)]
     for part in getattr(hint, "__args__", ()):
         found += [kind for kind in [kind_of(part)] if kind is not None]
@@ -61,7 +61,7 @@ class Texts:
 
 
 def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
-    """Return positions of ids; -1 for an unknown one, where that is no error."""
+    """Return positions of ids; -1 for an unknown id if that is no error."""
     if isinstance(ids, Texts):
         known = axis.by_text
         places = np.array([known.get(text, -1) for text in ids.values], dtype=np.int64)
@@ -75,15 +75,15 @@ def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
 
 
 def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
-    """Return the error of an id that the model does not know."""
+    """Return the error for an unknown id."""
     return UnknownIdError(
-        f"The {axis.name} id {quoted(text)} is not one the model was fitted on; pass one such as "
+        f"The model was not fitted on the {axis.name} id {quoted(text)}; pass one such as "
         f"{quoted_id(axis.ids, 0)}."
     )
 
 
-def typed(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
-    """Return ids of a file in the type of the known ones: a model may have been fitted on numbers."""
+def ids_of_axis_type(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
+    """Return ids of a file in the type of the axis, which may have numbers for ids."""
     places = find(axis, Texts(tuple(texts.tolist())), unknown_is_error=False)
     ids = np.array(texts, dtype=object)
     ids[places >= 0] = axis.names(places[places >= 0])
@@ -91,7 +91,7 @@ def typed(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
         for at in np.flatnonzero(places < 0).tolist():
             if not texts[at].isdecimal() or str(int(texts[at])) != texts[at]:
                 raise InvalidInputError(
-                    f"The {axis.name} id {quoted(texts[at])} is no number, as the model's ids are; give it one."
+                    f"The {axis.name} id {quoted(texts[at])} is no number, unlike the ids of the model; pass a number."
                 )
             ids[at] = int(texts[at])
         return ids.astype(axis.ids.dtype)
@@ -99,15 +99,15 @@ def typed(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """Records at the positions of a model.
+class LocatedRecords:
+    """Positions of records in the rows and columns of a model.
 
     Attributes
     ----------
     rows, columns : array of int
-        Positions of the records that were kept, -1 for an unknown id.
+        Positions of the records that are kept, -1 for an unknown id.
     kept : array of bool
-        Which records were kept.
+        Mask of the records that are kept.
     """
 
     rows: Positions
@@ -115,8 +115,8 @@ class Placed:
     kept: AnyArray
 
 
-def place(recommender: Recommender, records: Records, unknown: str) -> Placed:
-    """Return records at positions; an ``unknown`` id is an "error", a reason to "skip", or kept ("answer")."""
+def locate_records(recommender: Recommender, records: Records, unknown: str) -> LocatedRecords:
+    """Return positions of records; one with an unknown id is an "error", left out ("skip") or kept ("answer")."""
     axes = recommender.axes_
     sides = []
     for name, axis, ids in zip(records.names, axes, (records.rows, records.columns), strict=False):
@@ -125,8 +125,8 @@ def place(recommender: Recommender, records: Records, unknown: str) -> Placed:
         if lost.size and unknown == "error":
             first = int(lost[0])
             raise InvalidInputError(
-                f"{records.where(first)}: the id {quoted(ids[first])} in column {quoted(name)} is not one the model "
-                f"was fitted on; remove such records, or leave them out with {parameter('unknown', 'skip')}."
+                f"{records.where(first)}: the model was not fitted on the id {quoted(ids[first])} in column "
+                f"{quoted(name)}; remove such records, or leave them out with {parameter('unknown', 'skip')}."
             )
         sides.append(places)
     known = np.array([places >= 0 for places in sides])
@@ -137,11 +137,11 @@ def place(recommender: Recommender, records: Records, unknown: str) -> Placed:
             f"check {parameter('row')} and {parameter('column')}."
         )
     kept = np.all(known, axis=0) if unknown == "skip" else np.ones(known.shape[1], dtype=bool)
-    return Placed(sides[0][kept], sides[1][kept], kept)
+    return LocatedRecords(sides[0][kept], sides[1][kept], kept)
 
 
 def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[Observations, int]:
-    """Return entries in the rows and columns of a model, and how many records were left out."""
+    """Return the entries of known rows and columns, and the number of records that are left out."""
     axes = recommender.axes_
     if not isinstance(given, Records):
         entries = as_observations(given, like_at=recommender.model_.like_at)
@@ -149,7 +149,7 @@ def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[O
         here = np.flatnonzero((rows >= 0) & (columns >= 0))
         kept = place_entries(entries.take(here), rows[here], columns[here], *axes)
         return kept, len(entries) - here.size
-    found = place(recommender, given, unknown)
+    found = locate_records(recommender, given, unknown)
     labels = np.ones(given.rows.size, np.int8) if given.labels is None else given.labels
     at = np.flatnonzero(found.kept)
     checked = Checked(found.rows, found.columns, labels[found.kept].astype(np.int8), axes)
@@ -158,47 +158,47 @@ def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[O
 
 
 def new_entries(recommender: Recommender, given: Any) -> Observations:
-    """Return entries that may have new rows and columns; ids of records in the type of the model's."""
+    """Return entries with known and new ids; ids of records get the type of the model's."""
     if not isinstance(given, Records):
         return as_observations(given, like_at=recommender.model_.like_at)
     axes = recommender.axes_
     named_alike = replace(
-        given, rows=typed(axes.rows, given.rows), columns=typed(axes.columns, given.columns)
+        given, rows=ids_of_axis_type(axes.rows, given.rows), columns=ids_of_axis_type(axes.columns, given.columns)
     )
     return named_alike.observations()
 
 
 def entries_of_new_rows(recommender: Recommender, given: Any) -> Observations:
-    """Return entries of rows that the model must not know."""
+    """Return entries of new rows; a known row is an error."""
     found, axis = new_entries(recommender, given), recommender.axes_.rows
     if axis.ids is not None and found.axes.rows.ids is not None:
         for each in found.axes.rows.ids.tolist():
             if str(each) in axis.by_text:
                 raise InvalidInputError(
-                    f"The model knows the {axis.name} {quoted(each)} already: pass entries of new {axis.name}s."
+                    f"The {axis.name} {quoted(each)} is not new to the model: pass entries of new {axis.name}s."
                 )
     return found
 
 
-def reading_of(recommender: Recommender, **rules: Any) -> Reading:
-    """Return the rules by which the recommender's own table was read, but for those that are given."""
+def reading_for(recommender: Recommender, **rules: Any) -> Reading:
+    """Return the rules for reading the table of the fit, with some of them replaced."""
     kept = recommender.reading_ or Reading(like_at=recommender.model_.like_at)
-    told = {name: value for name, value in rules.items() if value is not None}
-    if kept.layout == "wide" and told.keys() & {"column", "value"}:
-        # Only a table with an entry in each record has such columns.
-        told = {"layout": "long", **told}
-    if told.get("layout") == "wide":
-        told = {"column": None, "value": None, **told}
-    # Words for likes take the place of a bar, and a bar that of words.
-    if told.keys() & {"like", "dislike"}:
-        told = {"like_at": None, **told}
-    elif "like_at" in told:
-        told |= {"like": None, "dislike": None}
-    return replace(kept, notes=(), **told)
+    given = {name: value for name, value in rules.items() if value is not None}
+    if kept.layout == "wide" and given.keys() & {"column", "value"}:
+        # Only a long table has such columns.
+        given = {"layout": "long", **given}
+    if given.get("layout") == "wide":
+        given = {"column": None, "value": None, **given}
+    # Words for likes replace a threshold, and a threshold replaces words.
+    if given.keys() & {"like", "dislike"}:
+        given = {"like_at": None, **given}
+    elif "like_at" in given:
+        given |= {"like": None, "dislike": None}
+    return replace(kept, notes=(), **given)
 
 
 def features_from(path: str | os.PathLike[str] | None, max_size: int | None = None) -> Any:
-    """Return a table of features by the names of its columns, ids in the first; None for none."""
+    """Return a table of features as columns by name, ids first; None for no table."""
     if path is None:
         return None
     table = read_table(path, max_size=max_size)
@@ -210,7 +210,7 @@ def _as_ids(wanted: Any) -> AnyArray:
 
 
 def headings(names: Sequence[str | None]) -> tuple[str, str]:
-    """Return names of id columns; a number is no heading that a later command would know again."""
+    """Return headings of id columns; a column number is replaced by the default name."""
     row, column = (
         default if name is None or name.isdecimal() else name
         for name, default in zip(names, DEFAULT_NAMES[:2], strict=False)

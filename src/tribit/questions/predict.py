@@ -1,4 +1,4 @@
-"""Probabilities of a like for pairs of rows and columns."""
+"""Predictions for pairs of rows and columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tribit.questions.kinds import (
     entries_of_new_rows,
     find,
     headings,
-    place,
+    locate_records,
 )
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class Predictions(Answer):
     rows, columns : array of shape (n_pairs,)
         The pairs, by id or position.
     probabilities : array of shape (n_pairs,)
-        Probability of a like, or of what ``meaning`` says.
+        Probability of a like; for models of one observed label see ``Fitted.meaning``.
     labels : array of shape (n_pairs,) or None
-        The predicted sign, +1 or -1; None where probabilities are not those of a like.
+        The predicted label, +1 or -1; None if probabilities are not those of a like.
     basis : array of shape (n_pairs,)
-        "model"; "column alone" (or "row alone") where the model does not know the row (or column); or "average".
+        "model"; "column alone" or "row alone" if the row or the column is unknown; "average" if both are.
     n_skipped : int
-        How many pairs were left out because the model does not know their ids.
+        Number of pairs that were left out for their unknown ids.
     names : (str, str)
         Headings of the columns of row and column ids.
     """
@@ -64,7 +64,7 @@ class Predictions(Answer):
         return int(self.probabilities.size)
 
     def table(self) -> dict[str, AnyArray]:
-        """Return the pairs with their probabilities, signs and bases."""
+        """Return the pairs with their probabilities, labels and bases."""
         found = {"probability": self.probabilities}
         if self.labels is not None:
             found["label"] = self.labels
@@ -90,14 +90,14 @@ class Predict(Question[Predictions]):
         command=MISSING,
     )
     entries: Entries | None = option(
-        None, "Entries of new rows, for predictions in some columns.", command=OMIT
+        None, "Entries of new rows, for predictions in columns.", command=OMIT
     )
     columns: Ids | None = option(
-        None, "Columns in which new rows are predicted [every column].", command=OMIT
+        None, "Columns to predict for new rows [every column].", command=OMIT
     )
     unknown: str = option(
         "error",
-        "Ids that the model does not know: answer by what is known, skip or error.",
+        "Unknown ids: answer by the known row or column alone, skip or error.",
         command="answer",
         serve="answer",
         choices=UNKNOWN,
@@ -112,13 +112,13 @@ class Predict(Question[Predictions]):
     def _of_pairs(self, recommender: Recommender) -> Predictions:
         axes, names = recommender.axes_, recommender.headings
         if isinstance(self.pairs, Records):
-            found = place(recommender, self.pairs, self.unknown)
+            found = locate_records(recommender, self.pairs, self.unknown)
             sides, kept = (found.rows, found.columns), found.kept
             given = self.pairs.rows[kept], self.pairs.columns[kept]
             names = headings(self.pairs.names)
         else:
             assert self.pairs is not None
-            rows, columns = _two_sides(self.pairs)
+            rows, columns = _rows_and_columns(self.pairs)
             error = self.unknown == "error"
             sides = (
                 find(axes.rows, rows, unknown_is_error=error),
@@ -139,7 +139,7 @@ class Predict(Question[Predictions]):
         return predictions(recommender, sides, given, int(np.sum(~kept)), names)
 
     def _of_new(self, recommender: Recommender) -> Predictions:
-        """Return predictions for new rows from their entries, in all columns that are asked for."""
+        """Return predictions for new rows from their entries."""
         given = entries_of_new_rows(recommender, self.entries)
         scores, _ = recommender.new_rows(given)
         axis = recommender.axes_.columns
@@ -159,10 +159,10 @@ def predictions(
     n_skipped: int,
     names: tuple[str, str],
 ) -> Predictions:
-    """Return predictions at positions, -1 for a row or column that is not known."""
+    """Return predictions at positions, -1 for an unknown row or column."""
     fitted = recommender.model_.fitted_
     known = places[0] >= 0, places[1] >= 0
-    # The row and the column of which nothing is known are the last ones: position -1.
+    # Position -1 is the last row or column: the one for unknown ids.
     everywhere = known[0].all() and known[1].all()
     factors = fitted.scores.factors if everywhere else fitted.factors_with_unseen
     likely = fitted.scores.probability(factors.at(*places))
@@ -183,18 +183,18 @@ def _answer(
     return Predictions(*ids, likely, labels, basis, n_skipped, names)
 
 
-def _two_sides(pairs: Any) -> tuple[Any, Any]:
+def _rows_and_columns(pairs: Any) -> tuple[Any, Any]:
     try:
         rows, columns = pairs
     except (TypeError, ValueError):
         raise InvalidTypeError(
-            "pairs is no pair of arrays (rows, columns); pass the rows and the columns, two lists of equal length."
+            "pairs must be a pair of arrays (rows, columns) of equal length."
         ) from None
     return rows, columns
 
 
 def _ids(axis: Axis, given: Any, kept: NDArray[np.bool_], places: Positions) -> AnyArray:
-    """Return the ids of pairs that were kept; those of texts that the model knows as the model has them."""
+    """Return the ids of the pairs that are kept; known ids given as text get the type of the model's."""
     if not isinstance(given, Texts):
         ids = as_list(given)
         return (ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object))[kept]

@@ -28,8 +28,8 @@ from tribit.questions.kinds import (
     Texts,
     entries_of_new_rows,
     find,
+    ids_of_axis_type,
     known_entries,
-    typed,
 )
 from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
@@ -43,41 +43,41 @@ UNKNOWN = ("error", "skip", "answer")
 
 @dataclass(frozen=True, eq=False)
 class Recommend(Question[Recommendations]):
-    """Return the ``n`` best columns for each row, best first.
+    """Return the top-N list of each row: the ``n`` best columns, best first.
 
-    With a ranker they are ordered by the expected likes less ``avoid_dislikes`` times the expected dislikes, else by
-    the probability of a like.
+    With a ranker columns are in the order of the expected likes minus ``avoid_dislikes`` times the expected dislikes,
+    otherwise in that of the probability of a like.
     """
 
     rows: Ids | None = option(
         None,
-        "Row ids, or positions from 0 without ids [every row, or those that are new].",
+        "Row ids, or positions from 0 without ids [every row; with --new the rows of that table].",
         flag="--for",
     )
-    n: int = option(10, "Length of each list, at most every column.", flag="-n", ge=1)
+    n: int = option(10, "Length of each list.", flag="-n", ge=1)
     exclude_seen: Entries | bool = option(
         True,
-        "Whether to leave out the entries of the row; or a table of the entries to leave out.",
+        "Leave out the entries of the fit; or a table of entries to leave out.",
         argument=True,
     )
-    avoid_dislikes: float = option(1.0, "Number of likes to give up to avoid a dislike.", ge=0)
+    avoid_dislikes: float = option(1.0, "Likes to give up to avoid one dislike.", ge=0)
     level: float | None = option(
         0.9,
-        "Posterior probability of the intervals; none for no intervals.",
+        "Level of the credible intervals; none for no intervals.",
         serve=None,
         gt=0,
         lt=1,
     )
     ranker: bool = option(
-        True, "Whether to rank by exposure too: the columns that a row will observe."
+        True, "Rank by exposure too: the rate at which the row observes a column."
     )
-    among: Ids | None = option(None, "Only these columns [every column].")
+    among: Ids | None = option(None, "Recommend only these columns [every column].")
     entries: Entries | None = option(
-        None, "Entries of new rows, which take the place of rows.", command=OMIT
+        None, "Entries of new rows, instead of row ids.", command=OMIT
     )
     unknown: str = option(
         "error",
-        "Rows that the model does not know: answer by popularity, skip or error.",
+        "Unknown rows: answer by popularity, skip or error.",
         command="answer",
         serve="answer",
         choices=UNKNOWN,
@@ -107,7 +107,7 @@ class Recommend(Question[Recommendations]):
             n_skipped += n_lost
             left_out = recommender.axes_.mask(seen, "exclude_seen has")
             if self.ranker and recommender.seen_ is None and recommender.are_of_the_fit(seen):
-                # A file without entries has no ranker, and here are the entries to fit one to.
+                # A file without entries has no ranker; one is fitted to the given entries.
                 top = replace(top, ranker=CandidateRanker(random_state=0).fit(seen), prepared=None)
         found = self.lists(top, places, left_out)
         if self.level is not None:
@@ -125,7 +125,7 @@ class Recommend(Question[Recommendations]):
         )
 
     def _places(self, recommender: Recommender) -> tuple[Positions, Observations | None]:
-        """Return positions of known rows, -1 for an unknown one, and the entries of new rows, none of unknown ones."""
+        """Return positions of rows, -1 for unknown ones, and entries of new rows; unknown rows have none."""
         if self.entries is not None:
             return np.zeros(0, dtype=np.int64), entries_of_new_rows(recommender, self.entries)
         axes = recommender.axes_
@@ -135,28 +135,29 @@ class Recommend(Question[Recommendations]):
         unknown = places < 0
         if self.unknown == "skip" and unknown.all():
             raise InvalidInputError(
-                f"The model knows none of the rows; check {parameter('rows')}, or leave out {parameter('unknown')}."
+                f"The model was fitted on none of the rows; check {parameter('rows')}, or leave out "
+                f"{parameter('unknown')}."
             )
         if self.unknown == "skip" or not unknown.any():
             return places, None
-        ids = _distinct(self.rows, unknown)
+        ids = _distinct_ids(self.rows, unknown)
         return places, empty_observations(Axis(axes.rows.name, ids.size, ids), axes.columns)
 
     def _with_rows(
         self, recommender: Recommender, new: Observations, unknown: NDArray[np.bool_]
     ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
-        """Return a recommender with new rows, positions of all rows of the question, and rows without entries."""
+        """Return a recommender with the new rows, positions of all rows, and a mask of rows without entries."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TribitWarning)  # the lists say so themselves
+            warnings.simplefilter("ignore", TribitWarning)  # their basis is in the answer
             texts = isinstance(self.rows, Texts)
-            recommender = recommender.fold_in(_typed(recommender, new) if texts else new)
+            recommender = recommender.fold_in(_with_typed_ids(recommender, new) if texts else new)
         if self.entries is None:
             return recommender, find(recommender.axes_.rows, self.rows), unknown
         n = recommender.shape_[0]
         return recommender, np.arange(n - new.shape[0], n), new.counts[0] == 0
 
     def _lists_of_new(self, recommender: Recommender, given: Observations) -> Recommendations:
-        """Return the lists of new rows at the cost of these rows."""
+        """Return the lists of new rows without a copy of the recommender."""
         _, top = recommender.new_rows(given)
         axis = given.axes.rows
         places = np.arange(axis.size) if self.rows is None else find(axis, self.rows)
@@ -169,23 +170,23 @@ class Recommend(Question[Recommendations]):
         )
 
 
-def _distinct(rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
-    """Return the ids of the unknown rows, each once."""
+def _distinct_ids(rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
+    """Return the distinct ids of the unknown rows."""
     given = rows.values if isinstance(rows, Texts) else as_list(rows)
     ids = np.fromiter(given, dtype=object)[unknown]
     return np.fromiter(dict.fromkeys(ids.tolist()), dtype=object)
 
 
-def _typed(recommender: Recommender, new: Observations) -> Observations:
-    """Return new rows without entries, whose ids have the type of the model's."""
+def _with_typed_ids(recommender: Recommender, new: Observations) -> Observations:
+    """Return new rows without entries, with ids in the type of the model's."""
     known, (rows, columns) = recommender.axes_.rows, new.axes
     assert rows.ids is not None
     if known.ids is None:
         raise UnknownIdError(
-            f"The row {quoted(rows.ids[0])} is none of the model's, which count from 0 to {known.size - 1}; check "
+            f"The model has no row {quoted(rows.ids[0])}: its rows are 0 to {known.size - 1}; check "
             f"{parameter('rows')}."
         )
-    return empty_observations(replace(rows, ids=typed(known, rows.ids)), columns)
+    return empty_observations(replace(rows, ids=ids_of_axis_type(known, rows.ids)), columns)
 
 
 def _not_none(given: Any) -> Any:

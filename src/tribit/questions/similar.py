@@ -1,4 +1,4 @@
-"""Rows or columns that are alike."""
+"""Similar rows or columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Similar(Question[Neighbours]):
-    """Return the rows or columns whose scores agree best with those of the given ones (:func:`tribit.similar`)."""
+    """Return the rows or columns with the most similar scores (:func:`tribit.similar`)."""
 
     rows: Ids | None = option(None, "Row ids.", flag="--row")
     columns: Ids | None = option(None, "Column ids.", flag="--column")
