@@ -82,7 +82,12 @@ def test_bad_queries(client, path, status, words):
     ("path", "body", "status", "words"),
     [
         ("/explain", {"row": "nobody", "column": "c1"}, 404, "not fitted on the row id 'nobody'"),
-        ("/explain", {"row": "r1", "column": "nothing"}, 404, "not fitted on the column id 'nothing'"),
+        (
+            "/explain",
+            {"row": "r1", "column": "nothing"},
+            404,
+            "not fitted on the column id 'nothing'",
+        ),
         ("/explain", {"row": "r1"}, 422, "Pass a column"),
         ("/explain", {"row": ["r1"], "column": "c1"}, 422, "row: "),
         ("/predict", {}, 422, "either pairs, or the entries"),

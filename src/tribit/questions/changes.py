@@ -90,14 +90,14 @@ class Incorporate(Change):
     """
 
     entries: Entries | None = option(
-        None, "Table of entries observed after the fit, for example those of new rows.", flag="--new"
+        None,
+        "Table of entries observed after the fit, for example those of new rows.",
+        flag="--new",
     )
     row_features: Table | None = option(
         None, "Table of features of new rows, with or without entries, as in the fit."
     )
-    column_features: Table | None = option(
-        None, "Table of features of new columns, as in the fit."
-    )
+    column_features: Table | None = option(None, "Table of features of new columns, as in the fit.")
 
     def apply(self, recommender: Recommender) -> Recommender:
         """Return the changed copy."""

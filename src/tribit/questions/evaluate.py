@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 class Evaluate(Question[Evaluation]):
     """Evaluate the model on a test set, beside baselines (:func:`tribit.evaluate`)."""
 
-    test: Entries = option(MISSING, "Test set: observed entries that the fit did not use.", argument=True)
+    test: Entries = option(
+        MISSING, "Test set: observed entries that the fit did not use.", argument=True
+    )
     level: float = option(0.95, "Level of the confidence intervals.", gt=0, lt=1)
     n: int = option(10, "Length of the top-N lists that are evaluated.", flag="-n", ge=1)
     avoid_dislikes: float = option(1.0, "Likes to give up to avoid one dislike.", ge=0)

@@ -163,7 +163,9 @@ def new_entries(recommender: Recommender, given: Any) -> Observations:
         return as_observations(given, like_at=recommender.model_.like_at)
     axes = recommender.axes_
     named_alike = replace(
-        given, rows=ids_of_axis_type(axes.rows, given.rows), columns=ids_of_axis_type(axes.columns, given.columns)
+        given,
+        rows=ids_of_axis_type(axes.rows, given.rows),
+        columns=ids_of_axis_type(axes.columns, given.columns),
     )
     return named_alike.observations()
 

@@ -72,9 +72,7 @@ class Recommend(Question[Recommendations]):
         True, "Rank by exposure too: the rate at which the row observes a column."
     )
     among: Ids | None = option(None, "Recommend only these columns [every column].")
-    entries: Entries | None = option(
-        None, "Entries of new rows, instead of row ids.", command=OMIT
-    )
+    entries: Entries | None = option(None, "Entries of new rows, instead of row ids.", command=OMIT)
     unknown: str = option(
         "error",
         "Unknown rows: answer by popularity, skip or error.",
