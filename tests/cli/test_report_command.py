@@ -68,7 +68,7 @@ def test_without_a_test_it_holds_out_and_says_so(run, here, tmp_path):
     assert "entries held out for the report" in out
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h1>Films &amp; &lt;friends&gt;</h1>" in page
-    assert "No test was given" in Parsed(page).words
+    assert "No test set was given" in Parsed(page).words
     run("report", "model.tribit", "--random-state", "3", "-o", "other.html")
     assert (tmp_path / "other.html").read_text(encoding="utf-8") != page
 
@@ -85,7 +85,7 @@ def test_strangers_are_refused_or_counted(run, here):
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        ("report model.tribit --test ratings.csv", "test entries were part of the fit"),
+        ("report model.tribit --test ratings.csv", "test entries were also training entries"),
         ("report model.tribit -o model.tribit", "is the file that is read"),
         ("report model.tribit --test test.csv -o test.csv", "is the file that is read"),
         ("report model.tribit -o nowhere/page.html", "directory does not exist"),

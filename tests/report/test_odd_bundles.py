@@ -11,7 +11,7 @@ from report_models import NASTY, Parsed, bundle, draw, fixed, named
 from tribit import InvalidInputError, Observations, Recommender
 from tribit.report import make_report
 from tribit.report.page import SECTIONS, rounded_values, templates
-from tribit.report.wording import LONGEST, shown
+from tribit.report.wording import MAX_NAME_LENGTH, name_of
 
 
 def test_likes_alone():
@@ -22,7 +22,7 @@ def test_likes_alone():
     words = Parsed(report.html).words
     assert "All of them are likes" in words
     assert f"unseen pairs, is {100 * report.evaluation.unseen.auc:.1f}%;" in words
-    assert "Not for telling likes from dislikes" in words
+    assert "Not for distinguishing likes from dislikes" in words
     assert recommender.model_.search_.meaning in words
     assert report.facts["calibration"] is None
     assert report.facts["trade_off"] is None
@@ -72,7 +72,7 @@ def test_no_ranker_says_so():
     seen = draw((20, 15))
     recommender = Recommender(bundle(seen).model, ranker=False, random_state=0).fit(seen)
     words = Parsed(make_report(recommender).html).words
-    assert "There is no trade-off to show" in words
+    assert "There is no trade-off:" in words
     assert "there is no ranker" in words
 
 
@@ -110,7 +110,7 @@ def test_a_users_words_are_text(nasty):
     for mark in ("\x00", "\N{RIGHT-TO-LEFT OVERRIDE}", "\ud800", "\N{LINE SEPARATOR}"):
         assert mark not in nasty.html
     nasty.html.encode("utf-8")
-    assert max(len(name) for name in odd.data["columns"]["names"]) <= LONGEST
+    assert max(len(name) for name in odd.data["columns"]["names"]) <= MAX_NAME_LENGTH
     assert "</script><script>alert(1)</script>" in odd.data["columns"]["names"]
     assert "שלום עולם" in odd.data["columns"]["names"]
 
@@ -159,7 +159,7 @@ def test_templates_escape_all_but_themselves():
         "{{ macros.chart(x, x, x) }}",
         "{% call macros.table(x, [x]) %}{{ x }}{% endcall %}",
         "{% set caption %}{{ x }}{% endset %}{{ macros.chart('name', caption) }}",
-        "{{ x|a }}{{ 2|counted(x) }}{{ '%s of %s'|format(x, x) }}{{ x ~ x|capitalize }}",
+        "{{ x|with_article }}{{ 2|counted(x) }}{{ '%s of %s'|format(x, x) }}{{ x ~ x|capitalize }}",
     ):
         page = rendered(source, x="<script>&\"'")
         assert "script&gt;&amp;&#34;&#39;" in page
@@ -180,9 +180,9 @@ def test_data_of_the_charts_cannot_end_their_script():
 
 
 def test_names_are_cut_and_printable():
-    assert shown("plain") == "plain"
-    assert shown("a\nb") == r"a\nb"
-    assert len(shown("\x00" * 5000)) <= LONGEST
+    assert name_of("plain") == "plain"
+    assert name_of("a\nb") == r"a\nb"
+    assert len(name_of("\x00" * 5000)) <= MAX_NAME_LENGTH
 
 
 def test_each_section_has_a_template_with_its_heading(nasty):

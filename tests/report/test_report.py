@@ -17,8 +17,7 @@ from tribit import (
 from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.entries import reliability
 from tribit.report import make_report, write_report
-from tribit.report.facts import histogram
-from tribit.report.maps import principal_components
+from tribit.report.facts import histogram, principal_components
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +216,9 @@ def test_a_model_without_entries_needs_a_test(fitted, data, tmp_path):
 
 
 def test_a_test_with_entries_of_the_fit_is_refused(fitted, data):
-    with pytest.raises(InvalidInputError, match=r"^5 of the 5 test entries were part of the fit"):
+    with pytest.raises(
+        InvalidInputError, match=r"^5 of the 5 test entries were also training entries"
+    ):
         make_report(fitted, data[0].take(np.arange(5)))
 
 

@@ -7,7 +7,7 @@ import tribit
 from report_models import Parsed, bundle, draw, fixed
 from tribit import Recommender
 from tribit.report import make_report
-from tribit.report.trial import _split
+from tribit.report.trial import split_entries
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def test_without_a_test_entries_are_held_out_and_it_says_so(fitted, data):
     report = make_report(fitted, random_state=11)
     assert report.held_out_here
     assert report.evaluation.n_entries == data[0].n_observed // 10
-    assert "No test was given" in Parsed(report.html).words
-    train, held_out = _split(data[0], 11)
+    assert "No test set was given" in Parsed(report.html).words
+    train, held_out = split_entries(data[0], 11)
     assert held_out.n_observed == data[0].n_observed // 10
     assert not (np.abs(train.to_sparse()).multiply(np.abs(held_out.to_sparse()))).nnz
     again = fixed(random_state=11).fit(train)

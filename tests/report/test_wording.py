@@ -7,7 +7,7 @@ import pytest
 from report_models import Parsed, bundle, draw
 from tribit.data.reading import Reading
 from tribit.report import make_report
-from tribit.report.wording import Wording, a, noun, plural
+from tribit.report.wording import Wording, noun, plural, with_article
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_plurals_and_articles():
         "boxes",
         "people",
     ]
-    assert [a(each) for each in ("user", "item", "umbrella", "film")] == [
+    assert [with_article(each) for each in ("user", "item", "umbrella", "film")] == [
         "a user",
         "an item",
         "an umbrella",

@@ -1,7 +1,11 @@
-"""The facts of a page, by section: everything that it shows, as plain values, before any markup.
+"""Facts of a page by section: all that it shows, as plain values without markup.
 
-A section is a function that returns its facts, None where the model or the data do not have them, and a template. Those
-of recommendations are in :mod:`tribit.report.lists`, those of maps in :mod:`tribit.report.maps`.
+A section is a template and a function that returns its facts, or None where the model or the data lack them. The facts
+of recommendations are in :mod:`tribit.report.lists`.
+
+A map has the first two principal components (Pearson 1901) of the columns, or of the rows. Columns are vectors of their
+scores ``u_i' v_j`` over the rows, without biases, as in :mod:`tribit.explain.neighbours`. No other plane preserves more
+of the squared distances between columns. A map is invariant to rotations and scalings of the factors.
 """
 
 from __future__ import annotations
@@ -17,13 +21,23 @@ from numpy.typing import NDArray
 from tribit.data.axis import Axis, Positions
 from tribit.data.observations import Observations
 from tribit.evaluation import Evaluation
+from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
 from tribit.metrics.entries import interval, losses, reliability, standard_error
+from tribit.model.scores import Scores
 from tribit.plots import imputed_shares, simplex_view
-from tribit.report import sentences
-from tribit.report.lists import example_facts, trade_off
-from tribit.report.maps import map_facts
+from tribit.report.lists import example_facts, trade_off_facts
 from tribit.report.trial import LEVEL, Trial
-from tribit.report.wording import Wording, a, names_at
+from tribit.report.wording import (
+    Wording,
+    baseline_name,
+    describe_data,
+    describe_limits,
+    describe_lists,
+    describe_quality,
+    describe_search,
+    names_at,
+    with_article,
+)
 from tribit.selection.record import Candidate, Search
 
 if TYPE_CHECKING:
@@ -31,34 +45,40 @@ if TYPE_CHECKING:
 
 Facts: TypeAlias = dict[str, Any]
 Counts: TypeAlias = NDArray[np.int64]
+Array: TypeAlias = NDArray[np.floating[Any]]
 
-#: Most different numbers of entries for which each has a bar of its own; and the number of bars of equal width where
-#: the longest row is at most so many times as long as the shortest. Beyond, widths double.
-SINGLE_BARS, EQUAL_BARS, SAME_SCALE = 16, 12, 8
-#: Points of the popularity curves.
-POINTS = 41
-#: Least entries in a bin of the reliability curve: a share of 20 is known to about a tenth.
+#: Histograms have a bar for each number of entries up to this range, else bars of equal width if the longest row is at
+#: most this many times as long as the shortest, else bars of doubling width.
+MAX_SINGLE_BARS, N_EQUAL_BARS, MAX_EQUAL_RATIO = 16, 12, 8
+#: Number of points of the popularity curves.
+N_POPULARITY_POINTS = 41
+#: Minimum number of entries in a bin of the reliability curve: the standard error of a share of 20 is about a tenth.
 MIN_IN_BIN = 20
-#: Most candidates that are drawn; a search tries some tens.
-MOST_CANDIDATES = 400
-#: Rows (and columns) in each table of outliers; entries with which a mean is shrunk towards that of all, so that a row
-#: of so many counts half; and the least entries of a row that is listed.
-MOST_OUTLIERS, PRIOR, MIN_ENTRIES = 5, 5.0, 3
+#: Maximum number of candidates in the charts; a search tries some tens.
+MAX_CANDIDATES = 400
+#: Number of rows (and columns) in each table of outliers, the weight of the overall mean in a shrunk mean, in entries,
+#: and the minimum number of entries of an outlier.
+N_OUTLIERS, SHRINKAGE, MIN_ENTRIES = 5, 5.0, 3
+#: Maximum number of points of a map, those with the most entries. Browsers draw 1,200 without delay, and with names and
+#: neighbours they take some 300 kB.
+MAX_POINTS = 1200
+#: Number of neighbours that a click lists.
+N_NEIGHBOURS = 6
 
 
 def page_facts(
     recommender: Recommender, trial: Trial, found: Evaluation, title: str | None
 ) -> Facts:
-    """Return the facts of every section."""
+    """Return the facts of all sections."""
     model, seen = recommender.model_, recommender.seen_
     words = Wording.of(recommender.reading_)
     table = None if seen is None else table_facts(seen)
     search = None if model.search_ is None else search_facts(model.search_)
     opening = [
-        sentences.of_data(table, model.shape_, words),
-        *sentences.of_quality(found, words),
-        sentences.of_lists(found, words),
-        sentences.of_search(search, model.spec_),
+        describe_data(table, model.shape_, words),
+        *describe_quality(found, words),
+        describe_lists(found, words),
+        describe_search(search, model.spec_),
     ]
     ranked = trial.ranker is not None
     return {
@@ -71,18 +91,18 @@ def page_facts(
         "beside": beside_facts(found, words),
         "data": table,
         "calibration": reliability_facts(trial),
-        "trade_off": trade_off(trial),
+        "trade_off": trade_off_facts(trial),
         "search": search,
         "columns": map_facts(model.scores_, seen, "columns"),
         "rows": map_facts(model.scores_, seen, "rows"),
         "unusual": unusual_facts(trial, seen),
         "examples": example_facts(recommender),
-        "limits": sentences.limits(table, found, model, words, ranked=ranked),
+        "limits": describe_limits(table, found, model, words, ranked=ranked),
     }
 
 
 def measures_facts(found: Evaluation, words: Wording) -> Facts:
-    """Return each measure with its interval, and the same of the baselines."""
+    """Return the measures of the model, with intervals, and of the baselines."""
     titles = _titles(found, words)
     rows = [
         {
@@ -97,15 +117,15 @@ def measures_facts(found: Evaluation, words: Wording) -> Facts:
         and math.isfinite(value)
         and found.is_informative(name)
     ]
-    names = [sentences.baseline_name(name, words) for name in found.baselines]
+    names = [baseline_name(name, words) for name in found.baselines]
     has_intervals = any(each["interval"] for each in rows)
     return {"level": found.level, "baselines": names, "rows": rows, "intervals": has_intervals}
 
 
 def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
-    """Return the model beside the baselines by one measure; None without baselines.
+    """Return one measure of the model and of the baselines; None without baselines.
 
-    It is the error rate, or the AUC among unseen cells where one label alone was observed.
+    The measure is the error rate, or the AUC among unseen cells where one label alone was observed.
     """
     name = "sign_error" if found.unseen is None else "unseen_auc"
     value = found.measures()[name]
@@ -114,20 +134,23 @@ def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
     low, high = found.intervals.get(name, (None, None))
     bars = [{"name": "the model", "value": value, "low": low, "high": high}]
     bars += [
-        {"name": sentences.baseline_name(title, words), "value": baseline.measures[name]}
+        {"name": baseline_name(title, words), "value": baseline.measures[name]}
         for title, baseline in reversed([*found.baselines.items()])
     ]
     measure = _titles(found, words)[name]
-    return {"measure": measure, "less_is_better": name == "sign_error", "bars": bars}
+    return {"measure": measure, "lower_is_better": name == "sign_error", "bars": bars}
 
 
 def _titles(found: Evaluation, words: Wording) -> dict[str, str]:
     titles = found.titles() | {"sign_error": "error rate"}
-    return {name: title.replace("a row's", f"{a(words.row)}'s") for name, title in titles.items()}
+    return {
+        name: title.replace("a row's", f"{with_article(words.row)}'s")
+        for name, title in titles.items()
+    }
 
 
 def table_facts(seen: Observations) -> Facts:
-    """Return counts, histograms of entries a row and a column, and how unevenly entries are spread."""
+    """Return counts, histograms of the entries of rows and columns, and the concentration of entries."""
     counts = dict(zip(("row", "column"), seen.counts, strict=True))
     return {
         "rows": seen.shape[0],
@@ -144,12 +167,12 @@ def table_facts(seen: Observations) -> Facts:
 
 
 def histogram(counts: Counts) -> dict[str, list[Any]]:
-    """Return how many rows have 0, 1, 2 to 3, 4 to 7, ... entries; without doubling where lengths are similar."""
+    """Return numbers of rows by their number of entries; bars double in width where numbers vary widely."""
     least, most = int(counts.min()), int(counts.max())
-    if most - least < SINGLE_BARS:
+    if most - least < MAX_SINGLE_BARS:
         edges = np.arange(least, most + 2)
-    elif most <= SAME_SCALE * least:
-        width = -(-(most - least + 1) // EQUAL_BARS)
+    elif most <= MAX_EQUAL_RATIO * least:
+        width = -(-(most - least + 1) // N_EQUAL_BARS)
         edges = np.arange(least, most + width + 1, width)
     else:
         edges = np.append(0, 2 ** np.arange(most.bit_length() + 1))
@@ -158,14 +181,14 @@ def histogram(counts: Counts) -> dict[str, list[Any]]:
         str(low) if high - low == 1 else f"{low}\N{EN DASH}{high - 1}"
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     ]
-    first = int(np.flatnonzero(n)[0])  # empty bars before it are left out
+    first = int(np.flatnonzero(n)[0])  # leading empty bars are dropped
     return {"labels": labels[first:], "counts": n[first:].tolist()}
 
 
 def popularity(counts: Counts) -> dict[str, list[float]]:
-    """Return, for shares of the columns, those with the most entries first, their share of all entries."""
+    """Return the share of all entries in shares of the columns, most popular first."""
     total = np.append(0, np.cumsum(np.sort(counts)[::-1])) / max(int(counts.sum()), 1)
-    shares = np.linspace(0.0, 1.0, POINTS)
+    shares = np.linspace(0.0, 1.0, N_POPULARITY_POINTS)
     return {
         "of": shares.tolist(),
         "entries": np.interp(shares * counts.size, np.arange(counts.size + 1), total).tolist(),
@@ -173,20 +196,20 @@ def popularity(counts: Counts) -> dict[str, list[float]]:
 
 
 def head_share(counts: Counts) -> float:
-    """Return the share of the entries that the tenth of the columns with the most have."""
+    """Return the share of all entries in the most popular tenth of the columns."""
     n = max(1, counts.size // 10)
     return float(np.sort(counts)[::-1][:n].sum() / max(int(counts.sum()), 1))
 
 
 def reliability_facts(trial: Trial, *, bins: int = 10) -> Facts | None:
-    """Return predicted and observed shares of likes in bins, with intervals over rows; None for one label alone."""
+    """Return predicted and observed shares of likes in bins, with clustered intervals; None for one label alone."""
     rows, _, labels = trial.places
     if labels.min() == labels.max():
         return None
     bins = max(1, min(bins, labels.size // MIN_IN_BIN))
     likely = np.asarray(trial.probabilities, dtype=np.float64)
     curve = reliability(likely, labels, bins=bins)
-    # Bins are of rising probability: in the order of the probabilities they follow one another.
+    # Bins have increasing probabilities, so that each is a range of the sorted entries.
     order = np.argsort(likely, kind="stable")
     ends = np.cumsum(curve.counts)
     ranges = []
@@ -194,7 +217,7 @@ def reliability_facts(trial: Trial, *, bins: int = 10) -> Facts | None:
         some = order[start:end]
         influence = ((labels[some] > 0) - share) / some.size
         error = standard_error(influence, rows[some])
-        # Without an error, as where all are likes, a normal interval would be a point.
+        # With a standard error of 0, as where all are likes, a normal interval would be a point.
         ranges.append(interval(float(share), error, LEVEL, 1.0) if error else (None, None))
     return {
         "predicted": curve.predicted.tolist(),
@@ -207,12 +230,12 @@ def reliability_facts(trial: Trial, *, bins: int = 10) -> Facts | None:
 
 
 def search_facts(search: Search) -> Facts | None:
-    """Return the candidates as the charts need them; None where nothing was searched."""
+    """Return the candidates of a search; None if it tried none."""
     if search.best is None:
         return None
-    candidates = search.candidates[-MOST_CANDIDATES:]
-    drawn = _on_the_simplex(candidates)
-    shares = {id(each): imputed_shares(each, search.density) for each in drawn}
+    candidates = search.candidates[-MAX_CANDIDATES:]
+    mixtures = _candidates_on_simplex(candidates)
+    shares = {id(each): imputed_shares(each, search.density) for each in mixtures}
     most = max((1.0 - signs for signs, _, _ in shares.values()), default=0.0)
 
     def described(each: Candidate) -> Facts:
@@ -226,7 +249,7 @@ def search_facts(search: Search) -> Facts | None:
 
     best = sorted(search.families().values(), key=lambda each: each.score)
     average = search.average
-    if average is not None:  # without seconds, so that a page has the same bytes on any machine
+    if average is not None:  # without seconds, for equal bytes on any machine
         members = tuple(replace(each, seconds=None) for each in average.members)
         average = replace(average, members=members)
     return {
@@ -236,14 +259,13 @@ def search_facts(search: Search) -> Facts | None:
         "chosen": str(search.best.settings),
         "families": [described(each) for each in best],
         "candidates": [described(each) for each in candidates],
-        # The part of the simplex, from its corner of observed signs, that holds every mixture.
-        "view": simplex_view(most) if drawn else None,
+        "view": simplex_view(most) if mixtures else None,
         "average": None if average is None else str(average),
     }
 
 
-def _on_the_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the mixtures, and the best without any; none where all candidates have the same weights."""
+def _candidates_on_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the mixtures and the best other candidate; none where all candidates have the same weights."""
     if len({each.settings.gammas for each in candidates}) < 2:
         return []
     mixed = [each for each in candidates if each.settings.uses_unobserved]
@@ -252,7 +274,7 @@ def _on_the_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def unusual_facts(trial: Trial, seen: Observations | None) -> Facts:
-    """Return, for rows and columns, those with the highest log-loss and the most one-sided ones."""
+    """Return the rows and columns with the highest log-loss, and those with the most one-sided labels."""
     rows, columns, labels = trial.places
     found: Facts = {"worst": {}, "one_sided": {}}
     loss = losses(trial.scores.curve, trial.x, labels)
@@ -261,21 +283,21 @@ def unusual_facts(trial: Trial, seen: Observations | None) -> Facts:
         if axis.size < 2:
             continue
         if labels.min() != labels.max():
-            found["worst"][side] = worst(axis, places, loss)
+            found["worst"][side] = worst_predicted(axis, places, loss)
         if seen is not None and seen.n_likes and seen.n_dislikes:
             theirs = seen.rows if side == "rows" else seen.columns
-            found["one_sided"][side] = one_sided(axis, theirs, seen.labels)
+            found["one_sided"][side] = most_one_sided(axis, theirs, seen.labels)
     return found
 
 
-def worst(axis: Axis, places: Positions, loss: NDArray[Any]) -> list[Facts]:
-    """Return the rows whose mean loss, shrunk towards that of all, is furthest above it."""
+def worst_predicted(axis: Axis, places: Positions, loss: NDArray[Any]) -> list[Facts]:
+    """Return the rows with the highest mean loss, shrunk towards the overall mean."""
     outliers = _outliers(axis, places, np.asarray(loss, dtype=np.float64), np.positive)
     return [{"name": name, "n": n, "loss": total / n} for name, n, total in outliers]
 
 
-def one_sided(axis: Axis, places: Positions, labels: NDArray[np.int8]) -> list[Facts]:
-    """Return the rows whose share of likes, shrunk towards that of all, is furthest from it."""
+def most_one_sided(axis: Axis, places: Positions, labels: NDArray[np.int8]) -> list[Facts]:
+    """Return the rows whose share of likes, shrunk towards the base rate, differs most from it."""
     outliers = _outliers(axis, places, (labels > 0).astype(np.float64), np.abs)
     return [{"name": name, "n": n, "likes": int(total)} for name, n, total in outliers]
 
@@ -283,11 +305,76 @@ def one_sided(axis: Axis, places: Positions, labels: NDArray[np.int8]) -> list[F
 def _outliers(
     axis: Axis, places: Positions, values: NDArray[np.float64], size: np.ufunc
 ) -> Iterator[tuple[str, int, float]]:
-    """Yield name, number of entries and sum of values of the rows whose shrunk means differ most from that of all."""
+    """Yield name, number of entries and sum of values of the rows whose shrunk means are most extreme."""
     counts = np.bincount(places, minlength=axis.size)
     sums = np.bincount(places, values, minlength=axis.size)
-    excess = size(sums - float(np.mean(values)) * counts) / (counts + PRIOR)
+    excess = size(sums - float(np.mean(values)) * counts) / (counts + SHRINKAGE)
     excess = np.where(counts >= MIN_ENTRIES, excess, 0.0)
-    order = np.argsort(-excess, kind="stable")[:MOST_OUTLIERS]
+    order = np.argsort(-excess, kind="stable")[:N_OUTLIERS]
     order = order[excess[order] > 0]
     yield from zip(names_at(axis, order), counts[order].tolist(), sums[order].tolist(), strict=True)
+
+
+def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | None:
+    """Return the points of a map of rows or columns; None where scores differ by biases alone.
+
+    Parameters
+    ----------
+    scores : Scores
+        Scores of a fitted model.
+    seen : Observations or None
+        Training entries, for numbers of entries and shares of likes.
+    side : {"rows", "columns"}
+        Side of the table that the points stand for.
+    """
+    factors, axis = scores.factors.astype("float64"), scores.axes.columns
+    if side == "rows":
+        factors, axis = factors.transposed, scores.axes.rows
+    if axis.size < 3 or not factors.rank:
+        return None
+    points, kept = principal_components(in_geometry(factors.row_factors, factors.column_factors))
+    if kept is None:
+        return None
+    counts = likes = np.zeros(axis.size, dtype=np.int64)
+    if seen is not None:
+        places = seen.rows if side == "rows" else seen.columns
+        counts = np.bincount(places, minlength=axis.size)
+        likes = np.bincount(places[seen.labels > 0], minlength=axis.size)
+    some = np.sort(np.argsort(-counts, kind="stable")[:MAX_POINTS])
+    near = similar(scores, n=N_NEIGHBOURS, seen=seen, **{side: axis.names(some)})
+    # Neighbours may lack a point: names has those with a point first.
+    listed = np.concatenate([some, np.setdiff1d(near.positions, some)])
+    number = np.full(axis.size, -1, dtype=np.int64)
+    number[listed] = np.arange(listed.size)
+    return {
+        "side": side,
+        "kept": kept,
+        "of": axis.size,
+        "names": names_at(axis, listed),
+        "x": np.round(points[some, 0], 3),
+        "y": np.round(points[some, 1], 3),
+        "counts": None if seen is None else counts[some],
+        "shares": np.round(likes[some] / np.maximum(counts[some], 1), 2)
+        if seen is not None and seen.n_likes and seen.n_dislikes
+        else None,
+        "near": number[near.positions],
+        "similarities": np.round(near.similarities, 2),
+    }
+
+
+def principal_components(vectors: Array) -> tuple[Array, float | None]:
+    """Return two coordinates of each vector in [-1, 1], and their share of the variance.
+
+    The share is None if there is no variance. The sign of a component makes its largest coordinate positive.
+    """
+    centred = vectors - np.mean(vectors, axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    points = np.zeros((vectors.shape[0], 2))
+    n = min(2, values.size)
+    points[:, :n] = left[:, :n] * values[:n]
+    total = float(np.sum(values**2))
+    if total <= NO_VARIANCE * vectors.size:
+        return points, None
+    for column in points.T:
+        column *= np.sign(column[np.argmax(np.abs(column))]) or 1.0
+    return points / np.max(np.abs(points)), float(np.sum(values[:n] ** 2) / total)

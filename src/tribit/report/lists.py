@@ -1,4 +1,4 @@
-"""Recommendations of a report: likes found against dislikes shown over ``avoid_dislikes``, and explained examples."""
+"""Recommendations of a report: the trade-off between likes found and dislikes shown, and explained examples."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from tribit.evaluation.ranking import ranking_report
 from tribit.ranking.lists import recommend
 from tribit.ranking.scores import Ranker
 from tribit.report.trial import Trial
-from tribit.report.wording import names_at, shown
+from tribit.report.wording import name_of, names_at
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
-#: Weights of the slider: the default 1 among them, and up to where lists change little any more.
+#: Weights ``avoid_dislikes`` of the slider: 1 is the default, and beyond 8 lists hardly change.
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-#: Length of the lists, and of those of the examples.
+#: Length of the lists, and of the lists of the examples.
 N, N_EXAMPLE = 10, 5
-#: Most rows whose lists are made, evenly spaced among those with a test like: lists are made once for each weight,
-#: and of 1,000 the mean number of likes found is known to some 4%.
-MOST_ROWS = 1000
-#: Rows whose lists follow the slider.
-SHOWN_ROWS = 3
-#: Most rates that are remembered from one weight to the next, of likes and of dislikes: 134 MB.
-MOST_REMEMBERED = 2**23
-#: Columns of an example that are given reasons.
-EXPLAINED = 3
-#: Examples are the rows at these quantiles of the number of entries.
-QUANTILES = (0.25, 0.5, 0.9)
-#: Most entries that raise a probability, and that lower it; and the least change for which one is named: below, the
-#: page would show 0.
-MOST_FOR, MOST_AGAINST, MIN_CHANGE = 2, 1, 0.0005
-#: Most entries of a row that is explained: one of 3,000 takes a second of one core, and the time grows with the square.
-MOST_ENTRIES = 3000
+#: Maximum number of rows with lists, evenly spaced among those with a test like. The mean number of likes found in
+#: 1,000 lists has a standard error of some 4%.
+MAX_ROWS = 1000
+#: Number of rows whose lists follow the slider.
+N_SHOWN_ROWS = 3
+#: Maximum number of cells whose rates of likes and dislikes are cached between weights: 134 MB.
+MAX_CACHED_CELLS = 2**23
+#: Number of columns of an example with an explanation.
+N_EXPLAINED = 3
+#: Quantiles of the number of entries at which rows are examples.
+EXAMPLE_QUANTILES = (0.25, 0.5, 0.9)
+#: Maximum number of entries of an explanation that raise and that lower the probability, and the minimum change: the
+#: page would show a smaller one as 0.
+MAX_RAISING, MAX_LOWERING, MIN_CHANGE = 2, 1, 0.0005
+#: Maximum number of entries of a row with explanations: 3,000 take a second, and time is quadratic.
+MAX_EXPLAINED_ENTRIES = 3000
 
 
-def trade_off(trial: Trial) -> dict[str, Any] | None:
-    """Return the measures and some lists for each weight; None without a ranker, a like to find or a dislike to avoid.
+def trade_off_facts(trial: Trial) -> dict[str, Any] | None:
+    """Return measures and lists for each weight; None without a ranker, a test like or a dislike.
 
     Without a ranker the order of a list does not depend on the weight.
     """
@@ -51,18 +51,18 @@ def trade_off(trial: Trial) -> dict[str, Any] | None:
     if not (labels > 0).any():
         return None
     users = np.unique(rows[labels > 0])
-    if users.size > MOST_ROWS:
-        users = users[np.linspace(0, users.size - 1, MOST_ROWS).astype(int)]
+    if users.size > MAX_ROWS:
+        users = users[np.linspace(0, users.size - 1, MAX_ROWS).astype(int)]
     held_out = trial.held_out.take(np.flatnonzero(np.isin(rows, users)))
-    shown_rows = _shown_rows(trial, users)
+    shown_rows = _rows_to_show(trial, users)
     ranker = trial.ranker
-    if users.size * trial.scores.shape[1] <= MOST_REMEMBERED:
-        ranker = RememberedRates(ranker)
+    if users.size * trial.scores.shape[1] <= MAX_CACHED_CELLS:
+        ranker = CachedRates(ranker)
     reports, lists = [], []
     for weight in WEIGHTS:
         options: dict[str, Any] = {"avoid_dislikes": weight, "ranker": ranker}
         reports.append(asdict(ranking_report(trial.scores, trial.train, held_out, N, **options)))
-        lists.append(_lists(trial, shown_rows, options))
+        lists.append(_labelled_lists(trial, shown_rows, options))
     return {
         "weights": list(WEIGHTS),
         "n": N,
@@ -72,36 +72,38 @@ def trade_off(trial: Trial) -> dict[str, Any] | None:
     }
 
 
-class RememberedRates:
-    """A ranker whose rates, which do not depend on the weight, are computed once for each block of rows."""
+class CachedRates:
+    """A ranker that caches its rates by block of rows: they do not depend on the weight."""
 
     def __init__(self, ranker: Ranker) -> None:
         self.ranker = ranker
         self.shape_ = ranker.shape_
         self.row_ids_, self.column_ids_ = ranker.row_ids_, ranker.column_ids_
-        self._known: dict[bytes, tuple[Any, Any]] = {}
+        self._cache: dict[bytes, tuple[Any, Any]] = {}
 
     def log_rates(self, rows: Positions) -> tuple[Any, Any]:
-        """Return those of the ranker."""
+        """Return the log-rates of the ranker."""
         key = rows.tobytes()
-        if key not in self._known:
-            self._known[key] = self.ranker.log_rates(rows)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self.ranker.log_rates(rows)
+        return self._cache[key]
 
 
-def _shown_rows(trial: Trial, users: Positions) -> Positions:
-    """Return the rows with most test entries, those with a like and a dislike among them first."""
+def _rows_to_show(trial: Trial, users: Positions) -> Positions:
+    """Return the rows with most test entries; rows with both test labels come first."""
     rows, _, labels = trial.places
     likes, dislikes = (
         np.bincount(rows[labels * sign > 0], minlength=trial.scores.shape[0])[users]
         for sign in (1, -1)
     )
     order = np.lexsort((users, -(likes + dislikes), -np.minimum(np.minimum(likes, dislikes), 1)))
-    return users[order[:SHOWN_ROWS]]
+    return users[order[:N_SHOWN_ROWS]]
 
 
-def _lists(trial: Trial, shown_rows: Positions, options: dict[str, Any]) -> list[list[list[Any]]]:
-    """Return, for each row, the columns of its list, each with its probability and its test label, 0 for none."""
+def _labelled_lists(
+    trial: Trial, shown_rows: Positions, options: dict[str, Any]
+) -> list[list[list[Any]]]:
+    """Return the lists of rows: column, probability and test label (0 for none) at each place."""
     axes = trial.scores.axes
     found = recommend(
         trial.scores, axes.rows.names(shown_rows), N, exclude_seen=trial.train, **options
@@ -118,7 +120,7 @@ def _lists(trial: Trial, shown_rows: Positions, options: dict[str, Any]) -> list
 
 
 def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
-    """Return the lists of a few rows, with reasons where the model can give them; none without entries."""
+    """Return lists of a few rows with explanations; none if the model keeps no entries."""
     seen = recommender.seen_
     if seen is None:
         return []
@@ -132,14 +134,14 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     found = []
     for i, (row, name) in enumerate(zip(places, names_at(axes.rows, places), strict=True)):
         kept = lists.positions[i][lists.is_listed[i]]
-        explained = EXPLAINED if counts[row] <= MOST_ENTRIES else 0
+        explained = N_EXPLAINED if counts[row] <= MAX_EXPLAINED_ENTRIES else 0
         columns = [
             {
                 "name": title,
                 "probability": float(lists.probabilities[i, k]),  # type: ignore[index]
                 "lower": float(lower[i, k]),
                 "upper": float(upper[i, k]),
-                "reasons": _reasons(recommender, row, column) if k < explained else None,
+                "reasons": _explain_entries(recommender, row, column) if k < explained else None,
             }
             for k, (column, title) in enumerate(
                 zip(kept, names_at(axes.columns, kept), strict=True)
@@ -152,15 +154,17 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
 
 
 def _example_rows(counts: Positions) -> Positions:
-    """Return distinct rows of few, of some and of many entries, from those that have any and lack some."""
+    """Return distinct rows with an entry at the quantiles of the number of entries."""
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
-    places = [int(share * (order.size - 1)) for share in QUANTILES]
+    places = [int(share * (order.size - 1)) for share in EXAMPLE_QUANTILES]
     return order[sorted(set(places))]
 
 
-def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, Any]] | None:
-    """Return the entries that raise a probability most, and that lower it; None where the model cannot explain it."""
+def _explain_entries(
+    recommender: Recommender, row: int, column: int
+) -> list[dict[str, Any]] | None:
+    """Return the entries with the largest effects on a probability; None if the model cannot explain it."""
     axes = recommender.model_.axes_
     ids = (axis.names(np.array([at]))[0] for axis, at in zip(axes, (row, column), strict=True))
     try:
@@ -168,12 +172,12 @@ def _reasons(recommender: Recommender, row: int, column: int) -> list[dict[str, 
     except InvalidInputError:
         return None  # such as a mixture with imputed probabilities
     strong = [each for each in entries if abs(each.probability_change) >= MIN_CHANGE]
-    kept = [each for each in strong if each.contribution > 0][:MOST_FOR]
-    kept += [each for each in strong if each.contribution < 0][:MOST_AGAINST]
+    kept = [each for each in strong if each.contribution > 0][:MAX_RAISING]
+    kept += [each for each in strong if each.contribution < 0][:MAX_LOWERING]
     without_ids = axes.columns.ids is None
     return [
         {
-            "name": f"column {each.column}" if without_ids else shown(each.column),
+            "name": f"column {each.column}" if without_ids else name_of(each.column),
             "label": each.label,
             "contribution": each.contribution,
             "change": each.probability_change,

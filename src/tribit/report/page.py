@@ -1,4 +1,4 @@
-"""Reports: facts, rendered by templates into one file that fetches nothing and runs no script but its own."""
+"""Reports: one HTML file from facts and templates, which loads nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidTypeError
 from tribit.evaluation import Evaluation
 from tribit.report.facts import page_facts
-from tribit.report.trial import trial_of
-from tribit.report.wording import a, counted, percent, signed
+from tribit.report.trial import make_trial
+from tribit.report.wording import counted, percent, signed, with_article
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
 __all__ = ["Report", "make_report", "write_report"]
 
-#: Sections in the order of the page: the name of a template, and what the contents call it.
+#: Sections in order: the name of the template, and its title in the contents.
 SECTIONS = {
     "summary": "Summary",
     "data": "Data",
@@ -41,14 +41,14 @@ SECTIONS = {
 }
 STYLE, SCRIPTS = ("report.css",), ("charts.js", "sections.js", "maps.js")
 #: Facts that the charts need.
-DRAWN = ("beside", "data", "calibration", "trade_off", "search", "columns", "rows", "words")
-#: Significant digits of numbers in the data of the charts: a picture shows three.
-DIGITS = 5
+CHART_FACTS = ("beside", "data", "calibration", "trade_off", "search", "columns", "rows", "words")
+#: Significant digits of numbers in the data of the charts, which show three.
+N_DIGITS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A report of what a model does: numbers, sentences and one page.
+    """A report on a model: the page and its numbers.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class Report:
     evaluation : Evaluation
         Measures of the test set.
     held_out_here : bool
-        Whether the report has held out the test set by itself.
+        Whether the report held out the test set from the training entries.
     facts : dict
-        Everything that the page shows, by section; None for what the model or the data do not have.
+        All facts of the page by section; None for sections that the model or the data lack.
     """
 
     html: str
@@ -69,7 +69,7 @@ class Report:
 
     @property
     def size(self) -> int:
-        """Bytes of the page."""
+        """Size of the page in bytes."""
         return len(self.html.encode("utf-8"))
 
 
@@ -85,10 +85,10 @@ def make_report(
             "Recommender.load of a model file."
         )
     check_is_fitted(recommender)
-    trial = trial_of(recommender, test, random_state, recommender.model_.refit)
+    trial = make_trial(recommender, test, random_state, recommender.model_.refit)
     found = trial.evaluation()
     facts = page_facts(recommender, trial, found, title)
-    return Report(render(facts), found, trial.own, facts)
+    return Report(render(facts), found, trial.held_out_here, facts)
 
 
 def write_report(
@@ -99,24 +99,24 @@ def write_report(
     title: str | None = None,
     random_state: Any = 0,
 ) -> Report:
-    """Write one HTML page on the data, the quality of the model, its recommendations and its limits.
+    """Write an HTML page on the data, the quality of the model, its recommendations and its limits.
 
-    The page needs nothing but itself: no network, no fonts, no other files. The same recommender, test and seed give
-    the same bytes.
+    The page is self-contained: it needs no network, fonts or other files. Equal recommenders, test sets and seeds give
+    equal bytes.
 
     Parameters
     ----------
     recommender : Recommender
-        A fitted one, or one that was loaded.
+        A fitted or loaded recommender.
     path : str or path-like
-        The file to write: all of it, or what was there stays.
+        File to write. If writing fails, an existing file is unchanged.
     test : Observations, sparse matrix or array, optional
-        A test set: entries that it was not fitted on, matched by id where it has ids. None draws a tenth of the
-        entries, fits the chosen model again on the others with the same hyperparameters, and says so.
+        Test set of entries that it was not fitted on, matched by id where it has ids. By default a random tenth of the
+        entries is held out, and the chosen model is refitted to the others with the same hyperparameters.
     title : str, optional
         Heading of the page.
     random_state : int, Generator, RandomState or None, default=0
-        Draws the test set.
+        Seed of the test set.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def write_report(
     >>> report.held_out_here, report.facts["data"]["rows"]
     (True, 12)
     """
-    writable(path)  # an unwritable path is refused before the work
+    writable(path)  # refuse an unwritable path before the work
     report = make_report(recommender, test, title=title, random_state=random_state)
     with atomic_path(path) as temporary:
         Path(temporary).write_text(report.html, encoding="utf-8", newline="\n")
@@ -141,15 +141,15 @@ def write_report(
 
 
 def render(facts: dict[str, Any]) -> str:
-    """Return the page of facts."""
+    """Return the page with given facts."""
     environment = templates()
-    style, script = (_joined(environment, names) for names in (STYLE, SCRIPTS))
-    # Whatever else should have slipped into the page, browsers run this script alone and fetch nothing.
-    policy = f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    style, script = (_join_files(environment, names) for names in (STYLE, SCRIPTS))
+    # Browsers run this script alone and load nothing, whatever the page contains.
+    policy = f"default-src 'none'; style-src '{_policy_hash(style)}'; script-src '{_policy_hash(script)}'"
     return environment.get_template("page.html").render(
         facts,
         sections=SECTIONS,
-        drawn=rounded_values({name: facts[name] for name in DRAWN}),
+        drawn=rounded_values({name: facts[name] for name in CHART_FACTS}),
         style=style,
         script=script,
         policy=policy,
@@ -158,7 +158,7 @@ def render(facts: dict[str, Any]) -> str:
 
 
 def templates() -> Environment:
-    """Return the templates, in which every value is text: autoescape is on, and an undefined name is an error."""
+    """Return the environment of the templates: values are escaped, and an undefined name is an error."""
     environment = Environment(
         loader=PackageLoader("tribit.report"),
         autoescape=True,
@@ -168,20 +168,20 @@ def templates() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "a": a,
+        "with_article": with_article,
         "counted": counted,
         "decimal": lambda value, digits: "" if value is None else f"{value:.{digits}f}",
         "percent": percent,
         "signed": signed,
         "thousands": "{:,}".format,
     }
-    # The filter tojson escapes all that could end a script or begin a comment inside of one.
+    # The filter tojson escapes all characters that could end a script or start a comment.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment
 
 
 def rounded_values(values: Any) -> Any:
-    """Return values as JSON has them: numbers rounded, None for NaN and infinities."""
+    """Return values for JSON: rounded numbers, None for NaN and infinities."""
     if isinstance(values, dict):
         return {name: rounded_values(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
@@ -192,19 +192,19 @@ def rounded_values(values: Any) -> Any:
         return values
     if not math.isfinite(values):
         return None
-    rounded = float(f"{values:.{DIGITS}g}")
-    # Shorter, and no -0 that differs from 0 by a bit of a sum.
+    rounded = float(f"{values:.{N_DIGITS}g}")
+    # An integer is shorter, and has no negative zero.
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 
 
-def _joined(environment: Environment, names: tuple[str, ...]) -> Markup:
-    """Return files of the package as they stand, one after the other."""
+def _join_files(environment: Environment, names: tuple[str, ...]) -> Markup:
+    """Return the concatenated files of the package, unescaped."""
     assert environment.loader is not None
     sources = [environment.loader.get_source(environment, name)[0] for name in names]
     return Markup("".join(sources))  # noqa: S704 - style and scripts of the package alone
 
 
-def _digest(text: str) -> str:
-    """Return the name by which a policy admits a script or style."""
+def _policy_hash(text: str) -> str:
+    """Return the hash by which a content security policy allows a script or style."""
     found = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(found).decode('ascii')}"

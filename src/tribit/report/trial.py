@@ -1,7 +1,7 @@
-"""The test set of a report: entries that were given, or a tenth that the report holds out by itself.
+"""The test set of a report: given entries, or a tenth of the training entries that the report holds out.
 
-In the second case the model that was chosen is fitted again on the other entries, with the same hyperparameters (no
-search), its probabilities keep the calibrator, and a ranker is fitted again too.
+In the second case the chosen model is refitted to the other entries with the same hyperparameters and the same
+calibrator. The ranker is refitted too.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from tribit.report.wording import counted
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
 
-#: Function from entries and a seed to the chosen model, fitted to them.
+#: Function from entries and a seed to the chosen model, refitted to these entries.
 Refit: TypeAlias = Callable[[Observations, Any], Fitted]
 
-#: One entry of so many is held out: a tenth leaves the refit close to the model.
-ONE_OF = 10
+#: Number of entries for each held-out one: without a tenth, the refit stays close to the model.
+ENTRIES_PER_HELD_OUT = 10
 #: Level of the confidence intervals of a report.
 LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A model and entries that it was not fitted on.
+    """A model and a test set that it was not fitted on.
 
     Attributes
     ----------
     scores : Scores
-        Those of the fit, or of one without the held-out entries.
+        Scores of the model, or of its refit without the held-out entries.
     ranker : CandidateRanker or None
-        Alike.
+        Ranker that was fitted to the same entries.
     train : Observations or None
-        What they were fitted on; None where the recommender keeps no entries.
+        Training entries; None if the recommender keeps no entries.
     held_out : Observations
-        The test set, in the rows and columns of the model.
-    own : bool
-        Whether the report has held them out by itself.
+        Test set in the rows and columns of the model.
+    held_out_here : bool
+        Whether the report held out the test set from the training entries.
     notes : tuple of str
-        How the test set was made, and how this biases the measures.
+        Origin of the test set, and the resulting bias of the measures.
     """
 
     scores: Scores
     ranker: Any
     train: Observations | None
     held_out: Observations
-    own: bool
+    held_out_here: bool
     notes: tuple[str, ...]
 
     @property
@@ -70,53 +70,53 @@ class Trial:
 
     @property
     def probabilities(self) -> NDArray[np.floating[Any]]:
-        """Probability of a like at each of them."""
+        """Probability of a like at each test entry."""
         return self.scores.probability(self.x)
 
     @property
     def x(self) -> NDArray[np.floating[Any]]:
-        """``x`` at each of them."""
+        """``x`` at each test entry."""
         return self.scores.x(*self.places[:2])
 
     def evaluation(self) -> Evaluation:
-        """Return the measures of the test set."""
+        """Return the measures on the test set."""
         return evaluate(self.scores, self.held_out, self.train, ranker=self.ranker, level=LEVEL)
 
 
-def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refit) -> Trial:
-    """Return the trial of a recommender: on a test, else on entries that are held out here.
+def make_trial(recommender: Recommender, test: Any, random_state: Any, refit: Refit) -> Trial:
+    """Return the trial of a recommender on a given test set, else on entries that are held out here.
 
-    ``refit`` fits the chosen model again, to other entries.
+    ``refit`` fits the chosen model to other entries.
     """
     if test is not None:
-        return _given(recommender, test)
+        return _trial_on(recommender, test)
     seen = recommender.seen_
     if seen is None:
         raise InvalidInputError(
-            "The model keeps no entries, so that none can be held out to measure it on: give entries that it was not "
-            f"fitted on ({either('test=', '--test FILE')}), or fit it with "
+            "The model keeps no entries, so that no test set can be held out: give entries that it was not fitted on "
+            f"({either('test=', '--test FILE')}), or fit it with "
             f"{either('keep_seen=True', 'its entries (without --no-seen)')}."
         )
-    train, held_out = _split(seen, random_state)
+    train, held_out = split_entries(seen, random_state)
     model = recommender.model_
     text = (
-        f"No test was given: the test set is {len(held_out):,} of the {counted(seen.n_observed, 'entry')}, drawn at "
-        "random, and the chosen model was fitted again on the others with the same hyperparameters."
+        f"No test set was given: a random sample of {len(held_out):,} of the {counted(seen.n_observed, 'entry')} was "
+        "held out, and the chosen model was refitted to the others with the same hyperparameters."
     )
     notes = [text]
     if model.search_ is not None:
         notes.append(
-            "The hyperparameters were tuned on all entries, so that these measures are slightly optimistic. Those of "
-            "entries collected after the fit are not."
+            "These measures are slightly optimistic, because the hyperparameters were tuned on all entries. Entries "
+            "that were collected after the fit give unbiased measures."
         )
     if model.spec_.side_features:
         notes.append(
-            "The model uses side features, which its file does not keep. It was fitted again without them, and the "
-            "measures are of that model."
+            "The model uses side features, which its file does not keep. The measures are those of a refit without "
+            "side features."
         )
     if model.imputed is not None:
         notes.append(
-            "The model was fitted with imputed probabilities; it was fitted again without them."
+            "The model was fitted with imputed probabilities. The measures are those of a refit without them."
         )
     again = refit(train, random_state).scores
     ranker = recommender.ranker_
@@ -125,23 +125,23 @@ def trial_of(recommender: Recommender, test: Any, random_state: Any, refit: Refi
     return Trial(again, ranker, train, held_out, True, tuple(notes))
 
 
-def _split(seen: Observations, random_state: Any) -> tuple[Observations, Observations]:
-    """Return the entries to fit on, with both labels where there are both, and a tenth to hold out."""
-    # Of each label the entry that comes last in a random order stays, or a tiny table could lose one.
+def split_entries(seen: Observations, random_state: Any) -> tuple[Observations, Observations]:
+    """Return training entries, which keep an entry of each label, and a random tenth to hold out."""
+    # The last entry of each label in a random order stays: a tiny table could lose a label.
     order = generator(random_state).permutation(seen.n_observed)
     kept = {int(order[seen.labels[order] == label][-1]) for label in np.unique(seen.labels)}
     free = [place for place in order.tolist() if place not in kept]
     if not free:
         raise InvalidInputError(
-            f"The model was fitted on {counted(seen.n_observed, 'entry')}, too few to hold one out to measure it on: "
-            f"give entries that it was not fitted on ({either('test=', '--test FILE')})."
+            f"The model was fitted on {counted(seen.n_observed, 'entry')}, too few to hold out a test set: give "
+            f"entries that it was not fitted on ({either('test=', '--test FILE')})."
         )
     chosen = np.zeros(seen.n_observed, dtype=bool)
-    chosen[free[: max(1, seen.n_observed // ONE_OF)]] = True
+    chosen[free[: max(1, seen.n_observed // ENTRIES_PER_HELD_OUT)]] = True
     return seen.hold_out(chosen)
 
 
-def _given(recommender: Recommender, test: Any) -> Trial:
+def _trial_on(recommender: Recommender, test: Any) -> Trial:
     model = recommender.model_
     given = read_entries(model, test)
     rows, columns, labels = model.scores_.place_entries(given)
@@ -153,10 +153,10 @@ def _given(recommender: Recommender, test: Any) -> Trial:
         n = int(np.count_nonzero(seen.to_sparse()[held_out.rows, held_out.columns]))
         if n:
             raise InvalidInputError(
-                f"{n} of the {labels.size} test entries were part of the fit, so that measures of them would flatter "
-                "the model: give entries that it was not fitted on, or no test, and the report holds some out."
+                f"{n} of the {labels.size} test entries were also training entries, which biases the measures: give "
+                "entries that the model was not fitted on, or none, and the report holds some out."
             )
-    notes = [f"Measured on the {counted(len(held_out), 'entry')} of the test set that was given."]
+    notes = [f"Measured on the {counted(len(held_out), 'entry')} of the given test set."]
     if seen is None:
         notes.append(
             "The model keeps no entries, so that there are no baselines and no recommendations."

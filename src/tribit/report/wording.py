@@ -1,25 +1,48 @@
-"""Words of a page: nouns for rows and columns from the headings of the table, ids as text, numbers as text."""
+"""Words of a page: nouns for rows and columns, ids and numbers as text, and sentences on the data and the model."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scipy.special import ndtri
+
 from tribit.data.axis import Axis, Positions
 from tribit.errors import printable
+from tribit.evaluation import Evaluation
+from tribit.evaluation.held_out import BASE_RATE, BIASES
+from tribit.model.fitted import LIKE
 
 if TYPE_CHECKING:
+    from tribit.completion import BinaryMatrixCompletion
     from tribit.data.reading import Reading
+    from tribit.model.spec import ModelSpec
 
-#: A noun: letters, with a space or a hyphen between words. Longer headings are sentences.
-NOUN, LONGEST_NOUN = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*"), 24
-#: Endings of headings that say that a column holds ids: user_id, movieId, item no.
-OF_IDS = re.compile(r"(?:[\W_]+(?i:ids?|no|nr|key|name|code)|(?<=[a-z])(?:Id|ID))$")
-#: Words of which the page speaks anyway: a table with a column of that name has rows and columns.
-TAKEN = frozenset({"like", "dislike", "entry", "list", "model", "cell", "score", "row", "column"})
-#: Longest name, and the kept ends of a longer one: a page holds thousands of them, and a phone shows forty letters.
-LONGEST, HEAD, TAIL = 60, 40, 15
+#: A noun (letters, with a space or a hyphen between words), and its maximum length: longer headings are sentences.
+NOUN, MAX_NOUN_LENGTH = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*"), 24
+#: Endings of headings of ids: user_id, movieId, item no.
+ID_ENDING = re.compile(r"(?:[\W_]+(?i:ids?|no|nr|key|name|code)|(?<=[a-z])(?:Id|ID))$")
+#: Words with another meaning on the page: a table with such a heading has "rows" and "columns".
+RESERVED_NOUNS = frozenset(
+    {"like", "dislike", "entry", "list", "model", "cell", "score", "row", "column"}
+)
+#: Maximum length of a name, and the lengths of the two ends of a shortened one: a page has thousands of names, and a
+#: phone shows forty letters.
+MAX_NAME_LENGTH, HEAD, TAIL = 60, 40, 15
+#: Minimum number of test entries for a precise measurement: with 100, the interval of a share reaches a tenth to either
+#: side.
+MIN_TEST_ENTRIES = 100
+#: Minimum number of entries in the median row for a good estimate of its factors.
+MIN_MEDIAN_ENTRIES = 5
+#: Maximum share of entries in the most popular tenth of the columns without a warning.
+MAX_HEAD_SHARE = 0.3
+#: Minimum number of test entries to show the calibration error: with fewer, ten bins have under 20 entries each, and
+#: most of the error is sampling noise.
+MIN_FOR_CALIBRATION = 200
+
+Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,7 +60,7 @@ class Wording:
 
     @classmethod
     def of(cls, reading: Reading | None) -> Wording:
-        """Return the headings of a table where both are nouns and differ, else "row" and "column"."""
+        """Return the headings of a table if they are different nouns, else "row" and "column"."""
         if reading is None or reading.layout != "long":
             return cls()
         row, column = noun(reading.row), noun(reading.column)
@@ -47,22 +70,22 @@ class Wording:
 
     @property
     def rows(self) -> str:
-        """Several rows."""
+        """Plural of the noun for a row."""
         return plural(self.row)
 
     @property
     def columns(self) -> str:
-        """Several columns."""
+        """Plural of the noun for a column."""
         return plural(self.column)
 
     @property
     def biases(self) -> str:
-        """The baseline of main effects."""
+        """Name of the baseline of row and column biases."""
         return f"{self.row} and {self.column} biases"
 
     @property
     def pairs(self) -> str:
-        """All cells of the table."""
+        """Noun for the cells of the table."""
         return f"{self.row}-{self.column} pairs"
 
     def noun(self, side: str) -> str:
@@ -70,24 +93,24 @@ class Wording:
         return str(getattr(self, side))
 
     def to_json(self) -> dict[str, str]:
-        """Return all of them, for the script of the page."""
+        """Return all nouns, for the script of the page."""
         return {side: self.noun(side) for side in ("row", "rows", "column", "columns")}
 
 
 def noun(heading: str | None) -> str | None:
-    """Return the singular noun in a heading (``user_id``, ``MovieID``, ``items``), or None where none can be told."""
+    """Return the singular noun in a heading (``user_id``, ``MovieID``, ``items``); None if there is no clear one."""
     if heading is None:
         return None
-    plain = OF_IDS.sub("", heading.strip()).replace("_", " ").strip().lower()
+    plain = ID_ENDING.sub("", heading.strip()).replace("_", " ").strip().lower()
     if plain.endswith("s") and not plain.endswith(("ss", "us", "is", "ies", "as", "os")):
         plain = plain[:-1]  # users
-    # "movies" may be of "movy" or "movie".
-    known = NOUN.fullmatch(plain) and 2 <= len(plain) <= LONGEST_NOUN and not plain.endswith("s")
-    return plain if known and plain not in TAKEN else None
+    # "movies" may be the plural of "movy" or "movie".
+    known = NOUN.fullmatch(plain) and 2 <= len(plain) <= MAX_NOUN_LENGTH and not plain.endswith("s")
+    return plain if known and plain not in RESERVED_NOUNS else None
 
 
 def plural(noun: str) -> str:
-    """Return the plural of an English noun that does not end in s; of others it is a guess."""
+    """Return the plural of a noun by the rules of English; it may be wrong for other languages."""
     if noun in {"person", "child", "man", "woman"}:
         return {"person": "people", "child": "children", "man": "men", "woman": "women"}[noun]
     if noun.endswith("y") and noun[-2:-1] not in {*"aeiou"}:
@@ -95,26 +118,26 @@ def plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("x", "z", "ch", "sh")) else f"{noun}s"
 
 
-def a(noun: str) -> str:
-    """Return a noun with its article."""
+def with_article(noun: str) -> str:
+    """Return a noun with its indefinite article."""
     vowel = noun[:1] in {*"aeio"} or (noun[:1] == "u" and not noun.startswith(("us", "un", "ut")))
     return f"an {noun}" if vowel else f"a {noun}"
 
 
-def shown(name: Any) -> str:
-    """Return an id as text, with escapes for control characters and marks that turn the direction of the text."""
-    text = str(name)
-    if len(text) > LONGEST:  # first: what is written for a control character is longer than it
+def name_of(value: Any) -> str:
+    """Return an id as text, shortened, with escapes for control and direction characters."""
+    text = str(value)
+    if len(text) > MAX_NAME_LENGTH:  # before escapes, which lengthen the text
         text = f"{text[:HEAD]}…{text[-TAIL:]}"
     text = printable(text)
-    return text if len(text) <= LONGEST else f"{text[:HEAD]}…{text[-TAIL:]}"
+    return text if len(text) <= MAX_NAME_LENGTH else f"{text[:HEAD]}…{text[-TAIL:]}"
 
 
 def names_at(axis: Axis, positions: Positions) -> list[str]:
-    """Return the ids at positions; where there are none, the kind and the position: "row 3"."""
+    """Return the ids at positions as text; without ids "row 3"."""
     if axis.ids is None:
         return [f"{axis.name} {place}" for place in positions.tolist()]
-    return [shown(name) for name in axis.names(positions).tolist()]
+    return [name_of(name) for name in axis.names(positions).tolist()]
 
 
 def counted(n: int, thing: str) -> str:
@@ -123,11 +146,210 @@ def counted(n: int, thing: str) -> str:
 
 
 def signed(value: float, digits: int) -> str:
-    """Return a number with its sign, a true minus."""
+    """Return a number with its sign, with a typographic minus."""
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share in percent; the smallest with two digits, which would else read 0.0%."""
+    """Return a share in percent; shares below 0.1% have two significant digits."""
     value = 100.0 * share
     return f"{value:.{digits}f}%" if value == 0 or value >= 0.1 else f"{value:.2g}%"
+
+
+def baseline_name(name: str, words: Wording) -> str:
+    """Return the name of a baseline on the page."""
+    return words.biases if name == BIASES else name
+
+
+def describe_data(facts: Facts | None, shape: tuple[int, int], words: Wording) -> str:
+    """Return sentences on the size of the data, the base rate and the medians."""
+    size = f"{counted(shape[0], words.row)} and {counted(shape[1], words.column)}"
+    if facts is None:
+        return f"The model knows {size}. It does not keep the entries that it was fitted on."
+    likes, dislikes, median = facts["likes"], facts["dislikes"], facts["median"]
+    n = likes + dislikes
+    if not dislikes:
+        labels = "All of them are likes; no dislike was observed."
+    elif not likes:
+        labels = "All of them are dislikes; no like was observed."
+    else:
+        labels = f"{likes:,} are likes and {dislikes:,} dislikes (base rate {percent(likes / n)})."
+    return (
+        f"The data have {size}, with {counted(n, 'entry')}: {percent(facts['density'])} of all {words.pairs}. "
+        f"{labels} The median {words.row} has {median['row']:g} entries, the median {words.column} "
+        f"{median['column']:g}."
+    )
+
+
+def describe_quality(found: Evaluation, words: Wording) -> list[str]:
+    """Return sentences on the measures of the model and of the baselines."""
+    if found.unseen is not None:
+        return [_describe_unseen(found, words)]
+    texts = [_describe_errors(found, words)]
+    if (comparison := _compare_with_biases(found, words)) is not None:
+        texts.append(comparison[1])
+    if found.auc is not None:
+        ends = found.intervals.get("auc")
+        about = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
+        texts.append(
+            f"The AUC, the probability that it ranks a like above a dislike, is {percent(found.auc)}{about}"
+            f"{_baseline_clause(found, 'auc', BIASES, words.biases)}."
+        )
+    if found.calibration_error is not None and found.n_entries >= MIN_FOR_CALIBRATION:
+        texts.append(
+            f"Its probabilities are off by {percent(found.calibration_error)} on average (calibration error)."
+        )
+    return texts
+
+
+def _describe_errors(found: Evaluation, words: Wording) -> str:
+    text = (
+        f"On {counted(found.n_entries, 'test entry')} of {counted(found.n_rows, words.row)} the error rate of the "
+        f"model is {percent(found.sign_error)}"
+    )
+    if (ends := found.intervals.get("sign_error")) is not None:
+        text += f" ({100 * found.level:g}% interval: {percent(ends[0])} to {percent(ends[1])})"
+    biases = _baseline_clause(found, "sign_error", BIASES, words.biases)
+    return f"{text}{biases}{_baseline_clause(found, 'sign_error', BASE_RATE, 'the more frequent label')}."
+
+
+def _compare_with_biases(found: Evaluation, words: Wording) -> tuple[bool, str] | None:
+    """Return whether the model has a significantly lower log-loss than biases, and a sentence on it."""
+    baseline = found.baselines.get(BIASES)
+    if baseline is None or "log_loss" not in baseline.differences:
+        return None
+    difference, error = baseline.differences["log_loss"]
+    reach = float(ndtri(0.5 + found.level / 2)) * error
+    low, high = difference - reach, difference + reach
+    numbers = (
+        f"(difference of the log-loss {signed(difference, 4)}, {100 * found.level:g}% interval "
+        f"{signed(low, 4)} to {signed(high, 4)})"
+    )
+    if high < 0:
+        return True, f"It is better than {words.biases} {numbers}."
+    if low > 0:
+        return False, f"It is worse than {words.biases} {numbers}: use these, or check the data."
+    return False, f"It does not differ significantly from {words.biases} {numbers}."
+
+
+def _describe_unseen(found: Evaluation, words: Wording) -> str:
+    report = found.unseen
+    assert report is not None
+    if not report.n_unseen:
+        return (
+            "One label alone was observed, for every pair: no unseen pair is left to compare with."
+        )
+    return (
+        "One label alone was observed. The AUC, the probability that the model ranks one of "
+        f"{counted(report.n_entries, 'test entry')} above one of {counted(report.n_unseen, 'unseen pair')}, is "
+        f"{percent(report.auc)}{_baseline_clause(found, 'unseen_auc', BIASES, words.biases)}."
+    )
+
+
+def _baseline_clause(found: Evaluation, measure: str, name: str, shown: str) -> str:
+    baseline = found.baselines.get(name)
+    value = None if baseline is None else baseline.measures.get(measure)
+    return "" if value is None else f"; that of {shown} is {percent(value)}"
+
+
+def describe_lists(found: Evaluation, words: Wording) -> str | None:
+    """Return a sentence on the test likes in top-N lists."""
+    lists = found.lists
+    if lists is None:
+        return None
+    text = (
+        f"Top-{lists.n} recommendations for {counted(lists.n_users, words.row)} with a test like find "
+        f"{lists.likes_shown:,} such likes (mean recall {percent(lists.recall)})"
+    )
+    if lists.dislikes_per_like is not None and found.unseen is None:
+        text += f", and show {lists.dislikes_per_like:.2f} test dislikes for each"
+    return f"{text}."
+
+
+def describe_search(facts: Facts | None, spec: ModelSpec) -> str:
+    """Return sentences on the model family that was chosen, and on the next best."""
+    if facts is None:
+        return f"No hyperparameters were searched: the model is {spec}."
+    families = facts["families"]
+    chosen = next(each for each in families if each["chosen"])
+    text = (
+        f"The search tried {counted(facts['n_candidates'], 'candidate')} of {counted(len(families), 'model family')}. "
+        f"It chose {chosen['family']}, with a validation {facts['measure']} of {chosen['score']:.4f}"
+    )
+    if others := [each for each in families if not each["chosen"]]:
+        second = others[0]
+        gap = second["score"] - chosen["score"]
+        text += f"; {second['family']} has {second['score']:.4f}, {abs(gap):.4f} "
+        text += "more" if gap >= 0 else "less: too little to prefer a more complex model"
+    return f"{text}." if facts["average"] is None else f"{text}. The model is {facts['average']}."
+
+
+def describe_limits(
+    facts: Facts | None,
+    found: Evaluation,
+    model: BinaryMatrixCompletion,
+    words: Wording,
+    *,
+    ranked: bool,
+) -> list[str]:
+    """Return uses for which the data or the measures show that the model is unsuitable."""
+    texts = [_limits_of_meaning(model, words)]
+    if facts is not None:
+        texts += _limits_of_data(facts, words)
+    if found.n_entries < MIN_TEST_ENTRIES:
+        texts.append(
+            f"Not a precise measurement: the test set has {counted(found.n_entries, 'entry')}, and all measures have "
+            "wide intervals."
+        )
+    if (comparison := _compare_with_biases(found, words)) is not None and not comparison[0]:
+        compared = comparison[1].removeprefix("It")
+        texts.append(f"Not for individual tastes of {words.rows}: the model{compared}")
+    if found.unseen is None and not ranked:
+        texts.append(
+            f"Not for predicting the {words.columns} that {with_article(words.row)} will be exposed to: there is no "
+            "ranker, and recommendations are ordered by the probability of a like alone."
+        )
+    texts.append(
+        "Not for causal claims: explanations name the entries that contribute to a score, not the reasons of a taste."
+    )
+    return texts
+
+
+def _limits_of_meaning(model: BinaryMatrixCompletion, words: Wording) -> str:
+    meaning = model.fitted_.meaning
+    if meaning != LIKE:
+        return (
+            "Not for distinguishing likes from dislikes: one label alone was observed, and a probability is that of "
+            f"{meaning}. An unseen pair is not a dislike."
+        )
+    if model.target != "all":
+        return (
+            "Not for all pairs: observed entries are self-selected, and probabilities are calibrated on pairs like the "
+            f'observed ones. For all {words.pairs} fit with target="all".'
+        )
+    return (
+        "Not without its assumption: for pairs unlike the observed ones the model relies on estimated propensities, "
+        "which no test entry can check."
+    )
+
+
+def _limits_of_data(facts: Facts, words: Wording) -> list[str]:
+    texts = []
+    for side, other in (("row", "column"), ("column", "row")):
+        median, empty = facts["median"][side], facts["empty"][side]
+        if median < MIN_MEDIAN_ENTRIES:
+            texts.append(
+                f"Not for fine differences between {words.noun(side + 's')}: half of them have at most {median:g} "
+                f"entries, and their predictions rest mostly on their {words.noun(other + 's')}."
+            )
+        if empty:
+            texts.append(
+                f"Not for {counted(empty, words.noun(side))} without any entry (cold start): the data hold no "
+                "information about them."
+            )
+    if facts["head"]["column"] > MAX_HEAD_SHARE and facts["columns"] >= 10:
+        texts.append(
+            f"Not equally good everywhere: the most popular tenth of the {words.columns} has "
+            f"{percent(facts['head']['column'], 0)} of the entries, and dominates the measures."
+        )
+    return texts

@@ -29,7 +29,7 @@ for (const side of ["row", "column"]) {
 
 draws("popularity", (width, caption) => {
   const f = frame(width, caption, {
-    x: [0, 1], y: [0, 1], say: (value) => percent(value), xName: `share of ${data.words.columns} or ${data.words.rows}, those with most first`,
+    x: [0, 1], y: [0, 1], say: (value) => percent(value), xName: `share of ${data.words.columns} or ${data.words.rows}, most entries first`,
     yName: "share of entries",
   });
   f.svg.append(node("path", { class: "even", d: path([f.x(0), f.x(1)], [f.y(0), f.y(1)]) }));
@@ -88,7 +88,7 @@ if (data.trade_off) {
     );
     return f.svg;
   });
-  const tell = () => {
+  const showWeight = () => {
     const now = Number(slider.value);
     const report = reports[now];
     document.getElementById("weight-now").textContent = written(weights[now]);
@@ -104,9 +104,9 @@ if (data.trade_off) {
         label > 0 ? "✓ test: liked" : "✗ test: disliked") : null));
     document.getElementById("list-now").replaceChildren(...items);
   };
-  slider.addEventListener("input", () => { tell(); again(); });
-  chooser.addEventListener("change", tell);
-  tell();
+  slider.addEventListener("input", () => { showWeight(); again(); });
+  chooser.addEventListener("change", showWeight);
+  showWeight();
 }
 
 if (data.search) {
@@ -142,7 +142,7 @@ if (data.search) {
       role: "group", x: [0, candidates.length + 1], y: [least - 0.1 * room, top], xName: "candidates in order",
       yName: measure, margin: { top: 20 }, xTicks: steps(1, candidates.length, 4).filter((value) => value >= 1),
     });
-    // What is far above the best of every family is put on the upper edge, as a triangle.
+    // Candidates far above the best of each family are triangles on the upper edge.
     const marks = candidates.map((each, k) => {
       const cx = f.x(k + 1);
       const made = each.score > top
