@@ -99,7 +99,7 @@ def test_a_link_without_closed_form_is_searched():
     got = link_constants(link, 0.8)
     assert got == numeric_constants(link, 0.8)
     assert pytest.approx(np.max(-np.log(f * (1 - f))), rel=1e-9) == got.U
-    with pytest.raises(InvalidInputError, match="Closed forms are known for Logistic and Probit"):
+    with pytest.raises(InvalidInputError, match="Closed forms exist for Logistic and Probit"):
         closed_form_constants(link, 0.8)
 
 
