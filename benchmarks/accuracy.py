@@ -1,4 +1,4 @@
-"""What the defaults reach: ``make bench-accuracy DATA=folder``, our figures beside the best of other software.
+"""Accuracy of the defaults: ``make bench-accuracy DATA=folder``, our figures beside the best of other software.
 
 Everything is chosen on training entries by ``BinaryMatrixCompletion()``; test parts are read only to be printed. Splits
 of MovieLens-100k: sort by (user, item), permute with ``numpy.random.default_rng(seed)``; the first 5,000 entries are
@@ -122,7 +122,7 @@ def random_items() -> None:
 
 
 def drawn() -> None:
-    """Print the relative error of experiment 2 of the paper; it is told the link and nothing else."""
+    """Print the relative error of experiment 2 of the paper; given the link alone."""
     link = Logistic(EXPERIMENT_2.link.scale)  # type: ignore[attr-defined]
     errors, seconds, single = [], [], []
     for trial in TRIALS:
@@ -149,7 +149,7 @@ def drawn() -> None:
 
 
 def averages() -> None:
-    """Print what the mean of several fits gains on tables that are nearly full, and on votes where they are given."""
+    """Print the gain of the mean of several fits on tables that are nearly full, and on votes where they are given."""
     tables = {"drawn, nearly full": [_nearly_full(seed) for seed in AVERAGE_SEEDS]}
     if FOLDER and (Path(FOLDER) / "senate").is_dir():
         votes = senate(f"{FOLDER}/senate")

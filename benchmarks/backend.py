@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.data import skewed
-from benchmarks.measure import interleaved, print_table
+from benchmarks.measure import median_seconds, print_table
 from tribit import Arithmetic, Logistic, Objective, Observations, tri
 from tribit.backends import tiles
 from tribit.backends.threads import single_threaded_blas
@@ -63,7 +63,7 @@ def _times(seen: Observations, k: int, repeats: int) -> dict[str, float]:
     for ours, theirs in zip((in_U, in_V), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-4 * np.abs(theirs).max())
     with single_threaded_blas():
-        return interleaved(runs, repeats)
+        return median_seconds(runs, repeats)
 
 
 def _plain(U: np.ndarray, V: np.ndarray, plus: np.ndarray, minus: np.ndarray) -> tuple:

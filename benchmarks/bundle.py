@@ -1,4 +1,4 @@
-"""Size of a bundle of a million entries, and the time and memory of ``tribit recommend`` for one row of it."""
+"""Size of a saved recommender of a million entries, and time and memory of ``tribit recommend`` for one row."""
 
 import statistics
 import subprocess
@@ -13,7 +13,7 @@ from benchmarks.measure import print_table
 from tribit import BinaryMatrixCompletion, Observations, Recommender
 
 SHAPE, COUNT = (6040, 3706), 1_000_000
-#: A model of the kind that the search chooses for such tables; its values play no part in size or speed.
+#: The model family that the search chooses for such tables; the values do not change size or speed.
 SETTINGS = {
     "rank": 40,
     "l2": 20.0,
@@ -25,20 +25,18 @@ REPEATS = 5
 #: Runs the command line in a process and prints its seconds and its peak memory in MB; imports included.
 RUN = """
 import sys, time
-from pathlib import Path
+from benchmarks.measure import peak_megabytes
 began = time.perf_counter()
 from tribit.cli import main
 try:
     main(sys.argv[1:])
 finally:
-    status = Path("/proc/self/status").read_text()
-    peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
-    sys.stderr.write(f"{time.perf_counter() - began:.2f} {peak:.0f}")
+    sys.stderr.write(f"{time.perf_counter() - began:.2f} {peak_megabytes():.0f}")
 """
 
 
-def drawn() -> Observations:
-    """Return entries of skewed popularity with text for ids, as a file has them."""
+def simulate_seen() -> Observations:
+    """Return entries of skewed popularity with text ids, as from a file."""
     seen = skewed(SHAPE, COUNT)
     return Observations.from_pairs(
         seen.rows,
@@ -52,7 +50,7 @@ def drawn() -> Observations:
 
 def main() -> None:
     """Print the table."""
-    seen = drawn()
+    seen = simulate_seen()
     model = BinaryMatrixCompletion((1, 0, 0), **SETTINGS, n_fits=1, max_iter=30, random_state=0)
     began = time.perf_counter()
     with warnings.catch_warnings():

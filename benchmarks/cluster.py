@@ -1,4 +1,4 @@
-"""Costs of one partition on one core and of the scheduler's tasks, and what they add up to for a table on a cluster.
+"""Costs of one partition on one core and of the scheduler's tasks, and the sums for a table on a cluster.
 
 ``python -m benchmarks.cluster`` prints the tables of the manual. A partition has the width and the density of the
 table that is sized, and is measured without a cluster: CPU seconds, medians. Tasks and bytes are measured on a
@@ -25,7 +25,7 @@ from tribit.model.risks import pn, tri
 #: The table that is sized, and the columns of its factors.
 ROWS, COLUMNS, ENTRIES, RANK = 10**8, 10**6, 10**10, 32
 #: Entries of the partition that is measured, and of each on paper: nothing is said of other sizes.
-PART_ENTRIES = observations.ENTRIES
+PART_ENTRIES = observations.PARTITION_ENTRIES
 PROBLEM = RowProblem(RANK, True, 5.0, 3.0)
 #: Bytes of a column's curvature, value and gradient, and the columns of a block.
 PACKED = PROBLEM.free * (PROBLEM.free + 1) // 2 * 4
@@ -160,7 +160,7 @@ def scheduler_costs() -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print what was measured, and the sizing that follows from it."""
+    """Print the measurements, and the sizing that follows from them."""
     with single_threaded_blas():
         costs, dense, unseen = partition_costs(), dense_cost(), unseen_cost()
     task, byte = scheduler_costs()

@@ -68,7 +68,7 @@ Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Data(NamedTuple):
-    """Ratings sorted by (user, item), and what is known of users and items."""
+    """Ratings sorted by (user, item), and features of users and items."""
 
     users: Positions
     items: Positions
@@ -231,7 +231,7 @@ def main(seeds: Sequence[int]) -> None:
 
 
 def forms(data: Data, seeds: Sequence[int]) -> None:
-    """Print what the forms of implicit features are worth, by the number of ratings given; settings are fixed."""
+    """Print the gain of the forms of implicit features, by the number of ratings given; settings are fixed."""
     fixed = {"gammas": (1, 0, 0), "rank": 10, "l2": 11.4, "l2_intercept": 1.0, "l2_implicit": 25.8}
     rows = []
     for name, form in FORMS.items():

@@ -140,7 +140,7 @@ def with_features(seen: Observations, k: int, n_jobs: int) -> Callable[[], objec
 
 
 def search() -> None:
-    """Print CPU seconds of search and fit on a million drawn entries, and the log-loss of a tenth of them."""
+    """Print CPU seconds of search and fit on a million simulated entries, and the log-loss of a tenth of them."""
     train, test = exposed((6040, 3706), 1_000_209).split(0.1, random_state=0)
     rows = []
     for name, wanted in (("compiled, first", "1"), ("NumPy", "0"), ("compiled", "1")):

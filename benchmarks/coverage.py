@@ -1,7 +1,7 @@
 """How often intervals and sets hold the truth: ``TRIBIT_DATA=FOLDER python -m benchmarks.coverage``.
 
-Intervals for hidden values on drawn matrices, where the truth is known; probabilities and sets of labels on held-out
-entries of MovieLens-100k; the same on Coat, whose test items were drawn at random and whose training items were not.
+Intervals for hidden values on simulated matrices; probabilities and sets of labels on held-out
+entries of MovieLens-100k; the same on Coat, whose test items are a random sample and whose training items were not.
 Without the data only the first are printed. A number is the mean over the seeds, with its standard deviation.
 """
 
@@ -31,7 +31,7 @@ LOGISTIC = Logistic()
 
 @dataclass(frozen=True)
 class Setting:
-    """A drawn matrix and the model of it; the ridge is chosen on held-out entries."""
+    """A simulated matrix and its model; the ridge is chosen on held-out entries."""
 
     name: str
     shape: tuple[int, int] = (200, 150)
@@ -190,7 +190,7 @@ def movielens(folder: Path) -> None:
 
 
 def coats(folder: Path) -> None:
-    """Print the tables of Coat: fitted on self-chosen items, measured on items drawn at random."""
+    """Print the tables of Coat: fitted on self-chosen items, measured on random items."""
     data = coat(folder / "coat")
     train, test = data.train.observations(), data.test.observations()
     fit, validation = train.split(0.2, random_state=10)

@@ -1,4 +1,4 @@
-"""Data of the sizes that the benchmarks are about: MovieLens-100k where it is given, else a look-alike."""
+"""Data of the benchmarks: MovieLens-100k if given, else a simulated table of its size."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ def movielens() -> tuple[str, Observations]:
 
 
 def skewed(shape: tuple[int, int], count: int, seed: int = 0) -> Observations:
-    """Draw entries with the popularity of real tables (log-normal margins) and a low-rank taste."""
+    """Simulate entries with the popularity of real tables (log-normal margins) and a low-rank taste."""
     rng = np.random.default_rng(seed)
     rows, columns = rng.lognormal(0, 1, shape[0]), rng.lognormal(0, 1.3, shape[1])
     rows, columns = np.cumsum(rows / rows.sum()), np.cumsum(columns / columns.sum())
@@ -43,9 +43,9 @@ def skewed(shape: tuple[int, int], count: int, seed: int = 0) -> Observations:
 
 
 def exposed(shape: tuple[int, int], count: int, seed: int = 0, rank: int = 6) -> Observations:
-    """Draw entries of which each row picks those near its taste, beside popular ones, and likes them by the same taste.
+    """Simulate self-selected entries: rows choose columns by taste and popularity, and like them by the same taste.
 
-    Activity and popularity are log-normal; a row draws its columns without replacement.
+    Activity and popularity are log-normal; a row samples its columns without replacement.
     """
     rng = np.random.default_rng(seed)
     activity, popularity = rng.lognormal(0, 1, shape[0]), rng.normal(0, 1.5, shape[1])
@@ -56,7 +56,7 @@ def exposed(shape: tuple[int, int], count: int, seed: int = 0, rank: int = 6) ->
     columns, labels = [], []
     for row, size in enumerate(sizes):
         taste = V @ U[row]
-        # The largest of Gumbel variables around log-weights: draws in proportion to the weights.
+        # The largest of Gumbel variables around log-weights are a sample in proportion to the weights.
         chosen = np.argpartition(-(taste + popularity + rng.gumbel(size=shape[1])), size)[:size]
         x = 0.6 * taste + 0.2 + mild[row] + good + 0.2 * popularity
         columns.append(np.sort(chosen))

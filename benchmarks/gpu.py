@@ -74,7 +74,7 @@ def milliseconds(run: Callable[[], object], repeats: int = 20) -> float:
 
 
 def seconds(run: Callable[[], object]) -> tuple[float, object]:
-    """Return how long a call takes, and what it returns."""
+    """Return the duration and the result of a call."""
     torch.cuda.synchronize()
     began = time.perf_counter()
     found = run()
@@ -196,7 +196,7 @@ def ranker(seen: Observations) -> None:
 
 
 def quietly(run: Callable[[], Found]) -> Found:
-    """Return what a call returns, without its warnings: some fits are cut short on purpose."""
+    """Return the result of a call without its warnings: some fits are cut short on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return run()
@@ -252,7 +252,7 @@ SECTIONS = {
 
 
 def main() -> None:
-    """Print the sections that are asked for."""
+    """Print the given sections."""
     print(
         f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}; {machine()}"
     )

@@ -1,9 +1,9 @@
 """The search against the full grid: ``make bench-search DATA=folder``.
 
 Every mixture of the 66-point simplex in each of 6 balls, at rank 10, is fitted on the same folds as the candidates of
-the search, and on all training entries; so is what the search chose. Printed are the held-out scores, those on a test
-part that neither has seen, and the costs. The grid comes with two ridges: none, and the weights that the search found
-best for factors under PN.
+the search, and on all training entries; so is the choice of the search. Printed are the held-out scores, those on a
+test part that neither has seen, and the costs. The grid comes with two ridges: none, and the weights that the search
+found best for factors under PN.
 """
 
 import os

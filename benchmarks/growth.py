@@ -1,7 +1,7 @@
-"""How the cost of a sweep grows with rows, columns, entries and rank: each doubled in turn from one drawn table.
+"""Growth of the cost of a sweep with rows, columns, entries and rank, each doubled in turn.
 
-``python -m benchmarks.growth`` prints the table of the manual. Times are CPU seconds of one thread, the least of a few
-iterations, in two rounds in which the tables take turns: what else a machine does adds to times and takes nothing away.
+``python -m benchmarks.growth`` prints the table of the manual. Times are CPU seconds of one thread, the smallest of a
+few iterations in two rounds in which the tables take turns, because other processes only add time.
 """
 
 import time
@@ -59,7 +59,7 @@ def iteration_seconds(seen: Observations, rank: int, options: dict[str, object])
     return min(after - before for before, after in pairwise(marks))
 
 
-def doubled(name: str | None) -> dict[str, int]:
+def double_size(name: str | None) -> dict[str, int]:
     """Return the sizes of the base, one of them twice as large."""
     return {key: size * (2 if key == name else 1) for key, size in BASE.items()}
 
@@ -69,7 +69,7 @@ def growth(measure: Callable[[Observations, int, dict[str, object]], float]) -> 
     least: dict[tuple[str, str | None], float] = {}
     for _ in range(ROUNDS):
         for name in (None, *BASE):
-            sizes = doubled(name)
+            sizes = double_size(name)
             seen = skewed((sizes["rows"], sizes["columns"]), sizes["entries"])
             for kind, (options, _) in KINDS.items():
                 found = measure(seen, sizes["rank"], options)

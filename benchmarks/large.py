@@ -1,8 +1,8 @@
 """The shape of MovieLens-20M on the CPU: a mixture sweep, an L-BFGS iteration, search and fit; CPU seconds and memory.
 
-``python -m benchmarks.large`` draws the table once (minutes, and more memory than what is measured) in a process of its
-own, and measures each stage in another: the peak is that of Python, the libraries, the table and the fit.
-``python -m benchmarks.large FILE STAGE`` measures one stage on a table that was drawn.
+``python -m benchmarks.large`` simulates the table once, in minutes and in a separate process with more memory than the
+stages, and measures each stage in another: the peak is that of Python, the libraries, the table and the fit.
+``python -m benchmarks.large FILE STAGE`` measures one stage on a saved table.
 """
 
 import subprocess
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import machine, print_table
+from benchmarks.measure import machine, peak_megabytes, print_table
 
 SHAPE, ENTRIES = (138_493, 26_744), 20_000_000
-#: Tables are drawn with a seed of their own, on which nothing was chosen.
+#: No default was tuned on tables of this seed.
 SEED = 10
 FIXED = {"calibration": None, "tol": 0.0, "random_state": 0}
 MIXTURE = {
@@ -51,7 +51,7 @@ STAGES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 def draw(path: str) -> None:
-    """Draw the table into a file."""
+    """Simulate the table and save it."""
     from benchmarks.data import exposed
 
     seen = exposed(SHAPE, ENTRIES, seed=SEED)
@@ -86,8 +86,7 @@ def measure(path: str, stage: str) -> None:
         clock = time.perf_counter() - began
         end = f"{model.n_iter_} iterations of the last fit; {clock:.0f} s by the clock"
         print(model.search_, end, sep="\n", file=sys.stderr)
-    # Not getrusage: a child's high-water mark there begins with its parent's.
-    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+    peak = peak_megabytes()
     print(f"{seconds:.1f} {peak:.0f}")
 
 

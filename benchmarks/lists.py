@@ -1,9 +1,9 @@
 """Top-10 lists of MovieLens-100k: likes found and dislikes shown, ours beside published figures.
 
-Held out are the validation and the test part of a split together; the lists are drawn from everything that was not
-trained on; users with a held-out like count. The weights of dislikes were chosen on the splits 10 to 14, by
+Held out are the validation and the test part of a split together; the candidates are all entries outside the training
+set; users with a held-out like count. The weights of dislikes were chosen on the splits 10 to 14, by
 
-    python -m benchmarks.lists 10 11 12 13 14
+python -m benchmarks.lists 10 11 12 13 14
 
 which prints the whole trade-off; without arguments the splits 0 to 4 are measured at those weights.
 """

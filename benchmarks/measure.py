@@ -1,4 +1,4 @@
-"""Timing that a noisy machine does not spoil: peers take turns, and medians are compared."""
+"""Timing on a noisy machine (peers take turns, medians are compared), peak memory, and tables."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 
-def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def median_seconds(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Return the median seconds of each run; they take turns, after one round to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(repeats + 1):
@@ -22,8 +22,14 @@ def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str
     return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 
+def peak_megabytes() -> float:
+    """Return the peak memory of this process; getrusage of a child would start from its parent's peak."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
 def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a Markdown table, so that it can be copied into the docs."""
+    """Print a Markdown table."""
     print(f"\n### {title}\n")
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(list(header)))
@@ -32,7 +38,7 @@ def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[objec
 
 
 def machine() -> str:
-    """Return the processor, its cores and the versions that matter, in one line."""
+    """Return the processor, its cores and the versions of Python and NumPy in one line."""
     model = platform.processor() or platform.machine()
     facts = Path("/proc/cpuinfo")
     if facts.exists():

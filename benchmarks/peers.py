@@ -25,7 +25,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit
 
 from benchmarks.data import FOLDER, exposed
-from benchmarks.measure import machine, print_table
+from benchmarks.measure import machine, peak_megabytes, print_table
 from tribit import BinaryMatrixCompletion, Observations
 from tribit.model.calibration import platt
 
@@ -33,7 +33,7 @@ THREADS = 2
 #: Name of the system that others are compared with: tribit with its settings given, as they have theirs.
 OURS = "tribit, one fit"
 #: Seconds that one run may take.
-PATIENCE = 300
+TIMEOUT_SECONDS = 300
 PICTURE = Path("docs/measured/peers.png")
 Array = np.ndarray
 #: Scores of entries at rows and columns.
@@ -229,7 +229,7 @@ def run(system: str, table: str, iterations: int, settings: dict[str, Any]) -> N
     began, spent = time.perf_counter(), time.process_time()
     scores = fit(train, iterations=iterations, **settings)
     took, spent = time.perf_counter() - began, time.process_time() - spent
-    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+    peak = peak_megabytes()
     curve = platt(scores(validation.rows, validation.columns), validation.labels)
     found = {"seconds": took, "cpu": spent, "peak": peak, "iterations": iterations}
     for name, part in (("validation", validation), ("", test)):
@@ -243,7 +243,7 @@ def run(system: str, table: str, iterations: int, settings: dict[str, Any]) -> N
 def measured(
     system: str, table: str, iterations: int, settings: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return what a run in a process of its own printed; None where the system is missing or takes too long."""
+    """Return the output of a run in a separate process; None where the system is missing or takes too long."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.peers", "--run", system, table]
     command += [str(iterations), json.dumps(settings)]
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -255,7 +255,7 @@ def measured(
             check=False,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             env=os.environ | threads,
         )
     except subprocess.TimeoutExpired:

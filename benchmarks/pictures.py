@@ -1,7 +1,7 @@
 """The pictures of the manual that need data: ``make pictures DATA=folder`` writes them to docs/_static.
 
-Nothing is chosen by what they show. The lists are those of ``benchmarks.lists``, on the splits 0 to 4; everything else
-is drawn from training entries alone (see ``benchmarks.unobserved``).
+No default is chosen by these figures. The lists are those of ``benchmarks.lists``, on the splits 0 to 4; everything
+else uses training entries alone (see ``benchmarks.unobserved``).
 """
 
 import re
@@ -56,7 +56,7 @@ def write(figure: Figure, name: str) -> None:
 
 
 def the_mask(found: dict[str, tuple[Search, float]]) -> None:
-    """Draw what the mask says of likes, and what its features and mixtures bring."""
+    """Draw the relation of the mask to likes, and the gain of its features and mixtures bring."""
     with page("mask.png", 3.0, 2) as (left, right):
         shares = quintiles(cross_fitted(coat_train(), random_state=SEED), coat_train())
         bars = left.bar(range(1, 6), 100 * shares, color=GREEN, width=0.7)
@@ -126,7 +126,7 @@ def the_lists() -> None:
 
 
 def the_path(found: dict[str, tuple[Search, float]]) -> None:
-    """Draw held-out log-loss over the ridge of the factors: what the search tried, and what it left out."""
+    """Draw held-out log-loss over the ridge of the factors: the candidates of the search and the rest of the grid."""
     data = all_data()
     names = [name for name in ("ML-100k", "Senate", "Coat") if name in data]
     with page("ridge-path.png", 2.9, len(names)) as axes:

@@ -27,7 +27,7 @@ PENALTY_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 
 
 def bias(side: int = 400, rho: float = 0.5, likely: tuple[float, ...] = (0.1, 0.3, 0.7, 0.9)):
-    """Yield what three PU risks tend to, and what they say of a matrix whose entries are all alike."""
+    """Yield the limits of three PU risks, and their estimates of a matrix whose entries are all alike."""
     for p in likely:
         Y = np.where(np.random.default_rng(0).random((side, side)) < p, 1, -1)
         seen = observe(Y, rho, random_state=1)
@@ -40,7 +40,7 @@ def bias(side: int = 400, rho: float = 0.5, likely: tuple[float, ...] = (0.1, 0.
 
 
 def without_noise(sides: tuple[int, ...] = (40, 80, 160, 320), sigmas=(0.0, 0.5, 1.0)):
-    """Yield the larger root mean square error of two matrices of rank 1 with the same signs, all of which are seen.
+    """Yield the larger root mean square error of two matrices of rank 1 with the same signs, all observed.
 
     Half the distance of the two is the least that an answer can have which is the same for both.
     """

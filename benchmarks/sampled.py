@@ -1,7 +1,7 @@
 """Fits to a sample of all entries beside exact ones: ``python -m benchmarks.sampled [ROWS COLUMNS ENTRIES]``.
 
-Both fits have the same settings, tables are drawn (``benchmarks.data.skewed``), and the exact objective is compared at
-the end of both. Seconds are of the processor, one thread, divided by the iterations. ``python -m benchmarks.sampled
+Both fits have the same hyperparameters, tables are simulated (``benchmarks.data.skewed``), and the exact objective is
+compared at both ends. Seconds are CPU seconds of one thread for each iteration. ``python -m benchmarks.sampled
 twice`` has sampled fits alone, of as many entries in twice as many columns.
 """
 
@@ -16,9 +16,9 @@ from tribit import BinaryMatrixCompletion, Observations
 from tribit.backends import Arithmetic
 from tribit.selection.problem import make_problem
 
-#: Drawn tables by default; 20,000 x 20,000 with 2,000,000 entries takes some ten minutes.
+#: Simulated tables by default; 20,000 x 20,000 with 2,000,000 entries takes some ten minutes.
 SIZES = ((2000, 2000, 60_000), (6000, 6000, 300_000))
-#: Fits with nothing to choose: a mixture in a ball, and likes alone.
+#: Fits without a search: a mixture in a ball, and likes alone.
 FITS: dict[str, dict[str, Any]] = {
     "mixture": {"gammas": (0.6, 0.2, 0.2), "rank": 10, "radius": 2.0, "l2": 1.0},
     "likes alone": {"gammas": (0.0, 1.0, 0.0), "rho": 0.0, "rank": 16, "l2": 3.0},
@@ -29,7 +29,7 @@ DOUBLED = ((20_000, 20_000, 2_000_000), (20_000, 20_000, 400_000))
 ITERATIONS, TURNS = 12, 3
 
 
-def fitted(seen: Observations, backend: str, **settings: Any) -> tuple[Any, float]:
+def fit_and_time(seen: Observations, backend: str, **settings: Any) -> tuple[Any, float]:
     """Return a model and the processor seconds of an iteration."""
     model = BinaryMatrixCompletion(
         **settings,
@@ -54,8 +54,8 @@ def main(sizes: tuple[tuple[int, int, int], ...] = SIZES) -> None:
         for name, settings in FITS.items():
             likes = whole.labels > 0
             seen = whole.hold_out(~likes)[0] if name == "likes alone" else whole
-            exact, each = fitted(seen, "exact", **settings)
-            sampled, fewer = fitted(seen, "sampled", **settings)
+            exact, each = fit_and_time(seen, "exact", **settings)
+            sampled, fewer = fit_and_time(seen, "sampled", **settings)
             objective = make_problem(
                 seen,
                 exact.spec_,
@@ -80,7 +80,9 @@ def twice() -> None:
     for d1, d2, count in DOUBLED:
         tables = [skewed((d1, width), count, seed=10) for width in (d2, 2 * d2)]
         settings = {**FITS["mixture"], "max_iter": ITERATIONS}
-        turns = [[fitted(seen, "sampled", **settings)[1] for seen in tables] for _ in range(TURNS)]
+        turns = [
+            [fit_and_time(seen, "sampled", **settings)[1] for seen in tables] for _ in range(TURNS)
+        ]
         narrow, wide = (median(turn[i] for turn in turns) for i in range(2))
         sizes_of = f"{d1} x {d2}, {count}"
         rows.append(

@@ -1,28 +1,26 @@
 """CPU seconds and peak memory of each stage over the size of a table, each in a process of its own.
 
-Tables are drawn with the margins of real ones (``benchmarks.data.skewed``). ``python -m benchmarks.scale`` prints the
-table of the manual; ``python -m benchmarks.scale STAGE ROWS COLUMNS ENTRIES`` measures one stage.
+Tables are simulated with the margins of real ones (``benchmarks.data.skewed``). ``python -m benchmarks.scale`` prints
+the table of the manual; ``python -m benchmarks.scale STAGE ROWS COLUMNS ENTRIES`` measures one stage.
 """
 
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from benchmarks.measure import machine, print_table
+from benchmarks.measure import machine, peak_megabytes, print_table
 
 STAGES = ("read", "one fit", "ranker", "lists", "search and fit")
-#: Of MovieLens-100k, of MovieLens-1M, a table that is wide for its entries, and a signed graph, whose lists nobody asks
-#: for.
+#: MovieLens-100k, MovieLens-1M, a table with many columns, and a signed graph, which has no lists.
 SIZES = {
     (943, 1682, 100_000): STAGES,
     (6040, 3706, 1_000_000): STAGES,
     (40_000, 20_000, 1_000_000): STAGES,
     (131_308, 131_308, 880_000): ("read", "one fit", "search and fit"),
 }
-#: Seconds that a stage may take; what takes longer is told as such.
-PATIENCE = 400
-#: Rows whose lists are made.
+#: Limit of a stage; a longer one is printed as such.
+TIMEOUT_SECONDS = 400
+#: Number of rows with lists.
 ROWS = 1000
 
 
@@ -50,18 +48,18 @@ def measure(stage: str, rows: int, columns: int, entries: int) -> None:
         case "lists":
             model.recommend(range(ROWS if rows > ROWS else rows), exclude_seen=seen, ranker=ranker)
     seconds = time.process_time() - began
-    # Not getrusage: a child's high-water mark there begins with its parent's.
-    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
-    print(f"{seconds:.1f} {peak:.0f}")
+    print(f"{seconds:.1f} {peak_megabytes():.0f}")
 
 
-def measured(stage: str, size: tuple[int, int, int]) -> str:
+def measure_in_process(stage: str, size: tuple[int, int, int]) -> str:
     """Return seconds and memory of a stage as a cell of the table."""
     run = [sys.executable, "-m", "benchmarks.scale", stage, *map(str, size)]
     try:
-        done = subprocess.run(run, check=True, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            run, check=True, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+        )
     except subprocess.TimeoutExpired:
-        return f"over {PATIENCE} s"
+        return f"over {TIMEOUT_SECONDS} s"
     seconds, peak = done.stdout.split()
     return f"{peak} MB" if stage == "read" else f"{seconds} s, {peak} MB"
 
@@ -72,7 +70,7 @@ def main() -> None:
     rows = [
         (
             f"{size[0]} x {size[1]}, {size[2]}",
-            *(measured(stage, size) if stage in asked else "" for stage in STAGES),
+            *(measure_in_process(stage, size) if stage in asked else "" for stage in STAGES),
         )
         for size, asked in SIZES.items()
     ]

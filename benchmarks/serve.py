@@ -1,9 +1,9 @@
 """Load of ``tribit serve``: requests/s as fast as they go, latencies at a fixed rate, with bad clients among good ones.
 
 The client is this process: one event loop with connections that are kept open, on the same cores as the service. Good
-clients ask ``/recommend`` for a row drawn at random. Bad ones send broken JSON, bodies that are too large, ids that
-nobody knows, and bodies that stop half-way; each of their answers must be the error that it deserves. The service keeps
-lists that were asked for before; under "no list kept" clients ask for weights of dislikes that nobody asked for before,
+clients ask ``/recommend`` for a random row. Bad ones send broken JSON, bodies that are too large, unknown
+ids, and bodies that stop half-way; each of their answers must be the error that it deserves. The service keeps
+lists that were asked for before; under "no list kept" clients ask for new weights of dislikes,
 so that each list is computed.
 """
 
@@ -55,7 +55,7 @@ class Load:
         """Ask on one connection until the time is over, so often a second, or without a pause for None.
 
         At a fixed rate the time of an answer counts from when it was due: one that has to wait for the connection is
-        late, whoever is to blame.
+        late, whatever the cause.
         """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         due = start

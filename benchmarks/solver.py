@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.data import movielens
-from benchmarks.measure import interleaved, print_table
+from benchmarks.measure import median_seconds, print_table
 from tribit import Arithmetic, Logistic, MaxNorm, Newton, Objective, ProjectedGradient, tri
 from tribit.model.factors import Factors
 from tribit.solvers import Stopping
@@ -41,7 +41,7 @@ def main(repeats: int = 7) -> None:
         risk = tri(*gammas, 1.0 - seen.density)
         arithmetic = Arithmetic("float32")
         race = Race(Objective(seen, Logistic(), risk, arithmetic=arithmetic), MaxNorm(radius))
-        times = interleaved(race.runs, repeats)
+        times = median_seconds(race.runs, repeats)
         fixed, same, newton = (times[run] for run in ("random", "ours", "newton"))
         rows.append(
             (

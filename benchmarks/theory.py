@@ -1,4 +1,4 @@
-"""What the theorems promise against what is measured: ``python -m benchmarks.theory --out docs/_static``.
+"""Bounds of the theorems and measured errors: ``python -m benchmarks.theory --out docs/_static``.
 
 The target is the case kindest to the theorems: a matrix of rank 1 whose entries are all +alpha or -alpha. Its max-norm
 is alpha, so that the sets of the theorems are as small as they can be, and a matrix of zeros has relative error 1.
@@ -143,7 +143,7 @@ def _measure(name: str, error: Callable[[float, int], float], points: Sequence[f
 
 
 def picture(path: Path, panels: dict[str, tuple]) -> None:
-    """Draw two panels; lines are told apart by their dashes and markers, not by colour."""
+    """Draw two panels; lines differ in dashes and markers, not only in colour."""
     check_picture(path)
     from matplotlib import pyplot
 

@@ -1,4 +1,4 @@
-"""What the mask is worth: ``make bench-unobserved DATA=folder`` prints the tables of docs/unobserved.md.
+"""Gain of the mask: ``make bench-unobserved DATA=folder`` prints the tables of docs/unobserved.md.
 
 Training entries alone are read: of Experiment 2 the first draw, of MovieLens-100k split 0, of the Senate's votes nine
 tenths, of Coat the items that users chose themselves.
@@ -62,7 +62,7 @@ def coat_train() -> Observations:
 
 
 def searches() -> dict[str, tuple[Search, float]]:
-    """Return what the search found on each data set, and the density there."""
+    """Return the result of the search on each data set, and the density there."""
     found = {}
     for name, (train, link, target) in all_data().items():
         model = BinaryMatrixCompletion(link=link, target=target, n_jobs=1, random_state=SEED)
@@ -71,7 +71,7 @@ def searches() -> dict[str, tuple[Search, float]]:
 
 
 def families(found: dict[str, tuple[Search, float]]) -> None:
-    """Print the best held-out log-loss of each kind of model."""
+    """Print the best held-out log-loss of each model family."""
     rows = []
     for name, (search, density) in found.items():
         best = search.families()
@@ -149,7 +149,7 @@ def risks(seen: Observations) -> None:
 
 
 def fits(train: Observations) -> dict[str, BinaryMatrixCompletion]:
-    """Return the models of one fold; what they leave open they choose for every cell alike."""
+    """Return the models of one fold; open hyperparameters are tuned for all cells alike."""
 
     def fit(gammas: Any, **parameters: Any) -> BinaryMatrixCompletion:
         model = BinaryMatrixCompletion(
