@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 from tribit.backends import layout, rows
-from tribit.backends.rows import free_rows
+from tribit.backends.rows import solve_free_rows
 from tribit.data.observations import Observations
 from tribit.model.links import Logistic, Probit
 
@@ -36,7 +36,7 @@ def value(p, row, link):
 
 @pytest.mark.parametrize("link", [Logistic(), Logistic(4.0), Probit(0.5)], ids=str)
 def test_each_row_is_at_its_minimum(link):
-    found = free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, link)
+    found = solve_free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, link)
     np.testing.assert_array_equal(found[0], CENTRE[0])
     for row in range(1, len(LENGTHS)):
         best = minimize(value, CENTRE[row], args=(row, link), options={"gtol": 1e-9}).x
@@ -47,7 +47,7 @@ def test_steps_that_overshoot_are_halved(monkeypatch):
     """Centres so far out that the curvature there is nearly 0: full steps would go further out on the other side."""
     far = np.where(CENTRE > 0, 1.0, -1.0) * 12.0
     monkeypatch.setattr(rows, "MAX_STEPS", 200)
-    found = free_rows(ENTRIES, Q, OFFSETS, far, 1e-2 * RIDGE, Logistic())
+    found = solve_free_rows(ENTRIES, Q, OFFSETS, far, 1e-2 * RIDGE, Logistic())
     for row in range(1, len(LENGTHS)):
         here = ENTRIES.rows == row
         q, labels = Q[ENTRIES.columns[here]], ENTRIES.labels[here]
@@ -59,13 +59,15 @@ def test_steps_that_overshoot_are_halved(monkeypatch):
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_the_bits_do_not_depend_on_the_threads(n_jobs, monkeypatch):
     monkeypatch.setattr(layout, "BATCH_ENTRIES", 10)  # several batches
-    one, more = (free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, Logistic(), n) for n in (1, n_jobs))
+    one, more = (
+        solve_free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, Logistic(), n) for n in (1, n_jobs)
+    )
     np.testing.assert_array_equal(one, more)
 
 
 def test_single_precision_is_near():
-    found = free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, Logistic())
-    small = free_rows(ENTRIES, Q.astype("float32"), OFFSETS, CENTRE, RIDGE, Logistic())
+    found = solve_free_rows(ENTRIES, Q, OFFSETS, CENTRE, RIDGE, Logistic())
+    small = solve_free_rows(ENTRIES, Q.astype("float32"), OFFSETS, CENTRE, RIDGE, Logistic())
     assert small.dtype == np.float32
     np.testing.assert_allclose(small, found, atol=1e-4)
 
@@ -77,7 +79,7 @@ def test_rows_of_collinear_columns_are_solved_beside_next_to_no_ridge(dtype, siz
     slopes = size * RNG.normal(size=N_COLUMNS)
     ridge, centre = np.full(M, 1e-9), np.zeros_like(CENTRE)
     collinear = np.repeat(slopes[:, None], M, axis=1).astype(dtype)
-    found = free_rows(ENTRIES, collinear, np.zeros(N_COLUMNS), centre, ridge, Logistic())
+    found = solve_free_rows(ENTRIES, collinear, np.zeros(N_COLUMNS), centre, ridge, Logistic())
 
     def along(total, row):
         here = ENTRIES.rows == row

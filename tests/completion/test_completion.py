@@ -235,7 +235,7 @@ def test_the_bits_depend_on_the_seed_and_not_on_the_threads(gammas, solver, monk
     for module, name, size in (
         (tiles, "HEIGHT", 16),
         (tiles, "WIDTH", 16),
-        (tiles, "GROUP", 1),
+        (tiles, "PANELS_PER_SUM", 1),
         (layout, "BATCH_ENTRIES", 60),
     ):
         monkeypatch.setattr(module, name, size)
@@ -594,7 +594,7 @@ def test_the_callback_stops_the_fit(solver):
     model = make(callback=stop, tol=0.0, solver=solver).fit(A)
     assert len(seen) == 2
     assert model.n_iter_ == 2
-    assert model.stop_reason_ == "the callback asked to stop"
+    assert model.stop_reason_ == "stopped by the callback"
     assert not model.converged_
 
 

@@ -1,4 +1,11 @@
-"""How the sums of an objective are computed: type, threads, exact or estimated, and where."""
+"""Backends: sums over all d1 x d2 entries of ``X = P Q'``, which is never stored.
+
+A backend sums one risk over one set of observations. ``P`` and ``Q`` are the factors, with any intercepts appended as
+columns. :func:`make_backend` returns the first of ``BACKENDS`` on the device that supports the risk: tiles where
+unobserved entries count, the observed entries alone where they do not. Both equal the plain dense formula up to
+rounding. Where every entry counts and there are too many to visit, the sampled backend estimates the sums. The
+backends of a GPU are in :mod:`tribit.backends.cuda`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +22,6 @@ from tribit.errors import InvalidInputError, parameter
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 from tribit.registries import Entry, LazyRegistry
-
-__all__ = ["Arithmetic", "check_dtype"]
 
 
 def check_dtype(dtype: Any) -> str:
@@ -79,7 +84,16 @@ MAX_EXACT_CELLS = 2 * 10**9
 #: million entries would take 320 MB beside what backends make of them.
 MAX_KEPT_WEIGHTS = 2**22
 
-__all__ = ["BACKENDS", "SUMS", "Backend", "Panel", "make_backend"]
+__all__ = [
+    "BACKENDS",
+    "SUMS",
+    "Arithmetic",
+    "Backend",
+    "Panel",
+    "check_dtype",
+    "make_backend",
+    "uses_estimates",
+]
 
 
 def uses_estimates(

@@ -2,8 +2,8 @@
 
     p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[:k]| <= norm
 
-The last coordinate, where there is one more than k, is a row's intercept: it is outside the ball, possibly inside an
-interval of its own, and eliminated first.
+Where there are k + 1 coordinates the last is a row's intercept. It is outside the ball, possibly inside an interval of
+its own, and eliminated first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Roots:
 
 @dataclass(frozen=True)
 class RowMinima:
-    """The minimisers, what each model promises to gain (at least 0), and the balls' multipliers."""
+    """The minimisers, the predicted gains (at least 0), and the balls' multipliers."""
 
     minimisers: Array
     gains: Array
@@ -106,7 +106,7 @@ def solve_ball_constrained_rows(
 
 
 def lift(trace: Array, rounding: float) -> Array:
-    """Return what keeps a direction that is flat, or made flat by rounding, solvable: p moves little along it."""
+    """Return the shift of the diagonal that keeps flat directions solvable: p moves little along these."""
     return np.asarray(4.0 * rounding * trace + 1e-12)
 
 
@@ -126,7 +126,7 @@ def _by_entries(gradient: Array, roots: Array, ridge: Array) -> Array:
 def _unconstrained_minima(
     gradient: Array, current: Array, step: Array, multipliers: Array
 ) -> RowMinima:
-    """Return the minimisers outside of any bound; a row whose step promises no gain stays."""
+    """Return the minimisers without bounds; a row whose step predicts no gain stays."""
     gains = -0.5 * np.einsum("na,na->n", gradient, step)
     worse = ~(gains >= 0.0)
     step[worse], gains[worse] = 0.0, 0.0

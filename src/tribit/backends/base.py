@@ -1,4 +1,4 @@
-"""The interface of a backend, and what all of them share."""
+"""The interface of a backend, shared sums over panels of rows, and a cache of the fixed factor's Gram matrices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 class RowModels:
     """A quadratic model of the risk of each row, at the row's current place.
 
-    ``values`` are NaN where not asked for. ``curvatures``, one square matrix a row or the roots of such matrices, are
+    ``values`` are NaN where not requested. ``curvatures``, one square matrix a row or the roots of such matrices, are
     exact ones, ``sum_j max(l''_ij, 0) q_j q_j'``, or upper bounds of them. ``tightness`` is the mean over all entries
     of curvature / bound, 1 where no bound is known.
     """
@@ -136,7 +136,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def has_bounds(self) -> bool:
-        """Whether ``models`` knows upper bounds of the curvature."""
+        """Whether ``models`` has upper bounds of the curvature."""
 
     @property
     @abstractmethod
@@ -162,17 +162,17 @@ class Backend(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no dense term.")
 
     def to_device(self, array: Array) -> Array:
-        """Return an array where the backend works and in the type of its arithmetic; on a CPU as it is."""
+        """Return an array on the backend's device, in the type of its arithmetic; on a CPU unchanged."""
         return array
 
     def factors_to_device(self, factors: Factors) -> Factors:
-        """Return factors whose arrays are where the backend works; on a CPU as they are."""
+        """Return factors with arrays on the backend's device; on a CPU unchanged."""
         return factors
 
     def implicit_blocks(
         self, observations: Observations, activities: tuple[Activity, Activity], l2: float
     ) -> tuple[Any, Any]:
-        """Return the blocks of implicit features of rows and of columns, where the backend works."""
+        """Return the blocks of implicit features of rows and of columns, on the backend's device."""
         rows, columns = implicit_blocks(observations, activities, l2, masks(observations))
         return self.block_to_device(rows), self.block_to_device(columns)
 
@@ -218,20 +218,20 @@ class Backend(ABC):
         return ordered_map(function, items, self.n_jobs)
 
     def map_panels(self, function: Callable[[Panel], Result], Q: Array) -> Iterator[Result]:
-        """Apply a function to each panel against Q; a panel is made where it is worked on and then let go."""
+        """Apply a function to each panel against Q; a panel exists only while the function runs."""
         against = self.gram_cache(Q)
         return self.map(lambda number: function(self.panel(number, against)), range(self.n_panels))
 
     def gram_cache(self, Q: Array) -> GramCache:
-        """Return Q with what panels derive from it once for a pass."""
+        """Return Q with a cache of the values that panels derive from it during a pass."""
         return GramCache(Q, self.dtype)
 
     def with_seed(self, seed: int) -> Self:  # noqa: ARG002
-        """Return the backend with a sample of its own: exact sums have none."""
+        """Return the backend with a sample of this seed; exact sums have none."""
         return self
 
     def resample(self) -> Self:
-        """Return the backend with another sample: exact sums have none."""
+        """Return the backend with another sample; exact sums have none."""
         return self
 
     def double_sample(self) -> Self | None:
@@ -239,23 +239,23 @@ class Backend(ABC):
         return None
 
     def refit_control_variates(self, P: Array, Q: Array) -> Self:  # noqa: ARG002
-        """Return the backend made ready for factors near these: exact sums need nothing."""
+        """Return the backend with control variates fitted near these factors; exact sums have none."""
         return self
 
     def astype(self, dtype: str) -> Self | None:  # noqa: ARG002
-        """Return the same sums in another type of arithmetic; None where they are made anew from the observations."""
+        """Return the same sums in another type of arithmetic; None where they must be rebuilt from the observations."""
         return None
 
 
 Made = TypeVar("Made")
 
-#: Most bytes of products of columns that are kept for a whole pass: ``k (k + 1) / 2`` numbers for each column of X, and
-#: larger ones are made as needed.
+#: Largest size in bytes of the products of columns that are kept for a whole pass, ``k (k + 1) / 2`` numbers for each
+#: column of X; larger ones are computed as needed.
 PRODUCTS_BYTES = 64 * 2**20
 
 
 class GramCache:
-    """A factor Q that stays as it is during a pass, and what is derived from it once for all panels."""
+    """A factor Q that is fixed during a pass, with values derived from it once for all panels."""
 
     def __init__(self, Q: Array, dtype: np.dtype[Any]) -> None:
         self.Q = np.ascontiguousarray(Q, dtype=dtype)
@@ -264,7 +264,7 @@ class GramCache:
         self._lock = threading.Lock()
 
     def columns(self, free: int) -> Array:
-        """Return the first ``free`` columns, together in memory: what gathers rows of a part of Q copies all of it."""
+        """Return the first ``free`` columns, contiguous in memory: gathering rows of a slice would copy all of it."""
         return self._once(_columns, free)
 
     def squares(self, free: int) -> Array:
@@ -276,7 +276,7 @@ class GramCache:
         return self._once(ColumnProducts, free)
 
     def _once(self, make: Callable[[Array, int], Made], free: int) -> Made:
-        """Return what is made of the first columns, by the first thread that asks for it."""
+        """Return the value derived from the first columns, computed by the first thread that needs it."""
         with self._lock:
             if (make, free) not in self._made:
                 self._made[make, free] = make(self.Q, free)

@@ -1,8 +1,8 @@
-"""Layouts of the observed entries, apart from their weights: order and offsets, in one orientation.
+"""Layouts of the observed entries without their weights: order and offsets, in one orientation.
 
-Sorting the entries takes as long as several passes over them, and every candidate of a search has the same: whoever
-fits the same observations many times shares their layouts (:func:`share_layouts`), and what else is derived from the
-observations alone (:func:`shared`).
+Sorting the entries takes as long as several passes over them, and every candidate of a search has the same entries.
+Code that fits the same observations many times therefore shares their layouts (:func:`share_layouts`) and other
+values derived from the observations alone (:func:`make_once`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Layout(Protocol):
 Kind = TypeVar("Kind", bound=Layout)
 Made = TypeVar("Made")
 
-#: What is derived from observations that are fitted many times; it goes with the observations.
+#: Values derived from observations that are fitted many times; they live as long as the observations.
 _shared: WeakKeyDictionary[Observations, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def share_layouts(observations: Observations) -> None:
-    """Keep what is derived from these observations as long as they live: they are going to be fitted many times."""
+    """Keep values derived from these observations as long as they live, for many fits."""
     _shared.setdefault(observations, {})
 
 
 @contextmanager
 def sharing_layouts(observations: Observations) -> Iterator[None]:
-    """Keep what is derived from these observations inside: some fits, and then it goes."""
+    """Keep values derived from these observations inside the context, for a few fits."""
     before = observations in _shared
     share_layouts(observations)
     try:
@@ -55,7 +55,7 @@ def sharing_layouts(observations: Observations) -> Iterator[None]:
 
 
 def make_once(observations: Observations, key: Hashable, make: Callable[[], Made]) -> Made:
-    """Return what ``make`` derives from the observations, made once where these are shared."""
+    """Return ``make()``, a value derived from the observations; called once where these are shared."""
     known = _shared.get(observations)
     if known is None:
         return make()
@@ -67,9 +67,9 @@ def make_once(observations: Observations, key: Hashable, make: Callable[[], Made
 def make_if_changed(
     observations: Observations, key: Hashable, made_of: tuple[Any, ...], make: Callable[[], Made]
 ) -> Made:
-    """Return what ``make`` derives from the observations and from a few things, kept where these are the last ones.
+    """Return ``make()``, a value derived from the observations and ``made_of``; kept until one of these changes.
 
-    Arrays and models are the same if they are the same object: others may be large to compare.
+    Arrays and models are compared by identity: their values may be large.
     """
     known = _shared.get(observations)
     if known is None:
@@ -124,7 +124,7 @@ def stable_order(values: Places) -> Places:
 #: operations, so that these must not be short. A sweep over 2.2 million entries on two threads took .158 s with half of
 #: it, .123 s so and .108 s with twice as many (10 factors), and .292 s, .284 s and .300 s (32 factors).
 BATCH_ENTRIES = 32768
-#: Share of padding that a batch may have, and the number of padded entries that costs less than one more batch.
+#: Largest share of padding in a batch, and the number of padded entries that costs less than one more batch.
 MAX_PADDING_SHARE, FREE_PADDING = 0.08, 2048
 
 

@@ -59,7 +59,7 @@ class WeightedLoss(Protocol):
         ...
 
     def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
-        """Return what observed entries add to ``first_out`` and (if asked for) ``second_out``."""
+        """Return the corrections of ``first_out`` and (if requested) ``second_out`` at observed entries."""
         ...
 
     def correct_in_tile(
@@ -202,7 +202,7 @@ class GenericLoss:
         z[...] = self._first(z, pu, nu)
 
     def _shares(self, expected: Array | None) -> tuple[Weight, Weight]:
-        """Return what dislike and like weigh: two numbers, or two for each entry of a tile."""
+        """Return the weights of a dislike and of a like: two numbers, or two for each entry of a tile."""
         if expected is None:
             return self.pu, self.nu
         half = 0.5 * (self.pu + self.nu)
@@ -246,7 +246,7 @@ class GenericLoss:
         return np.asarray(a * self.link.loss(x, 1) + b * self.link.loss(x, -1))
 
     def correct_bound(self, plus: Array, minus: Array) -> Array:
-        """Return infinity: nothing is known."""
+        """Return infinity: there is no bound."""
         return np.full(np.broadcast(plus, minus).shape, np.inf)
 
     def slack(self, first: Array, expected: Array | None = None) -> float:  # noqa: ARG002

@@ -1,4 +1,22 @@
-"""The base class of objectives in factors: what solvers ask of one beyond its value and gradient."""
+"""The objective: a risk at ``X = U V' + intercepts``, plus a ridge penalty on the unknowns.
+
+    F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
+                       + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
+
+The global intercept ``b`` is not penalised. Where unobserved entries count, F can be unbounded below in the
+intercepts: then ``b`` keeps its initial value, and row and column intercepts stay within ``intercept_bound``.
+
+The factors are a linear map of the unknowns, the design (:mod:`tribit.model.features`). A plain model has the
+identity: its unknowns are the factors. With features of rows and columns ``U = p + S z`` and ``V = q + T w``,
+intercepts alike, and
+
+    F(p, z, q, w, ...) = L(U, V, a, c, b) + l2 / 2 (|p|^2 + |q|^2) + l2_intercept / 2 (|a_p|^2 + |c_q|^2)
+                         + sum over blocks of features of l2_block / 2 (|z|^2 + |w|^2 + |a_z|^2 + |c_w|^2)
+                         + B(U, V, a, c)
+
+where ``a_p`` and ``a_z`` are the row intercepts of rows and of features, and ``c_q`` and ``c_w`` the column's. A model
+with a ball has the soft bounds B (:mod:`tribit.backends.soft_bounds`).
+"""
 
 from __future__ import annotations
 
@@ -151,11 +169,11 @@ class Objective(Smooth):
     Parameters
     ----------
     observations : Observations
-        What was seen.
+        The observed entries.
     link : Link
-        How an entry becomes a like.
+        The link of an entry's probability of a like.
     risk : Risk
-        How much each kind of entry counts.
+        The weights of likes, dislikes and unobserved entries.
     l2 : float
         Weight of the ridge penalty on the factors.
     l2_intercept : float or None
@@ -221,18 +239,18 @@ class Objective(Smooth):
         side: SideFeatures | None = None,
         arithmetic: Arithmetic = Arithmetic(),  # noqa: B008 - frozen
     ) -> Self:
-        """Return what a model minimises on some observations, in its unknowns.
+        """Return the objective of a model on some observations, in its unknowns.
 
         Parameters
         ----------
         spec : ModelSpec
             The model; complete (:meth:`~tribit.model.spec.ModelSpec.with_default_radius`).
         observations : Observations
-            What was seen.
+            The observed entries.
         risk : Risk
             That of the model.
         side : SideFeatures, optional
-            What is known of rows and columns, for a model with side features.
+            Features of rows and columns, for a model with side features.
         arithmetic : Arithmetic
             Type, threads, device, and whether sums over all entries are exact.
         """
@@ -286,7 +304,7 @@ class Objective(Smooth):
         return self.backend.estimates
 
     def refit_control_variates(self, unknowns: Factors) -> Self:
-        """Return the same objective made ready for unknowns near these: where sums are estimates, with a new sample."""
+        """Return the same objective with control variates and a sample fitted near these unknowns."""
         return self._with(
             self.backend.refit_control_variates(*self.product(self.factors(unknowns)))
         )
@@ -297,7 +315,7 @@ class Objective(Smooth):
         return None if larger is None else self._with(larger)
 
     def value_on_new_sample(self, unknowns: Factors) -> float:
-        """Return F as another sample of the same size estimates it, one that nothing was fitted to; F where exact."""
+        """Return F estimated from an independent sample of the same size; F itself where sums are exact."""
         if not self.estimates:
             return self.value(unknowns)
         return self._with(self.backend.resample()).refit_control_variates(unknowns).value(unknowns)
@@ -310,7 +328,7 @@ class Objective(Smooth):
         return again
 
     def to_device(self, unknowns: Factors) -> Factors:
-        """Return the unknowns where the backend works: on a device its own arrays, in the type of the arithmetic."""
+        """Return the unknowns on the backend's device, there in the type of the arithmetic."""
         return self.backend.factors_to_device(unknowns)
 
     def factors(self, unknowns: Factors) -> Factors:
@@ -334,7 +352,7 @@ class Objective(Smooth):
 
     @cached_property
     def size(self) -> float:
-        """The risk at ``X = 0``, corrections by ``1 / q`` left out: what ``tol`` is relative to."""
+        """The risk at ``X = 0`` without corrections by ``1 / q``: the scale of ``tol``."""
         zero = np.zeros(1)
         like, dislike = float(self.link.loss(zero, 1)[0]), float(self.link.loss(zero, -1)[0])
         entries = self.shape[0] * self.shape[1]
@@ -410,7 +428,7 @@ class Objective(Smooth):
         return float(risk + penalty), Factors(U, V, pulled.intercept, a, c)
 
     def scales(self, unknowns: Factors) -> Factors:
-        """Return the curvature of F in each unknown, roughly: it sets how fast a solver is, not where it ends."""
+        """Return the approximate curvature of F in each unknown, which changes a solver's speed, not its result."""
         factors = self.features.combine(unknowns)
         curvatures = self.curvatures(factors)
         if self.bounds is not None:
@@ -419,7 +437,7 @@ class Objective(Smooth):
         return risk.plus(1.0, self._ridge_beside(unknowns))
 
     def preconditioner(self, unknowns: Factors) -> Preconditioner:
-        """Return a first guess of the inverse curvature of F in all unknowns together."""
+        """Return an approximate inverse curvature of F in all unknowns together."""
         kind = self.backend.dtype
         if not self.shares_unknowns:
             return Diagonal(self.scales(unknowns), kind)
@@ -450,7 +468,7 @@ class Objective(Smooth):
         return total, Factors(in_P[:, :k], in_Q[:, :k], one, rows, columns)
 
     def _beside_features(self, unknowns: Factors) -> Factors:
-        """Return the unknowns where the features are; without features the backend places what it is given."""
+        """Return the unknowns on the device of the features; without features the backend moves them itself."""
         return self.to_device(unknowns) if self.shares_unknowns else unknowns
 
     def _round(self, given: Factors) -> Factors:

@@ -1,8 +1,8 @@
-"""First guesses of the inverse curvature of all unknowns, ``M^-1 = W' W``.
+"""Preconditioners ``M^-1 = W' W``, and the diagonal curvatures that they are made from.
 
-They set how fast a solver is, not where it ends. Implicit features that many rows have in common move all of these
-rows at once: along the leading singular vectors of the features the curvature is tens of times that of any single
-unknown. :class:`Deflated` knows these directions.
+They change the speed of a solver, not its result. Implicit features that many rows have in common move all of these
+rows at once: along the leading singular vectors of the features the curvature is tens of times that of a single
+unknown. :class:`Deflated` corrects for these directions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Vector = NDArray[np.floating[Any]]
 Array = NDArray[np.floating[Any]]
 Counts = NDArray[np.integer[Any]]
 
-#: Least curvature of an unknown: one without a ridge and without entries has none.
+#: Least curvature of an unknown: without penalty and entries it has none.
 MIN_CURVATURE = 1e-12
 #: Least mean square of a column of rotated factors, where curvatures are guessed: one that is near 0 may grow. A
 #: tenth of it took as many iterations on a drawn table of 250,000 entries.

@@ -1,7 +1,13 @@
-"""The rows of one factor, the other fixed: each moves to the minimiser of a quadratic model of its own objective.
+"""The rows of one factor with the other fixed: one Newton step each, or each at the minimum of its own objective.
 
-:func:`half_sweep` moves every row of a factor once. Alternating Newton is two half-sweeps by turns; new rows are folded
-in by half-sweeps with the columns fixed (:mod:`tribit.folding`).
+:func:`half_sweep` moves every row of a factor to the minimiser of a quadratic model of its objective. Alternating
+Newton is two half-sweeps in turn; fold-in of new rows repeats half-sweeps with the columns fixed
+(:mod:`tribit.folding`). :func:`solve_free_rows` minimises rows without bounds:
+
+    p_i = argmin  sum over the entries j of row i of l(q_j' p + o_j, y_ij)  +  (p - c_i)' R (p - c_i) / 2
+
+with R diagonal and positive. A row with fewer entries than unknowns is solved in its dual unknowns,
+``p_i = c_i + R^-1 sum_j alpha_j q_j``, unless R is close to 0.
 """
 
 from __future__ import annotations
@@ -48,7 +54,7 @@ class RowProblem:
     bound : float
         Largest absolute value of the intercept, possibly infinite.
     prior_mean : array of shape (n_rows, free) or None
-        Points that the ridge pulls the rows towards, such as what features say of them; None for 0.
+        Prior means of the rows, such as the predictions of features; None for 0.
     """
 
     k: int
@@ -100,7 +106,7 @@ class RowState:
 
 
 class HalfSweep(NamedTuple):
-    """The moved rows, what their models promise to gain, and the rows' total objective before the move."""
+    """The moved rows, their predicted gain, and the rows' total objective before the move."""
 
     P: Array
     gain: float
@@ -112,9 +118,9 @@ def half_sweep(
 ) -> HalfSweep:
     """Return ``P`` with every row moved to the minimiser of a quadratic model of its own objective, Q fixed.
 
-    While the bound of the curvature is near its mean value the models use it: they lie above the objective, so that
-    their minimisers need no search. Otherwise they use the curvature itself, and each row has a backtracking line
-    search on its own objective. The value is NaN unless asked for, and ``state`` is brought up to date.
+    Where the bound of the curvature is tight the models use it: they lie above the objective, so that their minimisers
+    need no line search. Otherwise they use the curvature itself, and each row has a backtracking line search on its own
+    objective. The value is NaN unless requested, and ``state`` is updated.
     """
     exact = not (backend.has_bounds and state.tightness >= MIN_TIGHTNESS)
     free, ridge = problem.free, problem.ridge
@@ -183,12 +189,12 @@ def _search(
     return np.asarray(here + step[:, None] * direction)
 
 
-#: Most steps, and the gain, as a share of a row's objective, at which a step is the last. Newton's method squares the
-#: error in each step: what is left after that one is below the rounding of single precision.
+#: Most steps, and the gain of the last step as a share of a row's objective. Newton's method squares the error in each
+#: step: the remaining error is below the rounding of single precision.
 MAX_STEPS, MIN_RELATIVE_GAIN = 50, 1e-7
 
 
-def free_rows(
+def solve_free_rows(
     entries: Observations,
     Q: Array,
     offsets: Array,
@@ -197,7 +203,7 @@ def free_rows(
     link: Link,
     n_jobs: int = 1,
 ) -> Array:
-    """Return ``p_i`` of each row, in the type of Q; a row without entries is at its centre.
+    """Return ``p_i`` of each row, in the type of Q; a row without entries is at its prior mean.
 
     Parameters
     ----------
@@ -231,7 +237,7 @@ def free_rows(
 
 
 class _RowBatch:
-    """Rows of like length: the losses of their entries at ``x = o + step``, and what is known of their columns."""
+    """Rows of similar length: the losses of their entries at ``x = o + step``, and the factors of their columns."""
 
     def __init__(self, labels: NDArray[np.int8], q: Array, offsets: Array, link: Link) -> None:
         self.likes, self.dislikes = (np.flatnonzero(labels == label) for label in (1, -1))
@@ -244,7 +250,7 @@ class _RowBatch:
         return np.asarray(_times(self.q, p) + self.offsets)
 
     def is_steady(self, ridge: Array) -> bool:
-        """Return whether the ridge is well above the rounding of what the entries add, were all of them at 0."""
+        """Return whether the ridge is well above the rounding error of the entries' curvature at ``x = 0``."""
         origin = np.zeros(1, dtype=self.q.dtype)
         second = max(float(self.link.second(origin, label)[0]) for label in (1, -1))
         largest = np.max(np.einsum("nla,nla->n", self.q, self.q), initial=0.0)

@@ -1,6 +1,14 @@
-"""Observed entries by blocks of rows, a sample of tiles with its control variates, and factors in the order of blocks.
+"""Estimated sums over all entries, where these are too many to visit: a quadratic exactly, the rest from a sample.
 
-What :mod:`tribit.backends.sampled` sums over.
+On every entry the risk has the dense term ``h(x) = nu l(x, +1) + pu l(x, -1)``. With a quadratic ``c(x)`` near it
+
+    sum_ij h(x_ij)  =  sum_ij c(x_ij)  +  sum_ij [h(x_ij) - c(x_ij)]
+
+the first sum is exact through Gram matrices, and the second is estimated from sampled tiles, each weighted by the
+inverse of its probability (:mod:`tribit.backends.tile_sample`). Value and gradients are unbiased, and they belong to
+one function: the sample and the quadratics stay fixed until :meth:`SampledBackend.refit_control_variates` renews them
+(sample average approximation). Observed corrections are exact. A pass costs the observed entries, a sample in
+proportion to their number, and ``(d1 + d2) k^2``.
 """
 
 from __future__ import annotations
@@ -79,7 +87,7 @@ class SampledLayout:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The tiles that were drawn, in one orientation, and the quadratics that their sums correct."""
+    """The sampled tiles of one orientation, and the control variates that their sums correct."""
 
     tiles: Tiles
     controls: ControlVariates
@@ -228,7 +236,7 @@ class SampledBlock:
         return np.repeat(of_classes[self._classes], self._widths)
 
     def _cut(self, z: Array, beyond: Array) -> Array | None:
-        """Cut ``z`` to the interval in which the link is its own, and return what was cut off; None for nothing."""
+        """Clip ``z`` to the interval of the link's own values, and return the excess; None where there is none."""
         low, high, highest_low, lowest_high = self._interval
         if not z.size or (z.min() >= highest_low and z.max() <= lowest_high):
             return None
@@ -239,9 +247,9 @@ class SampledBlock:
 
     @cached_property
     def _interval(self) -> tuple[Array, Array, float, float]:
-        """Ends of the interval of each column of the sample, and of what is inside all of them.
+        """Ends of the interval of each column of the sample, and of their intersection.
 
-        Tiles that are in every sample have nothing to correct: their interval has no end.
+        Tiles with probability 1 need no correction: their interval has no end.
         """
         controls, dtype = self.backend.side.sample.controls, self.backend.dtype
         ends = (self._by_column(end[self._class]) for end in (controls.low, controls.high))
@@ -463,7 +471,7 @@ class SampledBackend(Backend):
         return [buffer[: height * width].reshape(height, width) for buffer in store]
 
     def gram_cache(self, Q: Array) -> SortedFactor:
-        """Return Q in the order of its blocks, with what panels derive from it once for a pass."""
+        """Return Q in the order of its blocks, with a cache of the values that panels derive from it."""
         return SortedFactor(Q, self.dtype, self.side.columns)
 
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:

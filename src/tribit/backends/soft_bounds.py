@@ -3,9 +3,9 @@
     B(U, V, a, c) =   sum_i w_i / 2 max(|u_i|^2 / R - 1, 0)^2  +  sum_i w_i / 2 max(|a_i| / A - 1, 0)^2
                     + the same of the columns, v_j and c_j
 
-With features a row of a factor is a sum of parts that rows share, so that no row can be projected on its own. B grows
-as the fourth power of the factors, a risk at most as their second under the logistic link: risk and B together have a
-minimum where the risk alone has none.
+With features a row of a factor is a sum of coefficients that rows share, so that no row can be projected on its own. B
+grows as the fourth power of the factors, the logistic risk at most as the second power: their sum has a minimum where
+the risk alone has none.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class SoftBounds:
         return Factors(in_U, in_V, 0.0, in_a, in_c)
 
     def curvatures(self, factors: Factors) -> Factors:
-        """Return the curvature of B in each number, roughly: of what is beyond its bound, the mean over directions."""
+        """Return the approximate curvature of B in each unknown beyond its bound, the mean over directions."""
         sides = []
         for (weights, rows, intercepts), F in zip(
             self._excesses(factors), _sides(factors)[0], strict=True
         ):
-            # 2 / R (excess I + 2 u u' / R) w, of which the trace is shared by the columns.
+            # 2 / R (excess I + 2 u u' / R) w; the columns share its trace.
             bend = 2.0 / self.row_radius * (rows + 2.0 * (rows + 1.0) / max(F.shape[1], 1))
             in_rows = namespace(F).broadcast_to((weights * bend * (rows > 0))[:, None], F.shape)
             sides.append((in_rows, weights * (intercepts > 0) / self.intercept_bound**2))

@@ -1,7 +1,7 @@
-"""The pass over the observed entries alone: all there is when the risk gives the others no weight.
+"""The pass over the observed entries alone, for risks that give the unobserved ones no weight.
 
-Rows of like length are padded to one length and make a batch: a batch is a few dense products over arrays of shape
-(rows, length, columns of Q), whatever the sparsity, and its gathered rows of Q stay in cache between them.
+Rows of similar length are padded to one length and make a batch. A batch is a few dense products over arrays of shape
+(rows, length, columns of Q), and its gathered rows of Q stay in the cache between them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Threads: one pool for the process, and BLAS kept at one thread while a fit runs.
+"""Threads: one pool for the process, and BLAS limited to one thread during a fit.
 
-The items of a sum are cut the same way whatever the number of threads, and results are taken in their order. With
-BLAS at one thread the bits of a fit then depend neither on ``n_jobs`` nor on other fits in the same process.
+The items of a sum are cut the same way for any number of threads, and results are added in their order. With BLAS at
+one thread the bits of a fit then depend neither on ``n_jobs`` nor on other fits in the same process.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Guard:
                 self._lift()
 
     def after_fork(self) -> None:
-        """Keep what the forking thread, the only one there is now, holds; forget the other threads."""
+        """Keep the state of the forking thread, the only one in the child; forget the other threads."""
         self.lock = threading.Lock()
         others = self.holders > 0
         self.holders = 1 if getattr(self.own, "depth", 0) else 0

@@ -1,8 +1,16 @@
-"""Blocks of rows and columns of like activity, and the drawing of tiles among them.
+"""The sample of tiles: strata of rows and columns by activity, probabilities, and control variates.
 
-Rows and columns are put in the order of their number of observed entries and cut into blocks of ``BLOCK``; a block of
-rows and one of columns meet in a tile. Blocks with numbers of entries of the same size, in powers of two, make a class:
-rows and columns that are seen about as often have scores of about the same spread.
+Rows and columns are sorted by their number of observed entries and cut into blocks of ``BLOCK``; a block of rows and a
+block of columns meet in a tile. Blocks whose numbers of entries have the same order of magnitude, in powers of two,
+make a class: rows and columns of similar activity have scores of similar spread. Each pair of classes has a quadratic,
+the control variate of the dense term:
+
+    h(z)  ~  c(z) = c0 + c1 z + c2 z^2 / 2
+
+Its sum over all entries is exact through Gram matrices, ``sum_j c2 (p' q_j)^2 = p' (sum_j c2 q_j q_j') p``. The
+residual ``h - c`` is small, and its sum is estimated by sampling. Far from the fitted ``z`` the residual would fall as
+fast as a quadratic, times the weight of the sample, and the estimate would be unbounded below. So ``h`` is continued
+with the curvature ``c2`` beyond an interval wider than the fitted ``z``: there ``h - c`` is linear.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Bounds of what the observed entries of a row add to its curvature, for panels of some rows each."""
+"""The exact pass over every entry, tile by tile, the link applied in place to each tile.
+
+A tile of 256 x 1024 entries stays in the caches between its three matrix products. Observed corrections are added to
+the tile, so that the same products carry them and the dense term.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +179,7 @@ class TilePanel:
         curvature: bool = False,
         columns: Array | None = None,
     ) -> RowModels:
-        """Visit the panel's tiles once and sum what is asked for, in float64."""
+        """Visit the panel's tiles once and return the requested sums in float64."""
         backend, loss, against = self.backend, self.backend.loss, self.against
         side, Q = backend.side, against.Q
         scaled = P * backend.dtype.type(loss.scale)

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tribit.backends.rows import free_rows
+from tribit.backends.rows import solve_free_rows
 from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, warn
@@ -108,7 +108,7 @@ def fit_feature_regression(
     def solved(part: Observations, at: Array, weight: float) -> Array:
         ridge = np.full(G.shape[1], unit * weight)
         ridge[0] = unit * REGRESSION_CONSTANT_RIDGE
-        return free_rows(part, G, nothing, at, ridge, link, n_jobs)
+        return solve_free_rows(part, G, nothing, at, ridge, link, n_jobs)
 
     def loss(weight: float) -> float:
         total = 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends import make_backend
-from tribit.backends.rows import RowProblem, RowState, free_rows
+from tribit.backends.rows import RowProblem, RowState, solve_free_rows
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.features import Group
 from tribit.data.observations import Observations
@@ -96,7 +96,7 @@ class RowSolver:
         if not problem.intercept:  # features have no intercepts then
             t = np.zeros_like(t)
         assert problem.prior_mean is not None
-        P = free_rows(
+        P = solve_free_rows(
             entries,
             Q,
             offsets,

@@ -1,4 +1,4 @@
-"""Solvers: how the objective is brought down inside the constraints."""
+"""Solvers: algorithms that minimise an objective inside constraints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,23 @@
-"""Accelerated projected gradient on both factors, each row with a step scaled by its number of entries.
+"""Augmented Lagrangian: the exact minimum under a bound on every entry, in factor form.
 
-Momentum with backtracking and restarts: O'Donoghue and Candes (2015), "Adaptive restart for accelerated gradient
-schemes". A step's length is shared, and each row divides it by a scale of its own, the curvature there.
+    min F(U V')  subject to  (U, V) in a ball  and  low <= u_i . v_j <= high for every i, j
+
+most often with ``[-alpha, alpha]``. The paper scales all of X to keep alpha; that is no projection, and it stops far
+from the minimum. Here each entry has a multiplier y of its own, 0 at first, and adds
+
+    weight / 2  dist(x + y / weight, [low, high])^2  -  y^2 / (2 weight)
+
+to F. :class:`Lagrangian` is the sum. Each round minimises it inside the ball; then y becomes weight times the amount by
+which ``x + y / weight`` is outside (Hestenes, 1969; Powell, 1969; for two-sided bounds Rockafellar, 1973). Entries are
+formed tile by tile, and only nonzero multipliers are kept, the largest where there are many, so that memory grows with
+the observed entries.
+
+:class:`Accelerated` minimises a round by accelerated projected gradient with backtracking and restarts (O'Donoghue and
+Candes, 2015, "Adaptive restart for accelerated gradient schemes"). All rows share a step length, and each row divides
+it by a scale of its own, its curvature.
+
+With k large enough (at most d1 + d2 columns) the factors represent every X in a max-norm or trace-norm ball, and the
+result is the minimum of a convex problem.
 """
 
 from __future__ import annotations
@@ -42,7 +58,7 @@ ROUNDING = 1e-13  #: share of a value that its rounding may be
 
 
 class Scaled(Protocol):
-    """Interface of the function that a step minimises: its value, its gradients and the curvature of each row."""
+    """A function with a value, gradients and a curvature for each row."""
 
     def value(self, factors: Factors) -> float:
         """Return the value."""
@@ -187,7 +203,7 @@ def tile_rows(shape: tuple[int, int]) -> list[slice]:
 
 
 class Lagrangian:
-    """F plus the penalties of all entries, of which only the multipliers are kept."""
+    """F plus the penalties of all entries; only the multipliers are stored."""
 
     def __init__(self, objective: Smooth, interval: Interval, curvature: float) -> None:
         self.objective, self.interval = objective, interval
@@ -243,7 +259,7 @@ class Lagrangian:
         return Scales(rows, columns, *intercepts)
 
     def _intercept_scales(self, rows: Array, columns: Array) -> tuple[Any, ...]:
-        """Return the scales of the intercepts, infinite for what is no unknown; the penalties do not read them."""
+        """Return the scales of the intercepts, infinite where they are no unknowns; penalties do not depend on them."""
         if not self.objective.intercept:
             return ()
         ridge = self.objective.intercept_ridge.l2
@@ -256,7 +272,7 @@ class Lagrangian:
         return one, np.maximum(rows, least) + ridge, np.maximum(columns, least) + ridge
 
     def update(self, factors: Factors) -> float:
-        """Set the multipliers, and return by how much entries differ from where the old and new ones want them."""
+        """Update the multipliers, and return the distance of the entries from the targets of the old and new ones."""
         if not self.bounded:
             return 0.0
         width, missed, lowest, held = self.objective.shape[1], 0.0, 0.0, 0
@@ -317,7 +333,7 @@ class _Tile:
     shifts: Array  #: y / weight there
 
     def squares(self) -> float:
-        """Return the sum of squares of what is outside."""
+        """Return the sum of squared violations."""
         return float(np.vdot(self.over, self.over))
 
 

@@ -1,4 +1,4 @@
-"""The base class of solvers: what a solver declares, asked before the work begins."""
+"""The base class of solvers: class attributes that declare a solver's capabilities, and the check of a problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tribit.solvers.loop import SolverResult, Stopping
 
 
 class StatedProblem(Protocol):
-    """What a solver asks of a problem before it begins: a ModelSpec or an objective."""
+    """Properties of a problem that decide whether a solver supports it: of a ModelSpec or an objective."""
 
     @property
     def shares_unknowns(self) -> bool:
@@ -30,11 +30,11 @@ class StatedProblem(Protocol):
 class Solver(ABC):
     """Minimises an objective inside constraints.
 
-    A subclass has :meth:`minimise` and declares what differs from these defaults. One that declares nothing is given
-    any problem, except features that the user did not ask for.
+    A subclass defines :meth:`minimise` and overrides the defaults that differ. With the defaults it receives any
+    problem, except features that the search alone would add.
     """
 
-    #: Iterations where the user names no number.
+    #: Default ``max_iter``.
     max_iter: ClassVar[int] = 1000
     #: Whether unknowns may be arrays of a device.
     any_arrays: ClassVar[bool] = False
@@ -46,7 +46,7 @@ class Solver(ABC):
     searches_features: ClassVar[bool] = False
 
     def refusal(self, model: StatedProblem, constraints: list[Constraint]) -> str | None:  # noqa: ARG002
-        """Return in one sentence why it cannot keep a problem; None where it can."""
+        """Return in one sentence why the solver does not support a problem; None where it does."""
         return None
 
     @abstractmethod
@@ -58,17 +58,17 @@ class Solver(ABC):
         stopping: Stopping,
         generator: np.random.Generator,
     ) -> SolverResult:
-        """Return the point where the solver stopped, and why."""
+        """Return the point where the solver stopped, and the reason."""
 
     def check_supported(self, model: StatedProblem, constraints: list[Constraint]) -> None:
-        """Raise what the solver says against the problem."""
+        """Raise the refusal of a problem that the solver does not support."""
         reason = self.refusal(model, constraints)
         if reason is not None:
             raise InvalidInputError(reason)
 
 
 def refuse_shared_unknowns(name: str, model: StatedProblem) -> str | None:
-    """Return the refusal of a solver that moves rows one by one, where implicit features make rows share unknowns."""
+    """Return the refusal of features, which make rows share unknowns, by a solver that moves single rows."""
     if not model.shares_unknowns:
         return None
     return (

@@ -1,8 +1,10 @@
-"""The limited memory of a quasi-Newton method: the last steps, and what they did to the gradient.
+"""L-BFGS on all unknowns at once, for problems without constraints: rows may then share unknowns.
 
-Every direction is a combination of what is remembered and the gradient. Its weights follow from inner products alone
-(Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"): a direction takes two passes over the memory, one for
-the products with what is new and one for the combination.
+Byrd, Lu, Nocedal and Zhu (1995), "A limited memory algorithm for bound constrained optimization", without the bounds.
+The initial inverse curvature is the objective's preconditioner (:mod:`tribit.backends.preconditioner`). A direction is
+a combination of the gradient and of the pairs in memory, with weights from inner products alone (Chen, Wang and Zhou
+2014, "Large-scale L-BFGS using MapReduce"). It takes two passes over the memory: one for products with the new
+vectors, one for the combination.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class LimitedMemory:
         self.places, self.new = [], []
 
     def add(self, step: Vector, change: Vector) -> None:
-        """Remember a pair, unless the gradient did not turn up along the step."""
+        """Store a pair, unless its curvature is not positive."""
         product, of_step, of_change = dots((step, change), (step, step), (change, change))
         if not product > MIN_PAIR_CURVATURE * float(np.sqrt(of_step) * np.sqrt(of_change)):
             return
@@ -86,7 +88,7 @@ class LimitedMemory:
         self.vectors[2 * place + 1, : self.size] = change
 
     def direction(self, gradient: Vector) -> Vector:
-        """Return minus the remembered inverse curvature times the gradient."""
+        """Return the direction of descent: minus the approximate inverse curvature times the gradient."""
         if not self.places:
             return -gradient
         n = len(self.places)
@@ -112,7 +114,7 @@ class LimitedMemory:
         return self._combine(-in_order, -weights[-1], gradient)
 
     def _update(self, gradient: Vector) -> Vector:
-        """Learn the products of the new pairs with all; return those of the gradient with all."""
+        """Store the products of the new pairs with all pairs; return those of the gradient."""
         fresh = np.array([2 * place + i for place in self.new for i in (0, 1)], dtype=np.intp)
         held = slice(0, 2 * len(self.places))
         total: Vector = self._products(held, fresh, gradient)
@@ -123,7 +125,7 @@ class LimitedMemory:
         return last
 
     def _products(self, held: slice, fresh: NDArray[np.intp], gradient: Vector) -> Vector:
-        """Return the inner products of what is held with some of it and with the gradient."""
+        """Return the inner products of the stored vectors with some of them and with the gradient."""
         if not is_numpy(gradient):
             return self._device_products(held, fresh, gradient)
         kind = self.vectors.dtype
@@ -161,7 +163,7 @@ class LimitedMemory:
         return found
 
     def _combine(self, weights: Vector, weight: float, gradient: Vector) -> Vector:
-        """Return the combination of what is remembered and the gradient."""
+        """Return a combination of the stored vectors and the gradient."""
         if not is_numpy(gradient):
             found = match_device(weights, gradient) @ self.vectors[: weights.size]
             return found[: self.size] + weight * gradient  # type: ignore[no-any-return]
@@ -186,12 +188,12 @@ def _in_blocks(vectors: Vector) -> Vector:
 #: Armijo constant of the backtracking line search, and its most halvings of a step.
 ARMIJO = 1e-4
 MAX_HALVINGS = 30
-#: Iterations whose total gain is compared with ``tol``: the gain of a single one says little.
+#: Iterations whose total gain is compared with ``tol``: the gain of a single one varies too much.
 GAIN_WINDOW = 10
-#: Steps after which the preconditioner is made anew, ever three times as many, and the share of F by which F must have
-#: fallen since it was made: a warm start has a good one. On a drawn table of 20 million entries, k = 32, fits took 671
-#: iterations with that of the start alone, and 290 so, to the same F within 2e-4. Twice as many steps each time, the
-#: first after 6 or 15, or three times the share of F, took 336 to 354.
+#: Steps before the preconditioner is renewed, their growth factor, and the relative decrease of F since the last
+#: renewal below which it is kept: a warm start has a good one. On a synthetic table of 20 million entries, k = 32, fits
+#: took 671 iterations without renewals and 290 with them, to the same F within 2e-4. A growth factor of 2, a first
+#: renewal after 6 or 15 steps, or three times the decrease took 336 to 354.
 REFRESH_STEPS, REFRESH_GROWTH, REFRESH_DECREASE = 10, 3, 1e-3
 
 #: The factors after a step, the step in the preconditioner's coordinates, and F with its gradient there.
@@ -224,8 +226,8 @@ class LBFGS(Solver):
     Parameters
     ----------
     memory : int, default=6
-        Number of earlier steps it remembers. 10 took as many iterations: 290 and 285 on a drawn table of 20 million
-        entries, 293 and 286 on one of 250,000 with a weak ridge.
+        Number of stored steps. 10 took as many iterations: 290 and 285 on a synthetic table of 20 million entries, 293
+        and 286 on one of 250,000 with a weak penalty.
     """
 
     memory: int = 6
@@ -267,7 +269,7 @@ class LBFGS(Solver):
 
 
 class _Iterations:
-    """The iterations: gradients in the preconditioner's coordinates, and the memory of what the last steps did."""
+    """The iterations: gradients in the preconditioner's coordinates, and the memory of the last steps."""
 
     def __init__(self, objective: Preconditioned, start: Factors, room: int) -> None:
         self.objective, self.like = objective, start
@@ -280,7 +282,7 @@ class _Iterations:
         self.steps, self.due, self.made_at = 0, REFRESH_STEPS, np.inf
 
     def advance(self, factors: Factors) -> Step:
-        """Make one step, and remember what it taught."""
+        """Make one step and store its pair."""
         if self.steps == self.due:
             self._refresh(factors)
         self.steps += 1
@@ -292,18 +294,18 @@ class _Iterations:
         x = factors.flat()
         found, promised = self._step(x, value, gradient)
         if found is None and self.memory.places:
-            # What is remembered of the curvature may be wrong by now: once more without it.
+            # The stored curvature may be out of date: try again without it.
             self.memory.clear()
             found, promised = self._step(x, value, gradient)
         if found is None:
             return Step(factors, value, promised, factors, stuck=True)
         moved, step, self.known = found
         self.memory.add(step, self.known[1] - gradient)
-        # What a step promises counts too: from the minimum itself there is nothing to wait for.
+        # The first-order decrease counts too: at the minimum itself there is no window to wait for.
         return Step(factors, value, min(gained, GAIN_WINDOW * promised), moved)
 
     def _refresh(self, factors: Factors) -> None:
-        """Make the preconditioner for where the unknowns are by now; what is remembered is in the old coordinates."""
+        """Renew the preconditioner at the present unknowns; the memory, in the old coordinates, is cleared."""
         self.due *= REFRESH_GROWTH
         if self.known is None or self.made_at - self.known[0] <= REFRESH_DECREASE * abs(
             self.known[0]

@@ -1,4 +1,12 @@
-"""The loop every solver runs in: history, stopping, callbacks, interruption."""
+"""The loop of every solver: history, stopping rule, callbacks, interruption; and fits in stages.
+
+Where sums over all entries are estimates, a fit is a sequence of stages:
+
+    argmin F_1  ->  argmin F_2  ->  ...
+
+``F_s`` is one function during its stage (sample average approximation), so that line searches hold. Its quadratics and
+its sample are fitted at the factors where the stage begins (:meth:`tribit.Objective.refit_control_variates`).
+"""
 
 from __future__ import annotations
 
@@ -18,30 +26,32 @@ if TYPE_CHECKING:
     from tribit.solvers.base import Solver
 
 CONVERGED = "converged: predicted decrease below tol"
-NO_DESCENT = "no step lowers the objective any more"
-#: Reason of a solver that keeps a set by a scaling, which is no projection.
-ABOVE_MINIMUM = "a solver that keeps the bound on entries exactly goes lower"
-UNCHANGED = "what the fit is for does not change any more"
+NO_DESCENT = "no step lowers the objective"
+#: Reason where X is scaled to keep a bound on entries, which is no projection.
+ABOVE_MINIMUM = "not at a minimum: the augmented_lagrangian solver reaches a lower objective"
+UNCHANGED = "early stopping: the validation loss has plateaued"
 OUT_OF_ITERATIONS = "max_iter was reached"
 OUT_OF_TIME = "max_time was reached"
-CALLED_OFF = "the callback asked to stop"
+CALLED_OFF = "stopped by the callback"
 INTERRUPTED = "interrupted from the keyboard"
-#: Multiple of ``tol`` up to which the first-order decrease of a solver that finds no further step counts as converged.
+#: Multiple of ``tol`` up to which a solver without a further descent step counts as converged.
 STUCK_TOLERANCE = 1000.0
-#: Iterations between two looks of ``Stopping.watch``, which may cost as much as a part of an iteration.
+#: Iterations between two calls of ``Stopping.watch``, which may cost a fraction of an iteration.
 WATCH_INTERVAL = 3
-#: Share of the iterations over which gains are compared with those before, to see how fast they shrink: few enough to
-#: see a rate that still changes, enough of them not to mistake one slow iteration for a rate.
+#: Length of a window of gains, as a share of the iterations: short enough to follow a changing convergence rate, long
+#: enough that one slow iteration does not change it.
 WINDOW_SHARE = 1 / 6
-#: Number of iterations from which a convergence rate is reliable; with fewer, proportionally less may be left to gain.
+#: Window length from which a convergence rate is reliable; shorter windows have a proportionally smaller tolerance.
 RELIABLE_WINDOW = 10
 #: Iterations in a row that must meet ``tol``: gains that nearly vanish at a saddle rise again after it.
 CONFIRMATIONS = 2
-#: Share of ``tol`` below which the gains of a window are rounding errors, or so slow that nobody waits for the rest.
+#: Share of ``tol`` below which the gains of a window are rounding errors or too slow to wait for.
 NEGLIGIBLE_SHARE = 0.05
 #: Factor in a window by which first-order decreases must rise to count as growing; less may be rounding.
 MIN_GROWTH = 1.5
-DIVERGED = "the objective is no longer finite: the step is too long, or the risk has no minimum"
+DIVERGED = (
+    "the objective is no longer finite: the step is too long, or the objective is unbounded below"
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,9 @@ class Step:
     decrease: float
     factors: Factors
     stuck: bool = False  #: no step lowers the objective: the loop ends
-    certain: bool = False  #: the decrease alone decides: it is a bound of what is left, or the caller judges that
+    certain: bool = (
+        False  #: the decrease alone decides: it bounds the remaining one, or the caller checks that
+    )
 
 
 def run(
@@ -184,24 +196,24 @@ def run(
 
 
 def predicted_decrease(history: Sequence[Iteration]) -> float:
-    """Return what iterations after the last would gain, if gains go on shrinking at the rate at which they did.
+    """Return the decrease that further iterations would bring at the present convergence rate.
 
-    One iteration's gain says little: along a narrow valley, or near a saddle, each gains next to nothing and all of
-    them together much. With gains ``A`` and then ``B`` in two windows of equal length, the sum of the geometric series
-    that follows is ``B^2 / (A - B)``; it is infinite where gains do not shrink. In any unit of X or of the objective
-    the answer is the same.
+    The gain of one iteration is no guide: along a narrow valley, or near a saddle, each iteration gains next to nothing
+    and all of them together much. With gains ``A`` and then ``B`` in two windows of equal length, the remaining
+    geometric series has the sum ``B^2 / (A - B)``; it is infinite where gains do not shrink. The result does not depend
+    on the units of X or of the objective.
     """
     before, gained = _gains(history)
     return np.inf if not gained < before else max(gained, 0.0) * float(gained / (before - gained))
 
 
 def _gains_have_settled(history: Sequence[Iteration], enough: float) -> bool:
-    """Return whether so little is left to gain, with a margin as long as few iterations tell of the rate."""
+    """Return whether the predicted decrease is at most ``enough``, with a margin while the rate is uncertain."""
     if history[-1].decrease <= 0.0:
         return True
     before, gained = _gains(history)
     if gained <= NEGLIGIBLE_SHARE * enough:
-        # Too little to tell a rate from: it is enough that what iterations promise does not grow.
+        # Too little for a rate: it suffices that the first-order decreases do not grow.
         grows = history[-1].decrease > MIN_GROWTH * history[-1 - _window(history)].decrease
         return not grows and gained <= max(before, 0.0) + NEGLIGIBLE_SHARE**2 * enough
     return predicted_decrease(history) <= enough * min(_window(history) / RELIABLE_WINDOW, 1.0)
@@ -212,7 +224,7 @@ def _window(history: Sequence[Iteration]) -> int:
 
 
 def _gains(history: Sequence[Iteration]) -> tuple[float, float]:
-    """Return what was gained in the window before the last, and in the last; NaN before there are two."""
+    """Return the gains in the last two windows; NaN before there are two."""
     window = _window(history)
     if len(history) <= 2 * window:
         return np.nan, np.nan
@@ -223,14 +235,14 @@ def _gains(history: Sequence[Iteration]) -> tuple[float, float]:
 #: Iterations of the first stages, as shares of the solver's own limit: 2, 2, 2, 4 and 8 sweeps of Newton's method, 5 to
 #: 80 steps of L-BFGS. The spread of X changes most at first, and the estimate holds near where its stage began.
 STAGE_SHARES = (0.005, 0.01, 0.02, 0.04, 0.08)
-#: Reasons after which a further stage is worth its while.
+#: Reasons to stop after which a further stage may still gain.
 CONTINUING_REASONS = (CONVERGED, UNCHANGED, NO_DESCENT, OUT_OF_ITERATIONS)
-#: Share of the objective by which a fit may be better on its own sample than on another before the sample is too small.
-#: About two thirds of it is how far the fit is above the minimum of the exact sum (masks of MovieLens-100k, split 10,
-#: with 256 and 512 columns for each row).
+#: Largest gap between a fit's objective on its own sample and on another, as a share of the objective; above it the
+#: sample is too small. The fit is above the minimum of the exact sum by about two thirds of the gap (masks of
+#: MovieLens-100k, split 10, with 256 and 512 columns for each row).
 MAX_OPTIMISM = 0.004
-#: Share of the objective that a last stage must gain on another sample for one more: a stage may rest on a plateau that
-#: the next one, with new quadratics, leaves.
+#: Gain of a last stage on another sample, as a share of the objective, above which a further stage follows: a stage may
+#: rest on a plateau that the next one, with new quadratics, leaves.
 MIN_STAGE_GAIN = 0.001
 
 
@@ -246,11 +258,11 @@ def minimise_in_stages(
 
     Limits of iterations and time are those of all stages together, and the history is one. After the short stages, or
     one of them that converges, stages have no limit of their own; the first of these that gains little on another
-    sample is the last. One that follows the draws of its sample (it does not lower the objective on another one, or
-    ends much lower on its own) is done again with twice the sample.
+    sample is the last. A stage that overfits its sample (it does not lower the objective on another sample, or ends
+    much lower on its own) is repeated with twice the sample.
     """
     if not objective.estimates:
-        # Unknowns are where the objective is; of a solver that takes NumPy's alone each value and gradient is copied.
+        # A solver of NumPy arrays keeps them; each value and gradient is then copied from the device.
         if solver.any_arrays:
             start = objective.to_device(start)
         result = solver.minimise(objective, constraints, start, stopping, generator)
@@ -279,7 +291,7 @@ def minimise_in_stages(
         unlimited = stage == len(limits)
         with np.errstate(over="ignore", invalid="ignore"):
             reached = objective.value_on_new_sample(result.factors)
-        # Far from where a stage began its own value has an error that is not one of the sample.
+        # Far from its first point the value of a short stage has an error beyond that of the sample.
         most = min(lowest, result.objective if unlimited else np.inf)
         # Written so that a NaN is a failure.
         follows = not reached <= most + MAX_OPTIMISM * abs(lowest)
@@ -290,7 +302,7 @@ def minimise_in_stages(
                 continue
         history += [_later(each, done, spent) for each in result.history]
         gained, factors, lowest = lowest - reached, result.factors, reached
-        # After one that converges there is nothing left for short ones.
+        # Once a stage converges, short stages have nothing to add.
         stage = len(limits) if result.converged and stage else min(stage + 1, len(limits))
         ended = unlimited and not gained > MIN_STAGE_GAIN * abs(reached)
         if (
@@ -308,7 +320,7 @@ def _later(iteration: Iteration, done: int, spent: float) -> Iteration:
 
 
 def _counting(callback: Any, done: int, spent: float) -> Any:
-    """Return the callback, told of iterations as counted from the first stage."""
+    """Return the callback with iterations counted from the first stage."""
     if callback is None:
         return None
     return lambda iteration: callback(_later(iteration, done, spent))

@@ -1,10 +1,10 @@
 """Alternating Newton's method: rows of U, then rows of V, each inside its own ball.
 
 With V fixed the objective is a sum over the rows of U of smooth problems, convex for a log-concave link. Each row
-moves to the minimiser of a quadratic model *inside the ball*. The model's curvature is an upper bound while that
-is tight (then the objective cannot rise), else the curvature itself with a backtracking line search (then each
-row's own objective falls). Between sweeps the factors are extrapolated in the direction they moved, as long as that
-lowers the objective too. There is no step to tune.
+moves to the minimiser of a quadratic model *inside the ball*. Where an upper bound of the curvature is tight, the model
+uses it, and the objective cannot rise. Otherwise the model uses the curvature itself with a backtracking line search,
+and each row's own objective falls. Between sweeps the factors are extrapolated along their last move, as long as that
+lowers the objective too. No step length has to be tuned.
 """
 
 from __future__ import annotations

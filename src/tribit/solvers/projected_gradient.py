@@ -1,4 +1,4 @@
-"""The paper's algorithm: a gradient step on both factors, rows cut to the ball, X scaled to alpha.
+"""The paper's algorithm: a gradient step on both factors, rows projected to the ball, X scaled to alpha.
 
 U_1 = U - tau dF/dU,  V_1 = V - tau dF/dV;  project (U_1, V_1);  if max|X| > alpha scale both factors.
 """

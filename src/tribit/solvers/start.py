@@ -1,7 +1,7 @@
-"""Initial factors: the directions in which the risk falls fastest from a constant matrix.
+"""Initial factors: the directions of steepest descent of the risk from a constant matrix.
 
-At ``X = b`` the gradient of the risk is a sparse matrix of corrections plus one number everywhere. Its leading
-singular vectors, by a few rounds of subspace iteration, cost less than a sweep and save several.
+At ``X = b`` the gradient of the risk is a sparse matrix of corrections plus a constant. Its leading singular vectors,
+by a few rounds of subspace iteration, cost less than a sweep and save several.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of sparse matrices, by rows, with dense ones."""
+"""Compiled linear algebra: products of sparse and dense matrices, and small symmetric systems."""
 
 from __future__ import annotations
 

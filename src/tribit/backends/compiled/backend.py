@@ -1,4 +1,7 @@
-"""Blocks of rows: the work of one call of a kernel, and of one thread at a time."""
+"""The backend and the feature blocks of the compiled kernels, for observed entries under the logistic link.
+
+Kernels work on blocks of rows: the work of one call, and of one thread at a time.
+"""
 
 from __future__ import annotations
 
