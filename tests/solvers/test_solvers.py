@@ -728,7 +728,7 @@ def test_a_search_that_finds_no_step_far_from_the_end_has_not_converged():
             return total, gradient.plus(-2.0, gradient)
 
     result = minimise("projected_gradient", Uphill(objective_of()), [Unconstrained()])
-    assert result.stop_reason == "no step lowers the objective any more"
+    assert result.stop_reason == "no step lowers the objective"
     assert not result.converged
 
 
