@@ -450,7 +450,7 @@ def test_a_path_that_cannot_be_used_is_one_line(run, ratings, model, tmp_path):
     absent = tmp_path / "absent"
     commands = {
         "There is no file": ["fit", absent / "x.csv", "-o", model, *NAMES],
-        "does not tell the format": ["fit", model, "-o", tmp_path / "other", *NAMES],
+        "has no ending of a format": ["fit", model, "-o", tmp_path / "other", *NAMES],
         "is the file that is read": ["fit", ratings, "-o", ratings, *NAMES],
         "directory does not exist": ["fit", ratings, "-o", absent / "m", *NAMES, "--rank", 2],
         "There is no model file": ["predict", absent, ratings, "-o", tmp_path / "s.csv"],

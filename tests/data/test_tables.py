@@ -154,7 +154,7 @@ def test_missing_file_directory_and_unknown_format(tmp_path):
         read_table(tmp_path)
     for name in ("r.xls", "r", "r.gz", "r.parquet.gz"):
         (tmp_path / name).write_text("user\nu\n")
-        with pytest.raises(InvalidInputError, match=f"name '{name}' does not tell the format"):
+        with pytest.raises(InvalidInputError, match=f"name '{name}' has no ending of a format"):
             read_table(tmp_path / name)
 
 
@@ -237,7 +237,7 @@ def test_write_errors(tmp_path):
         write_table(tmp_path / "o.csv", {})
     with pytest.raises(
         InvalidInputError,
-        match=r"'o\.txt' does not tell the format; end it in one of .csv, .tsv, .p",
+        match=r"'o\.txt' has no ending of a format; end it in one of .csv, .tsv, .p",
     ):
         write_table(tmp_path / "o.txt", {"a": [1]})
     with pytest.raises(InvalidInputError, match="directory does not exist"):

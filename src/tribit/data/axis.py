@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from narwhals.exceptions import DuplicateError
 
 from tribit.errors import InvalidInputError, InvalidTypeError, quoted
 
 if TYPE_CHECKING:
     from tribit.data.observations import Entries
-
-
-import narwhals as nw
-from narwhals.exceptions import DuplicateError
 
 from tribit.errors import listed
 
@@ -82,7 +80,7 @@ def distinct_ids(ids: Any, name: str) -> AnyArray:
 
 
 def check_positions(positions: AnyArray, size: int, name: str) -> None:
-    """Refuse all but integers in 0, ..., size - 1."""
+    """Raise an error for positions that are not integers in 0, ..., size - 1."""
     if positions.size and positions.dtype.kind not in "iu":
         raise InvalidTypeError(
             f"Each {name} must be an integer position, not {positions.dtype}; for other ids use "
@@ -145,7 +143,7 @@ class Axis:
     def match(self, theirs: Axis, source: str, advice: str) -> Positions:
         """Return the position here of each row or column there: by id where there are ids here, -1 for an unknown one.
 
-        ``source`` names what has the other axis, with its verb; ``advice`` says what to pass in its place.
+        ``source`` names what has the other axis, with its verb; ``advice`` names the entries to pass instead.
         """
         if self.ids is None:
             if theirs.size != self.size:
@@ -284,7 +282,7 @@ def _id_array(ids: Any, name: str) -> AnyArray:
 
 
 def check_new(ours: Axis, new: Axis) -> None:
-    """Refuse rows that the model knows already, and rows without ids beside rows with them."""
+    """Raise an error for rows that the model knows already, and for rows without ids beside rows with them."""
     if (ours.ids is None) != (new.ids is None):
         raise InvalidInputError(
             f"The model's {ours.name}s have {'no ids' if ours.ids is None else 'ids'} and the new ones have "

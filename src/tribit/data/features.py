@@ -1,8 +1,8 @@
-"""Side features: what is known of rows or columns beside their entries, as numbers that a model can use.
+"""Side features: attributes of rows or columns, encoded as numbers for a model.
 
 Each column of a table of features becomes a group of numbers: a quantity becomes hat functions between quantiles (so
 that its effect may be any piecewise linear one), a category or a list of tags becomes indicators, a matrix stays as it
-is. Groups are centred and scaled to a mean square of 1, and what is missing counts as the mean, that is as nothing.
+is. Groups are centred and scaled to a mean square of 1; a missing value counts as the mean, that is as 0.
 """
 
 from __future__ import annotations
@@ -202,15 +202,15 @@ def _check_matched(places: NDArray[np.int64], axis: Axis) -> None:
 def _check_finite(data: NDArray[Any], axis: Axis) -> None:
     if not np.isfinite(data).all():
         raise InvalidInputError(
-            f"{axis.name}_features holds NaN or infinity; leave out of a sparse matrix what is not known."
+            f"{axis.name}_features holds NaN or infinity; leave unknown values out of a sparse matrix."
         )
 
 
 Array = NDArray[np.floating[Any]]
 
-#: Most knots of the hat functions of a quantity: enough for an effect that rises and falls, few beside the rows.
+#: Number of knots of the hat functions of a quantity: enough for an effect that rises and falls.
 MAX_KNOTS = 8
-#: Fewest rows in which a category or a tag must appear: with fewer it tells nothing of other rows.
+#: Number of rows in which a category or a tag must appear: with fewer it predicts nothing for other rows.
 MIN_ROWS_PER_TAG = 2
 #: Kinds of groups: hat functions between knots, indicators of categories or tags, numbers as they are.
 KINDS = ("quantity", "tags", "matrix")
@@ -225,7 +225,7 @@ class Group(NamedTuple):
 
 
 class SideFeatures(NamedTuple):
-    """Groups of features of rows and of columns; None where nothing is known of a side."""
+    """Groups of features of rows and of columns; None for a side without features."""
 
     rows: tuple[Group, ...] | None
     columns: tuple[Group, ...] | None
@@ -323,7 +323,7 @@ class FeatureEncoder:
         return cls(tuple(encoder for encoder, _ in found)), tuple(group for _, group in found)
 
     def encode(self, table: Any, axis: Axis) -> tuple[Group, ...]:
-        """Return the groups of the rows of an axis; without a table nothing is known of them."""
+        """Return the groups of the rows of an axis; without a table all values are missing."""
         if table is None:
             return tuple(
                 Group(
@@ -363,7 +363,7 @@ def fit_side_features(
 
 
 def _as_kind(encoder: GroupEncoder, values: Any) -> Any:
-    """Return values that look like another kind, such as a category that happens to be numbers in a few rows."""
+    """Return values as the kind of the fit, such as a category that happens to be numbers in a few rows."""
     if encoder.kind == "tags" and isinstance(values, np.ndarray):
         return [as_tags(value) for value in values.tolist()]
     if encoder.kind == "quantity" and all(tags is None for tags in values):
@@ -398,6 +398,6 @@ def _indicators(values: Any, levels: tuple[Any, ...]) -> tuple[sp.csr_array, NDA
         columns += found
     matrix = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(values), len(levels)))
     counts = np.diff(matrix.indptr)
-    # Of length 1: a row with many tags says no more of itself than one with few.
+    # Of length 1: a row with many tags has no more weight than one with few.
     matrix.data /= np.sqrt(np.repeat(counts, counts))
     return matrix, counts > 0

@@ -23,7 +23,7 @@ if sys.platform != "win32":
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path, or say in one sentence why no file can be there; what is merely missing passes."""
+    """Return the path; an error where no file can be there, but not where it is merely missing."""
     try:
         checked = Path(path)
         checked.stat()
@@ -86,14 +86,14 @@ def _keep_owner_and_mode(temporary: Path, before: os.stat_result) -> None:
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """Return the file to write, its links followed, or say why it cannot be: before long work, say."""
+    """Return the file to write, its links followed; an error where it cannot be written, before long work."""
     # Resolved, so that writing through a link replaces the file it points to, not the link.
     target = checked_path(path).resolve()
     if target.exists() and not target.is_file():
         raise InvalidInputError(
             f"{quoted(os.fspath(path))} is not a regular file, so it cannot be written; choose a file name."
         )
-    # The bits too: the superuser may write anything, and still somebody meant this file to stay.
+    # The bits too: the superuser may write anything, but a read-only file is meant to stay.
     if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
         raise InvalidInputError(
             f"{quoted(os.fspath(path))} is read-only, so it is not replaced; choose another file, or let it be written "
@@ -112,7 +112,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-    """Refuse to write over the file that is read."""
+    """Raise an error where the file to write is the file that is read."""
     source, out = checked_path(source), checked_path(out)
     try:
         same = source.samefile(out)  # also by another name: a link, hard or symbolic
@@ -126,7 +126,7 @@ def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str])
 
 @contextmanager
 def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
-    """Open UTF-8 text to write, gzipped or plain whatever the (temporary) name says."""
+    """Open UTF-8 text to write, gzipped or plain as asked, since a temporary name does not decide."""
     if not gzipped:
         with path.open("w", encoding="utf-8", newline="") as text:
             yield text
@@ -146,13 +146,13 @@ def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
 # have to be old as well.
 
 PREFIX, SUFFIX = ".tribit-", ".tmp"
-#: Seconds without a change after which a file of another machine has no writer any more.
-FORGOTTEN = 24 * 3600.0
+#: Seconds without a change after which a file of another machine counts as abandoned.
+ABANDONED_AFTER_SECONDS = 24 * 3600.0
 
 
 @contextmanager
 def temporary_file(directory: Path, mode: int) -> Iterator[Path]:
-    """Yield a new empty file of that mode (less the umask), which nobody removes meanwhile; it is gone afterwards."""
+    """Yield a new empty file of that mode (less the umask), locked against removal; it is gone afterwards."""
     while True:
         # A name of fixed length: the target's own name may leave no room for a suffix.
         path = directory / f"{_of_this_machine()}{secrets.token_hex(8)}{SUFFIX}"
@@ -205,7 +205,7 @@ def _is_kept(path: Path, descriptor: int) -> bool:
 
 def _remove_if_dead(path: Path) -> None:
     ours = path.name.startswith(_of_this_machine())
-    if not ours and time.time() - path.stat().st_mtime < FORGOTTEN:
+    if not ours and time.time() - path.stat().st_mtime < ABANDONED_AFTER_SECONDS:
         return
     # Not blocking: the name may be that of a pipe, which waits for a reader.
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NONBLOCK", 0))

@@ -121,7 +121,7 @@ def _table(
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> AnyArray:
-    """Return an array of the archive, of which no more is made than the archive has bytes for."""
+    """Return an array of the archive, no larger than the bytes that the archive has for it."""
     try:
         member = archive.getinfo(f"{name}.npy")
     except KeyError:

@@ -127,7 +127,7 @@ class Entries:
         return self.hold_out(randomness.held_out_mask(len(self), test, random_state))
 
     def folds(self, n: int, random_state: RandomState = None) -> Iterator[tuple[Self, Self]]:
-        """Split the entries at random into ``n`` test parts, each given with what remains.
+        """Split the entries at random into ``n`` test sets, each with the other entries as training set.
 
         Parameters
         ----------
@@ -265,12 +265,12 @@ class Observations(Entries):
         Parameters
         ----------
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
-            +1 is a like and -1 a dislike; what is 0, masked or not stored is unobserved, as is NaN
+            +1 is a like and -1 a dislike; 0, masked and not stored entries are unobserved, as is NaN
             in a dense matrix. In a boolean matrix True is a like and False is unobserved. The index and
             the columns of a pandas frame become ids, unless they count from 0.
         like_at : float, optional
             Read the values as ratings: from ``like_at`` up a like, below it a dislike. A rating of
-            0 cannot be told from an unobserved entry, so it stays unobserved.
+            0 means unobserved here too.
         """
         entries = ingest.entries_from_matrix(X, label_reader(like_at))
         if not sp.issparse(X) and np.all(entries.values > 0):
@@ -302,8 +302,8 @@ class Observations(Entries):
         row_ids, column_ids : array-like, optional
             Distinct hashable ids, one per row and one per column.
         duplicates : {"error", "first", "last", "majority"}, default="error"
-            What to do with a pair that is given more than once with different labels: refuse it, keep the label given
-            first or last, or the more frequent one (a tie goes to the label given last).
+            Treatment of a pair with several different labels: an error, the first or the last label, or the more
+            frequent one (a tie goes to the last).
         """
         given = rows, columns, labels, shape, row_ids, column_ids
         return cls.from_checked(ingest.entries_from_pairs(*given, label_reader(None), duplicates))
@@ -393,7 +393,7 @@ class Observations(Entries):
         return self.n_observed - self.n_likes
 
     def as_likes(self) -> Observations:
-        """Return the same entries, each a like: the mask, as whoever fits a model to it reads it."""
+        """Return the same entries, each a like: the mask, for a model of observation."""
         likes = np.ones(self.n_observed, dtype=np.int8)
         return Observations.from_checked(Checked(self.rows, self.columns, likes, self.axes))
 
@@ -439,17 +439,17 @@ class Observations(Entries):
         n_bytes: int,  # noqa: ARG002
         **same: Any,
     ) -> tuple[list[Any], Any]:
-        """Return what a function of the entries of some rows makes of each part of them, and the sum of the rest.
+        """Apply a function to the entries of each part of the rows; return the list of its first results and a sum.
 
-        It is given :class:`Observations` with rows numbered from 0, the rows of the whole that these are, each array
-        at these rows, and what is the same for all parts. It returns a pair: what is listed, and numpy arrays of so
-        many bytes that are added. Here there is one part.
+        Its arguments are :class:`Observations` with rows numbered from 0, the original numbers of these rows, each
+        array at these rows, and ``same``. It returns a pair: an item of the list, and NumPy arrays of ``n_bytes`` to
+        add up. Here there is one part.
         """
         listed, total = function(self, np.arange(self.shape[0]), *arrays, **same)
         return [listed], total
 
     def knowing(self, risk: Any) -> Any:
-        """Return a risk with what it has to know of all entries at once, where no machine has them all."""
+        """Return a risk with the facts about all entries that it needs, where no machine has them all."""
         return risk
 
     def __repr__(self) -> str:
@@ -466,7 +466,7 @@ def as_observations(X: Any, like_at: float | None = None) -> Observations:
     Parameters
     ----------
     X : Observations, or a matrix as in :meth:`Observations.from_matrix`
-        What was observed.
+        The observations.
     like_at : float, optional
         The smallest rating that is a like; observations have their labels already and ignore it.
     """
@@ -541,7 +541,7 @@ def as_measurements(X: Any) -> Measurements:
     Parameters
     ----------
     X : Measurements, Observations, or a matrix as in :meth:`Measurements.from_matrix`
-        What was measured. In a matrix of nothing but +1, -1 and 0 the zeros are unobserved, as everywhere else.
+        The measured values. In a matrix of nothing but +1, -1 and 0 the zeros are unobserved, as everywhere else.
     """
     if isinstance(X, Measurements):
         return X

@@ -18,7 +18,7 @@ from tribit.data.sources import (
 )
 from tribit.errors import InvalidInputError, printable
 
-#: Rows, and bytes as the file says, that are read at a time.
+#: Rows, and bytes by the metadata, that are read at a time.
 BATCH_ROWS, BATCH_BYTES = 2**18, 2**26
 #: Bytes that a cell takes here, however small it is in the file.
 CELL_BYTES = 8
@@ -51,7 +51,7 @@ def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dic
             unpacked = sum(group.total_byte_size for group in _groups(file.metadata))
             check_size(unpacked, max(limit, byte_limit(path.stat().st_size, None)), name)
             texts = [column for column in columns if _is_text(file.metadata, leaves[column])]
-        # Texts that repeat stay as their dictionary says them: written out, a kilobyte may be a terabyte.
+        # Texts that repeat stay in their dictionary: written out, a kilobyte may be a terabyte.
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             return _read_batches(file, columns, name, limit)
     except (InvalidInputError, MemoryError):
@@ -87,13 +87,13 @@ def _groups(metadata: Any) -> list[Any]:
 
 
 def _size(metadata: Any, leaves: list[int]) -> int:
-    """Return the least bytes that the rows will take, by what the file says: a cell is a reference, or has a width."""
+    """Return a lower bound of the bytes of the rows by the metadata: a cell is a reference, or has a width."""
     rows = max(metadata.num_rows, sum(group.num_rows for group in _groups(metadata)))
     return int(rows * sum(max(CELL_BYTES, metadata.schema.column(leaf).length) for leaf in leaves))
 
 
 def _batch_rows(metadata: Any) -> int:
-    """Return how many rows to read at a time, so that they take few bytes by what the file says."""
+    """Return the number of rows to read at a time, so that they take few bytes by the metadata."""
     widest = max(
         (group.total_byte_size // max(1, group.num_rows) for group in _groups(metadata)), default=0
     )
@@ -105,7 +105,7 @@ def _is_text(metadata: Any, leaf: int) -> bool:
 
 
 def _read_batches(file: Any, columns: list[str], name: str, limit: int) -> dict[str, TextColumn]:
-    """Read some rows at a time, and count what is kept of them: sizes that the file says may be wrong."""
+    """Read some rows at a time and limit the bytes that are kept, as the metadata may be wrong."""
     import pyarrow as pa  # noqa: PLC0415
 
     texts = {column: _Texts() for column in columns}

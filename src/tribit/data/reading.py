@@ -51,13 +51,13 @@ def _rule(default: Any, help: str) -> Any:  # noqa: A002 - as of an option
 
 @dataclass(frozen=True)
 class Reading:
-    """The rules by which a table becomes entries; what is None is inferred from the file, and said in a note.
+    """The rules by which a table becomes entries; a rule that is None is guessed from the file, with a note.
 
     Parameters
     ----------
     row, column, value : str, optional
         Names, or numbers from 0 where a text has no header, of the columns of row ids, column ids and values. Without
-        a value every pair is a like. A table of two or three columns needs no names: they are taken in order.
+        a value every pair is a like. A table of two or three columns needs no names: their order decides.
     like_at : float, optional
         Values are ratings: from this one up a like.
     like, dislike : str or sequence of str, optional
@@ -68,7 +68,7 @@ class Reading:
     decimal : {".", ","}, default="."
         Decimal mark of the values.
     encoding : str, optional
-        That of a text; by default UTF-8, or what a byte order mark says.
+        That of a text; by default UTF-8, or as a byte order mark says.
     missing : {"error", "skip"}, default="error"
         Whether records without an id or a value (empty, NA, NaN, null, ?) are refused or left out.
     duplicates : {"error", "first", "last", "majority"}, default="error"
@@ -107,7 +107,7 @@ class Reading:
     delimiter: str | None = _rule(None, "Delimiter of text: ; or | or tab, comma, space [guessed].")
     decimal: str = _rule(".", "Decimal mark of values: . or ,")
     encoding: str | None = _rule(
-        None, "Encoding of text: latin-1, cp1252 [UTF-8, or as its mark says]."
+        None, "Encoding of text: latin-1, cp1252 [UTF-8, or by its byte order mark]."
     )
     missing: Missing = _rule(
         "error", "Records without an id or value (empty, NA, NaN, null, ?): error or skip."
@@ -123,7 +123,9 @@ class Reading:
         None,
         "Meaning of a 0: seen or unseen [unseen in a matrix and in a wide table without an empty cell].",
     )
-    format: str | None = _rule(None, "Format, if the name does not tell it: csv, jsonl, mtx.")
+    format: str | None = _rule(
+        None, "Format, if the name of the file has another ending: csv, jsonl, mtx."
+    )
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -182,8 +184,8 @@ class Reading:
     def records(self, path: PathLike, *, max_size: int | None = None) -> Records:
         """Return the ids and labels of a file, with the rules by which they were read.
 
-        The delimiter and encoding of a file that were guessed stay open in these: the next file may have others. Which
-        columns hold what, and which words are likes, is settled.
+        These rules keep guesses of the columns and of the words for likes, but not of the delimiter and encoding: the
+        next file may have others.
         """
         return self._records(path, max_size, valued=True)
 
@@ -217,8 +219,8 @@ class Reading:
 class Records:
     """Pairs of ids as a file has them, as text, with their labels if these were read.
 
-    ``where`` says where a record stands, for an error to name; ``names`` are the columns of row ids, column ids and
-    values; ``reading`` has the rules, in which what the file told is settled.
+    ``where`` returns the place of a record for messages; ``names`` are the columns of row ids, column ids and values;
+    ``reading`` has the rules, with the guesses.
     """
 
     rows: TextColumn | AnyArray

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tribit.data.reading import Reading
 
 
-#: Names of the columns of cells that had none: of a wide table or a matrix; and those that lists and predictions have
-#: where the columns of the fit were given by number.
+#: Names of the columns of a wide table or a matrix; of lists and predictions where the columns of the fit have numbers.
 DEFAULT_NAMES = ("row", "column", "value")
 #: Usual headings of columns of ids, without case, underscores and "id".
 ID_HEADINGS = frozenset(
@@ -31,7 +30,7 @@ ID_HEADINGS = frozenset(
 def names_of_own_file(
     names: tuple[str, str, str | None], first: Sequence[str]
 ) -> tuple[str, str, str | None]:
-    """Return the columns of a file that tribit wrote, by name where they were given by number; of others as they are.
+    """Return the columns to read; of a file that tribit wrote by name, where they were given by number.
 
     Lists have the rows' ids first, wherever the table of the fit had them.
     """
@@ -72,7 +71,7 @@ def _usual(text: str) -> bool:
 
 
 class TableCells(NamedTuple):
-    """Cells that a file lists: ids and values as text, where each stands, and what was found out on the way.
+    """Cells of a table in a file: ids and values as text, and the place of each.
 
     ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
     the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
@@ -156,7 +155,7 @@ def _without_heading(cells: TableCells, rules: Reading) -> TableCells:
 
 
 def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
-    """Return a cell for each that is filled of a table with a row of the matrix in each record."""
+    """Return the filled cells of a table with a row of the matrix in each record."""
     table = read_source(form, source, None)
     header = list(table.columns)
     row = rules.row
@@ -190,7 +189,7 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
 
 
 def without_missing(cells: TableCells, missing: str) -> TableCells:
-    """Return the cells that have both ids and a value; one that has not is refused, or with "skip" left out."""
+    """Return the cells with both ids and a value; any other is an error, or with "skip" left out."""
     lost = np.zeros(cells.rows.size, dtype=bool)
     for texts, column in zip(
         (cells.rows, cells.columns, cells.texts), (*cells.names[:2], None), strict=True
@@ -224,7 +223,7 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
 
 
 def label_cells(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[TableCells, Labels]:
-    """Return the cells that were seen and their labels, with what the values told about the rules."""
+    """Return the observed cells, with rules that were guessed from the values, and their labels."""
     if cells.texts is None:
         for rule in ("like_at", "like", "dislike"):
             if getattr(rules, rule) is not None:
@@ -274,7 +273,7 @@ def _without_zeros(cells: TableCells, rules: Reading) -> TableCells:
 def _names(
     rules: Reading, form: Format, source: Source
 ) -> tuple[tuple[str, str, str | None], tuple[str, ...]]:
-    """Return the names of the columns of ids and values, and a note where they were taken in order."""
+    """Return the names of the columns of ids and values, and a note where the order of the columns decides."""
     first_record = None
     if rules.row is not None and rules.column is not None:
         names = rules.row, rules.column, rules.value

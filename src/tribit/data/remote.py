@@ -1,16 +1,15 @@
-"""Observations whose entries are on other machines: what a fit asks of them, with the entries never here."""
+"""Observations with their entries on other machines."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.axis import Axes
-from tribit.data.observations import Observations, ValuesOf
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 
 Array = NDArray[np.floating[Any]]
@@ -19,8 +18,8 @@ Array = NDArray[np.floating[Any]]
 class RemoteObservations(Observations):
     """The shape, the ids and the numbers of entries of a matrix, with the entries on other machines.
 
-    Whoever sums over entries asks for the sums: the methods below. Whoever asks for the entries themselves
-    (``rows``, ``columns``, ``labels``) gets an error that says so.
+    A subclass implements the sums over entries and the copies of :class:`Observations`, and the methods below. The
+    entries themselves (``rows``, ``columns``, ``labels``) raise an error.
     """
 
     __slots__ = ("_observed",)
@@ -60,30 +59,10 @@ class RemoteObservations(Observations):
         raise self._absent()
 
     @abstractmethod
-    def as_likes(self) -> Self:
-        """Return the same entries, each a like."""
-
-    @abstractmethod
-    def sums(self, values: ValuesOf) -> tuple[Array, Array]:
-        """Return the sums over each row and over each column of a value at each entry."""
-
-    @abstractmethod
-    def matrix(self, values: ValuesOf, factors: Any = None) -> Any:
-        """Return a matrix with a value at each entry, which multiplies arrays as a sparse array does."""
-
-    @abstractmethod
     def make_backend(
         self, link: Any, risk: Any, *, dtype: str, n_jobs: int, device: str = "cpu"
     ) -> Any:
         """Return the :class:`~tribit.backends.Backend` of a risk; ``device`` is that of the other machines."""
-
-    @abstractmethod
-    def knowing(self, risk: Any) -> Any:
-        """Return a risk with what it has to know of all entries at once, as no other machine has them all."""
-
-    @abstractmethod
-    def here(self) -> Observations:
-        """Return the same observations with their entries on this machine: for whoever knows that these are few."""
 
     def here_if_few(self, most: int) -> Observations | None:
         """Return the observations with their entries on this machine; None where more than ``most`` would come."""
@@ -95,23 +74,13 @@ class RemoteObservations(Observations):
 
     @abstractmethod
     def hashed_folds(self, n: int, used: int, seed: int) -> list[tuple[Self, Observations]]:
-        """Return the first ``used`` of ``n`` folds: what remains, and what is held out, which comes here.
+        """Return the first ``used`` of ``n`` training and test sets; the test sets come to this machine.
 
         The fold of an entry is a hash of its row, its column and the seed.
         """
 
-    @abstractmethod
-    def without_fold(self, n: int, number: int, folds: Any) -> Self:
-        """Return the observations without one of ``n`` folds by a hash of row, column and the seed ``folds``."""
-
-    @abstractmethod
-    def by_rows(
-        self, function: Any, arrays: Sequence[Any], n_bytes: int, **same: Any
-    ) -> tuple[list[Any], Any]:
-        """Return what a function makes of the entries of each part of the rows, as of observations that are here."""
-
     def _absent(self) -> InvalidInputError:
         return InvalidInputError(
-            "The entries are on the workers of a cluster, and what was asked for needs them on this machine: fetch "
-            "them with here(), if they fit into its memory."
+            "The entries are on the workers of a cluster, and this call needs them on this machine: fetch them with "
+            "here(), if they fit into its memory."
         )

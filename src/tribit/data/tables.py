@@ -327,6 +327,6 @@ def _ending(path: Path, formats: Mapping[str, Format], given: str | None) -> tup
         endings = [*formats, *(f"{end}.gz" for end, each in formats.items() if each.is_text)]
         otherwise = f", or pass {parameter('format')}" if formats is FORMATS else ""
         raise InvalidInputError(
-            f"The name {quoted(path.name)} does not tell the format; end it in one of {', '.join(endings)}{otherwise}."
+            f"The name {quoted(path.name)} has no ending of a format; end it in one of {', '.join(endings)}{otherwise}."
         )
     return ending, gzipped

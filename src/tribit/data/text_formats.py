@@ -111,8 +111,8 @@ def read_delimited(
 ) -> Table:
     """Return the wanted columns, or all, as text.
 
-    ``promised`` has the delimiters that the ending of the name stands for: the first where the text tells none, and a
-    note where it tells another.
+    ``promised`` has the delimiters of the ending of the name: the first is that of an empty text, and a note says where
+    the text has another.
     """
     delimiter = source.delimiter
     notes: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ def delimiter_name(delimiter: str) -> str:
 
 
 def guess_delimiter(source: Source, wanted: list[str] | None, promised: Sequence[str]) -> str:
-    """Return the delimiter under which the first records are most like the table that is asked for.
+    """Return the delimiter under which the first records are most like the wanted table.
 
     That is, the first line has the wanted columns; then, all have the same number of fields, two at least; then, the
     ending of the name promises it.
@@ -190,7 +190,7 @@ def are_places(columns: list[str]) -> bool:
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    """Return the fields of one line, as far as one line tells them."""
+    """Return the fields of one line alone."""
     if delimiter == WHITE_SPACE:
         return line.split()
     if len(delimiter) > 1 or '"' not in line:
@@ -375,7 +375,7 @@ def read_json_lines(source: Source, wanted: list[str] | None) -> Table:
 
 
 def write_json_lines(text: IO[str], arrays: dict[str, AnyArray]) -> None:
-    """Write columns of equal length; what JSON has no number for, such as NaN, is null."""
+    """Write columns of equal length; a float that is not finite is null."""
     names = list(map(str, arrays))
     columns = (map(_finite_or_none, column.tolist()) for column in arrays.values())
     for values in zip(*columns, strict=True):

@@ -72,7 +72,7 @@ _RELEASES = {
 
 
 class Coat(NamedTuple):
-    """Ratings of coats: of items the users chose themselves, and of items drawn at random."""
+    """Ratings of coats: self-selected ratings, and ratings of items chosen at random."""
 
     train: Ratings
     test: Ratings
@@ -200,7 +200,7 @@ def _download(name: str, sha256: str) -> Path:
         return Path(pooch.retrieve(address, known_hash=known, fname=f"{name}.zip", path=folder))
     except ValueError as error:
         raise InvalidInputError(
-            f"What came from {address} is not the {name} that is known (its SHA-256 differs), so it was not "
+            f"The file from {address} is not the known {name} (its SHA-256 differs), so it was not "
             f"kept; try again, or get it yourself and pass its place as {parameter('path')}."
         ) from error
     except OSError as error:

@@ -61,7 +61,7 @@ class Ratings:
     licence : str
         The terms of use, and what to cite.
     like_at : float, default=4.0
-        The smallest rating that is a like, unless a method is told otherwise.
+        The smallest rating that is a like, unless a method is given another.
     user_ids, item_ids : array of int, optional
         Every user and every item, in increasing order; by default those with a rating.
     """
@@ -202,7 +202,7 @@ class TextFile:
 
     @contextmanager
     def open(self) -> Iterator[Iterator[str]]:
-        """Open the lines of the text; what cannot be read or unpacked is told in one sentence."""
+        """Open the lines of the text; a file that cannot be read or unpacked is an error of one sentence."""
         try:
             if self.member is None:
                 # Bytes that are no text become a mark, which the line's check refuses.
@@ -289,7 +289,7 @@ def find(path: PathLike, folder: str, file: str, advice: str) -> TextFile:
 
 
 def read_ratings(source: TextFile, layout: RatingFormat) -> tuple[Whole, Whole, Floats, Whole]:
-    """Return users, items, ratings and timestamps, or say what is wrong on which line."""
+    """Return users, items, ratings and timestamps; an error names the wrong line."""
     places, skipped = [0, 1, 2, 3], 0
     if layout.header is not None:
         with source.open() as text:
@@ -340,7 +340,7 @@ def read_matrix(source: TextFile, scale: Scale) -> Floats:
 
 
 def _explain(source: TextFile, layout: RatingFormat, places: list[int], skipped: int) -> None:
-    """Say which line is the first that cannot be used: slowly, when it is known that there is one."""
+    """Raise an error that names the first wrong line: slowly, when there is known to be one."""
     scale = layout.scale
 
     def check(fields: list[str]) -> str | None:

@@ -1,7 +1,7 @@
 """The paper's generators: a low-rank target, its quantisation by a link, and which entries are seen.
 
-A whole small matrix: ``observe(quantise(low_rank_target(...), link), rho)``. A large one, of which only what is
-seen is ever computed: ``observe_cells(low_rank_factors(...), link, cells)``, the cells from
+A whole small matrix: ``observe(quantise(low_rank_target(...), link), rho)``. A large one, computed at the
+observed entries alone: ``observe_cells(low_rank_factors(...), link, cells)``, the cells from
 :func:`~tribit.simulate.sampling.multi_bernoulli`, :func:`~tribit.simulate.sampling.multinomial` or
 :func:`~tribit.simulate.sampling.all_at_once`. The PU process is either of them with :func:`likes_only`.
 """
@@ -80,7 +80,7 @@ def low_rank_factors(
     shape : tuple of two ints
         Numbers of rows and columns.
     rank : int
-        Number of columns of U and V.
+        The rank.
     alpha : float, default=1.0
         The largest ``|M_ij|``.
     random_state : int, Generator, RandomState or None
@@ -203,7 +203,7 @@ def observe_cells(
 
 
 def likes_only(seen: Observations) -> Observations:
-    """Return what the PU process shows: the likes alone, each still seen with the same probability.
+    """Return the observations of the PU process: the likes alone, each still seen with the same probability.
 
     With :func:`observe` that is ``P(A_ij = +1) = (1 - rho) 1[Y_ij = +1]``, and nothing else is seen.
 
@@ -238,7 +238,7 @@ def _uniform_factors(
 
 
 def _largest_entry(U: Array, V: Array) -> float:
-    """Return ``max |u_i . v_j|``, longest rows first: shorter ones cannot pass what was found."""
+    """Return ``max |u_i . v_j|``, longest rows first: shorter ones cannot exceed the maximum so far."""
     U, V = (factor[np.argsort(-np.linalg.norm(factor, axis=1))] for factor in (U, V))
     lengths, widths = np.linalg.norm(U, axis=1), np.linalg.norm(V, axis=1)
     step = max(1, BLOCK_ENTRIES // V.shape[0])

@@ -3,8 +3,8 @@
 ``Pi`` is a distribution over the entries of a matrix: ``pi_ij >= 0``, summing to 1. Every function takes it
 as ``weights``, in proportion: None (uniform), an array of the matrix's shape, or a tuple ``(left, right)`` of
 factors with ``pi_ij`` proportional to ``left_i . right_j`` (one weight for each row and each column, or a few
-nonnegative columns of them). With None or factors the time and memory grow with what is seen, not with the
-matrix: no list of all entries is made.
+nonnegative columns of them). With None or factors the time and memory grow with the number of draws, not with
+the matrix: no list of all entries is made.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def multinomial(
 def all_at_once(
     shape: tuple[int, int], n: int, *, weights: Any = None, random_state: RandomState = None
 ) -> Cells:
-    """Draw exactly ``n`` different entries: one after another from ``Pi`` among those not yet drawn.
+    """Draw exactly ``n`` different entries: one after another from ``Pi``, without replacement.
 
     With uniform ``Pi`` every set of ``n`` entries is as likely as any other.
 

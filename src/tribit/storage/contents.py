@@ -85,7 +85,7 @@ HEADER = {
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The content of a file; None for what was left out.
+    """The content of a file; None for a field that was left out.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
 
 
 def read(path: str | os.PathLike[str], make: Callable[[Contents], Made]) -> Made:
-    """Read a file and return what ``make`` makes of its content; each of its errors is one of a damaged file."""
+    """Read a file and return the result of ``make``, whose errors are those of a damaged file."""
     source = checked_path(path)
     name = quoted(os.fspath(path))
     if not source.is_file():
@@ -202,7 +202,7 @@ def _check_format(header: Any, name: str) -> None:
 
 
 def _check(header: dict[str, Any], described: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-    """Refuse a header with a wrong field, and tensors that are not what it says."""
+    """Raise an error for a header with a wrong field, and for tensors that contradict it."""
     check_fields(header, HEADER)
     check_fields(header["record"], RECORD)
     check_fitted_header(header["fitted"])

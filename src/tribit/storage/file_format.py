@@ -105,7 +105,7 @@ def check_places(
     optional: Mapping[str, Tensor],
     sizes: dict[str, int],
 ) -> None:
-    """Refuse tensors that are missing, unknown or not as they should be; ``sizes`` learns what words stand for."""
+    """Raise an error for tensors that are missing, unknown or wrong; ``sizes`` receives the sizes of the words."""
     known = {**needed, **optional}
     _check_names(described, needed, known)
     for name, rule in known.items():
@@ -114,7 +114,7 @@ def check_places(
 
 
 def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
-    """Refuse values of which one is wrong, missing or unknown."""
+    """Raise an error for values that are wrong, missing or unknown."""
     _check_names(values, fields, fields)
     for name, field in fields.items():
         field.check(name, values[name])
@@ -134,7 +134,7 @@ def _check_names(
 def _check_tensor(
     name: str, rule: Tensor, dtype: str, shape: tuple[int, ...], sizes: dict[str, int]
 ) -> None:
-    """Check one tensor; ``sizes`` holds what the words of the shapes seen so far stand for."""
+    """Check one tensor; ``sizes`` has the sizes of the words in the shapes before."""
     if dtype not in rule.dtypes:
         raise ValueError(
             f"{name} must have the dtype {' or '.join(rule.dtypes)}; got {reprlib.repr(dtype)}"
@@ -156,7 +156,7 @@ def _shape(rule: Tensor, sizes: Mapping[str, int]) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what is wrong on one line, and not all of what is very long."""
+    """Return the reason of an error on one line, shortened where it is very long."""
     text = str(error) if isinstance(error, ValueError | TribitError) else repr(error)
     line = " ".join(text.rstrip(".").split())
     return line if len(line) <= MAX_REASON_CHARACTERS else f"{line[:MAX_REASON_CHARACTERS]}..."
@@ -173,7 +173,7 @@ class Place:
 
 
 def parsed_json(text: bytes) -> Any:
-    """Return what the JSON says; a ValueError for what is none, names a key twice or is nested too deep."""
+    """Return the content of JSON; a ValueError where it is malformed, repeats a key or is nested too deep."""
     try:
         return json.loads(text.decode(), object_pairs_hook=_distinct)
     except RecursionError:
@@ -181,7 +181,7 @@ def parsed_json(text: bytes) -> Any:
 
 
 def read_description(file: BinaryIO) -> tuple[dict[str, Any], dict[str, Place]]:
-    """Return what the writer has to say, and the places of the tensors, which fill the file to its last byte."""
+    """Return the header of the writer, and the places of the tensors, which fill the file to its last byte."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > size - 8:

@@ -83,7 +83,7 @@ TYPICAL = Field(
     ),
 )
 ENCODERS = Field(
-    "two lists of objects, each of which may be null",
+    "two lists of objects, or nulls",
     lambda value: (
         type(value) is list
         and len(value) == 2
@@ -302,12 +302,12 @@ def _check_maps(fitted: Fitted) -> None:
 
 
 def _map_width(number: int) -> str:
-    """Return the word for the number of columns of a member's maps from features to factors."""
+    """Return the word for the width of a member's maps from features to factors."""
     return f"columns of the maps of member {number}"
 
 
 def _storable_spec(spec: ModelSpec) -> ModelSpec:
-    """Return a model as a file keeps it: without what was imputed, and without a rho by entry."""
+    """Return a model as a file keeps it: without imputed values, and without a rho by entry."""
     rho = spec.rho if isinstance(spec.rho, float) else None
     return replace(spec, rho=rho, imputed=None)
 
@@ -456,7 +456,7 @@ def packed_ids(ids: NDArray[Any], name: str) -> NDArray[np.uint8]:
 def unpacked_ids(packed: NDArray[np.uint8], size: int, name: str) -> NDArray[Any]:
     """Return as many distinct ids as there are rows or columns; a ValueError where the bytes say otherwise.
 
-    How large the array is follows from the ids, whatever width of text the bytes name.
+    The ids decide the size of the array, not the width of text in the bytes.
     """
     try:
         stored = parsed_json(packed.tobytes())
@@ -474,7 +474,7 @@ def _id_array(values: list[Any], dtype: Any, room: int, name: str) -> NDArray[An
     kinds = {type(value) for value in values}
     if dtype == "O":
         if not kinds <= OBJECT_TYPES:
-            raise ValueError(f"{name} holds what is neither text nor a number")
+            raise ValueError(f"{name} holds an id that is neither text nor a number")
         return np.fromiter(values, dtype=object, count=len(values))
     match = (
         re.fullmatch(r"([<>|])([iufbU])([0-9]{1,10})", dtype) if isinstance(dtype, str) else None
