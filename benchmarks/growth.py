@@ -27,12 +27,7 @@ KINDS: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         {"rows": "1-2", "columns": "1-2", "entries": "1-2", "rank": "1-4"},
     ),
     "mixture sweep": (
-        {
-            "gammas": (0.8, 0.1, 0.1),
-            "radius": 4.0,
-            "implicit_features": False,
-            "backend": "exact",
-        },
+        {"gammas": (0.8, 0.1, 0.1), "radius": 4.0, "implicit_features": False, "backend": "exact"},
         {"rows": "2", "columns": "2", "entries": "1", "rank": "1-4"},
     ),
     "L-BFGS iteration, implicit features": (

@@ -3,7 +3,7 @@
 Held out are the validation and the test part of a split together; the candidates are all entries outside the training
 set; users with a held-out like count. The weights of dislikes were chosen on the splits 10 to 14, by
 
-python -m benchmarks.lists 10 11 12 13 14
+    python -m benchmarks.lists 10 11 12 13 14
 
 which prints the whole trade-off; without arguments the splits 0 to 4 are measured at those weights.
 """

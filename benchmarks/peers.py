@@ -114,11 +114,7 @@ def implicit_lmf(seen: Observations, iterations: int, rank: int, l2: float) -> S
     from implicit.lmf import LogisticMatrixFactorization
 
     model = LogisticMatrixFactorization(
-        factors=rank,
-        regularization=l2,
-        iterations=iterations,
-        num_threads=THREADS,
-        random_state=0,
+        factors=rank, regularization=l2, iterations=iterations, num_threads=THREADS, random_state=0
     )
     model.fit(matrix(seen, likes_alone=True), show_progress=False)
     return of_factors(np.asarray(model.user_factors), np.asarray(model.item_factors))

@@ -99,12 +99,7 @@ def the_lists() -> None:
         axis.plot(dislikes, ndcg, "o-", color=BLUE)
         for weight, x, y in zip(WEIGHTS, dislikes, ndcg, strict=True):
             axis.annotate(
-                f"{weight:g}",
-                (x, y),
-                (-4, 5),
-                textcoords="offset points",
-                ha="right",
-                color=BLUE,
+                f"{weight:g}", (x, y), (-4, 5), textcoords="offset points", ha="right", color=BLUE
             )
         middle = WEIGHTS.index(1.0)  # above the curve there is nothing but room
         axis.annotate(

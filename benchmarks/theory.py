@@ -155,11 +155,7 @@ def picture(path: Path, panels: dict[str, tuple]) -> None:
             axis.plot(points, bound.values, dash, color="0", label=f"{bound.name}, constant 1")
             scale = bound.touching(measured)
             axis.plot(
-                points,
-                scale * bound.values,
-                dash,
-                color="0.6",
-                label=f"the same times {scale:.2f}",
+                points, scale * bound.values, dash, color="0.6", label=f"the same times {scale:.2f}"
             )
         for curve, marker in zip(measured, ("o", "s"), strict=False):
             axis.plot(points, curve.values, marker + ":", color="0.25", label=curve.name, mfc="w")

@@ -75,10 +75,7 @@ def test_passes_equal_those_of_one_machine(monkeypatch, seen, there, factors, li
     assert theirs.largest(P, Q) == ours.largest(P, Q)
     for expected, found in zip(ours.gradient(P, Q), theirs.gradient(P, Q), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    for one, other, p, q in (
-        (ours, theirs, P, Q),
-        (ours.transposed, theirs.transposed, Q, P),
-    ):
+    for one, other, p, q in ((ours, theirs, P, Q), (ours.transposed, theirs.transposed, Q, P)):
         states = RowState(p.shape[0]), RowState(p.shape[0])
         for state in states:  # curvatures themselves, and a line search
             state.tightness = 0.0

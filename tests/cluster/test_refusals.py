@@ -92,9 +92,7 @@ def test_tables_that_cannot_be_read(client, change, options, match):
 def test_partitions_of_unlike_types(client, change, match):
     parts = FRAME[:2], FRAME.assign(**change)[2:]
     frame = dd.from_delayed(
-        [dask.delayed(pd.DataFrame.copy)(part) for part in parts],
-        meta=FRAME[:0],
-        verify_meta=False,
+        [dask.delayed(pd.DataFrame.copy)(part) for part in parts], meta=FRAME[:0], verify_meta=False
     )
     if match is None:
         there = from_frame(frame, client)

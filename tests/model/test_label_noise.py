@@ -153,7 +153,9 @@ def test_observed_weights_under_noise_are_rows_of_the_table(plus, minus):
 
 
 def test_noise_goes_with_pn_alone():
-    with pytest.raises(InvalidInputError, match="under PN alone; leave out the noise or the weights"):
+    with pytest.raises(
+        InvalidInputError, match="under PN alone; leave out the noise or the weights"
+    ):
         Risk(0.5, 0.5, 0.0, 0.3, LabelNoise(0.1, 0.1))
     assert punu(0.5, 0.3) == Risk(0.0, 0.5, 0.5, 0.3, LabelNoise())
     for wrong in (0.1, (0.1, 0.1), LabelNoise(np.array([0.1, 0.2]))):

@@ -64,7 +64,9 @@ def test_every_field_of_the_example_differs_from_its_default():
     ids=["rho", "link", "imputed"],
 )
 def test_what_a_text_cannot_hold_is_refused(name, value):
-    with pytest.raises(InvalidInputError, match=rf"^{name} is .*, which has no form in JSON: replace"):
+    with pytest.raises(
+        InvalidInputError, match=rf"^{name} is .*, which has no form in JSON: replace"
+    ):
         ModelSpec(**{name: value}).to_json()
 
 

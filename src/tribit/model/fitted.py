@@ -159,7 +159,9 @@ class Member:
             row_factors=_inserted(self.unknowns.row_factors, n, found[0] - shared[0]),
             row_intercepts=_inserted(self.unknowns.row_intercepts, n, found[1] - shared[1]),
         )
-        if self.maps[1].activity is not None:  # columns have a coefficient for each row, 0 for new ones
+        if (
+            self.maps[1].activity is not None
+        ):  # columns have a coefficient for each row, 0 for new ones
             own = replace(
                 own,
                 column_factors=_inserted(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),
@@ -412,7 +414,9 @@ def update_feature_regressions(
     for side, each in enumerate(feature_regressions):
         if each is not None:
             nothing = np.zeros((new[side].size, each.own.shape[1]))
-            each = each.with_rows(nothing).with_columns(new[1 - side].size).without_rows(touched[side])
+            each = (
+                each.with_rows(nothing).with_columns(new[1 - side].size).without_rows(touched[side])
+            )
         found.append(each)
     return found[0], found[1]
 

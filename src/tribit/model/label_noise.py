@@ -125,7 +125,9 @@ class LabelNoise:
         )
         return np.where(likes ^ flipped, 1, -1).astype(np.int8)
 
-    def _corrected_term(self, term: Callable[[Floats, Any], Floats], x: ArrayLike, y: ArrayLike) -> Floats:
+    def _corrected_term(
+        self, term: Callable[[Floats, Any], Floats], x: ArrayLike, y: ArrayLike
+    ) -> Floats:
         at = np.asarray(x)
         if at.dtype.kind != "f":
             at = at.astype(np.float64)

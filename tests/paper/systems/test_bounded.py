@@ -58,10 +58,7 @@ def convex_minimum(loss, constraints):
             conditions.append(cp.normNuc(X) <= constraint.radius)
         elif isinstance(constraint, MaxNorm):
             Z = cp.Variable((sum(SHAPE), sum(SHAPE)), PSD=True)
-            conditions += [
-                Z[: SHAPE[0], SHAPE[0] :] == X,
-                cp.diag(Z) <= constraint.radius,
-            ]
+            conditions += [Z[: SHAPE[0], SHAPE[0] :] == X, cp.diag(Z) <= constraint.radius]
     problem = cp.Problem(cp.Minimize(loss(X)), conditions)
     problem.solve(solver=cp.CLARABEL)
     return problem.value, X.value
@@ -403,10 +400,7 @@ def test_stops_inside_when_told_to():
 
 @pytest.mark.parametrize(
     ("constraints", "message"),
-    [
-        ([Rank(2)], "cannot keep Rank"),
-        ([MaxNorm(1), TraceNorm(1)], "keeps one ball; got 2"),
-    ],
+    [([Rank(2)], "cannot keep Rank"), ([MaxNorm(1), TraceNorm(1)], "keeps one ball; got 2")],
 )
 def test_refuses_what_it_cannot_keep(constraints, message):
     objective, _ = likelihood_problem(0)

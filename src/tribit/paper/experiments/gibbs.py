@@ -143,8 +143,7 @@ def _draw_logistic(psi: Array, labels: Array, draws: np.random.Generator) -> tup
 AUGMENTATIONS: dict[
     type[Link],
     tuple[
-        Callable[[Any], float],
-        Callable[[Array, Array, np.random.Generator], tuple[Array, Array]],
+        Callable[[Any], float], Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
     ],
 ] = {
     Logistic: (lambda link: link.scale, _draw_logistic),
