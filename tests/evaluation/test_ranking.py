@@ -11,9 +11,8 @@ from tribit import (
     InvalidInputError,
     InvalidTypeError,
     Observations,
-    evaluate,
 )
-from tribit.evaluation.ranking import like_dislike_auc, ranking_report
+from tribit.evaluation.ranking import ranking_report
 from tribit.ranking import CandidateRanker
 
 SHAPE = (30, 17)
@@ -154,13 +153,6 @@ def test_ids_are_matched_by_id():
     assert ranking_report(scores, named, test, 4) == ranking_report(scores, train, hidden, 4)
 
 
-def test_auc_is_that_of_evaluate():
-    train, hidden = parts()
-    model = fitted(train)
-    assert like_dislike_auc(model, hidden) == evaluate(model, hidden).auc
-    assert like_dislike_auc(model, np.abs(hidden)) is None
-
-
 def test_bad_input_is_refused_in_one_sentence():
     train, hidden = parts()
     scores = np.zeros(SHAPE)
@@ -169,8 +161,8 @@ def test_bad_input_is_refused_in_one_sentence():
     both[2:4] = train[2:4]
     n_both = np.count_nonzero(train[2:4])
     cases = [
-        ((scores, train, both), f"{n_both} held-out entries are in train too"),
-        ((scores, train, np.minimum(hidden, 0)), "held_out has no like for a list to find"),
+        ((scores, train, both), f"{n_both} held-out entries are also in train"),
+        ((scores, train, np.minimum(hidden, 0)), "held_out has no like"),
         ((scores[:5], train, hidden), r"scores has the shape \(5, 17\) and train \(30, 17\)"),
         ((scores, train, hidden, 0), "n must be a whole number, at least 1; got 0"),
         ((scores, train, hidden[:, :5]), "held_out has 5 columns and the model 17"),

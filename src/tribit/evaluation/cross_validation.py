@@ -1,7 +1,7 @@
-"""Cross-validation of a model of a matrix: entries are held out, and rows and columns stay known.
+"""Cross-validation of a model of a matrix: folds of entries, so that rows and columns stay known.
 
-Each of the folds has a share of the likes and a share of the dislikes, drawn at random. A clone of the model is fitted
-on the others, with all that it chooses for itself, and evaluated on the fold.
+Folds are random and stratified by label. A clone of the model is fitted to the other folds, including its
+hyperparameter search, and evaluated on the fold.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class CrossValidation:
     Attributes
     ----------
     evaluations : tuple of Evaluation
-        One for each fold that was done.
+        One for each completed fold.
     n_folds : int
-        How many were asked for.
+        Number of folds, completed or not.
     interrupted : bool
-        Whether Ctrl-C has left some of them out.
+        Whether Ctrl-C stopped the cross-validation early.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -52,8 +52,8 @@ class CrossValidation:
     def standard_errors(self) -> dict[str, float]:
         """Standard error of each mean, ``deviation over folds / sqrt(folds)``.
 
-        Folds share most of their training entries, so that it is somewhat too small for another data set of the same
-        kind (Bengio and Grandvalet 2004, "No unbiased estimator of the variance of k-fold cross-validation").
+        It is somewhat too small, because folds share most of their training entries (Bengio and Grandvalet 2004, "No
+        unbiased estimator of the variance of k-fold cross-validation").
         """
         return {
             name: float(np.std(values, ddof=1) / np.sqrt(len(values)))
@@ -62,7 +62,7 @@ class CrossValidation:
         }
 
     def facts(self) -> dict[str, str]:
-        """Return means and standard errors as a report shows them, by title, and the means of the baselines."""
+        """Return formatted means and standard errors by title, then the means of the baselines."""
         titles, errors = self.evaluations[0].titles(), self.standard_errors
         facts = {
             titles[name]: f"{mean:.4f}" + (f" ± {errors[name]:.4f}" if name in errors else "")
@@ -87,7 +87,7 @@ class CrossValidation:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
+        """Return all fields as plain values for JSON."""
         return {
             "n_folds": self.n_folds,
             "interrupted": self.interrupted,
@@ -117,29 +117,29 @@ def cross_validate(
     ranker: Any = None,
     **options: Any,
 ) -> CrossValidation:
-    """Fit clones of a model on all folds of the entries but one, and evaluate each on the fold it has not seen.
+    """Evaluate a model by cross-validation over entries: fit a clone without each fold, and evaluate it there.
 
     Parameters
     ----------
     model : BinaryMatrixCompletion or another system
-        Cloned for each fold, and left as it is.
+        Model, which is cloned for each fold.
     X : Observations, sparse matrix or array
-        What was observed.
+        Observed entries.
     folds : int, default=5
-        Number of folds, at least 2. Every row and column stays known, those whose entries are all held out too.
+        Number of folds, at least 2. Rows and columns stay known even if all their entries are held out.
     random_state : int, Generator, RandomState or None
-        Draws the folds; the fits have the model's own.
+        Seed of the folds; fits use the model's own.
     row_features, column_features : optional
         As in :meth:`BinaryMatrixCompletion.fit`.
     ranker : CandidateRanker, optional
-        Not fitted; a clone is fitted on the same entries as the model, and orders its lists.
+        Unfitted ranker. A clone is fitted to the same entries as the model, and orders its lists.
     **options
         ``n``, ``avoid_dislikes`` and ``level``, as in :func:`tribit.evaluate`.
 
     Returns
     -------
     CrossValidation
-        Printed, a table. Ctrl-C ends it with the folds that were done, if there are any.
+        Prints as a table. Ctrl-C returns the completed folds, if there are any.
 
     Examples
     --------
@@ -155,31 +155,23 @@ def cross_validate(
             f"model is of type {type(model).__name__}; pass a BinaryMatrixCompletion, such as that of a Recommender."
         )
     observations = as_observations(X, like_at=getattr(model, "like_at", None))
-    most = observations.n_observed
-    folds = check_count("folds", folds, 2, most, meaning="the number of entries")
+    n_entries = observations.n_observed
+    folds = check_count("folds", folds, 2, n_entries, meaning="the number of entries")
     numbers = balanced_fold_numbers(observations.labels > 0, folds, generator(random_state))
     tables = {"row_features": row_features, "column_features": column_features}
     given = {name: table for name, table in tables.items() if table is not None}
-    shown = bool(getattr(model, "verbose", 0))  # a bar of folds
+    shown = bool(getattr(model, "verbose", 0))
     done: list[Evaluation] = []
     interrupted = False
     with steps_bar("folds", folds, shown=shown) as advance:
         try:
-            for part in range(folds):
-                train, test = observations.hold_out(numbers == part)
-                fitted = _quietly(clone(model)).fit(train, **given)
+            for fold in range(folds):
+                train, test = observations.hold_out(numbers == fold)
+                fitted = _clone_without_bar(model).fit(train, **given)
                 if getattr(fitted, "stop_reason_", None) == INTERRUPTED:
-                    raise KeyboardInterrupt  # a fit takes the first Ctrl-C for itself, and is half done
+                    raise KeyboardInterrupt  # a fit stops early on the first Ctrl-C
                 fitted_ranker = None if ranker is None else clone(ranker).fit(train)
-                done.append(
-                    evaluate(
-                        fitted,
-                        test,
-                        train,
-                        ranker=fitted_ranker,
-                        **options,
-                    )
-                )
+                done.append(evaluate(fitted, test, train, ranker=fitted_ranker, **options))
                 advance()
         except KeyboardInterrupt:
             if not done:
@@ -188,6 +180,7 @@ def cross_validate(
     return CrossValidation(tuple(done), folds, interrupted)
 
 
-def _quietly(model: Any) -> Any:
-    """Return a clone without a bar of its own, beside which that of the folds could not be read."""
-    return model.set_params(verbose=0) if hasattr(model, "verbose") else model
+def _clone_without_bar(model: FactorModel) -> Any:
+    """Return a clone without a progress bar, which would overwrite that of the folds."""
+    copy = clone(model)
+    return copy.set_params(verbose=0) if hasattr(copy, "verbose") else copy

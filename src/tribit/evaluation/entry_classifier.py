@@ -1,4 +1,4 @@
-"""Completion as a classification of entries, for scikit-learn's tools: a sample is a pair (row, column)."""
+"""Matrix completion as classification of entries for scikit-learn's tools: a sample is a pair (row, column)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ __all__ = ["EntryClassifier"]
 
 Array = NDArray[np.floating[Any]]
 
-#: Share of pairs with an unknown row or column above which folds seem to be of rows: shuffled ones have a few percent.
-MOSTLY = 0.5
+#: Share of pairs with an unknown row or column above which a warning is given: folds were probably not shuffled.
+#: Shuffled folds have a few percent.
+MAX_UNKNOWN_SHARE = 0.5
 
 
 class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classify entries of a matrix, given as pairs of a row and a column.
+    """A classifier of entries, given as pairs of a row and a column.
 
-    A :class:`BinaryMatrixCompletion` whose samples are entries: ``GridSearchCV``, ``cross_val_score`` and ``Pipeline``
-    divide and pass on pairs, where a matrix would be divided by rows. It minimises what its model does. Tables are
-    often sorted by row, and folds of consecutive entries are then whole rows: pass
+    This is a :class:`BinaryMatrixCompletion` whose samples are entries, so that ``GridSearchCV``, ``cross_val_score``
+    and ``Pipeline`` split pairs, where they would split a matrix by rows. The objective is that of the model.
+    Tables are often sorted by row, and folds of consecutive entries are then whole rows: pass
     ``cv=StratifiedKFold(5, shuffle=True)`` to hold out entries.
 
     Parameters
@@ -37,14 +38,14 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     model : BinaryMatrixCompletion or None, default=None
         The model, which is cloned; None for ``BinaryMatrixCompletion()``. Its parameters are set as ``model__rank``.
     duplicates : {"majority", "first", "last", "error"}, default="majority"
-        The label of a pair that is given more than once, as in :meth:`Observations.from_pairs`.
+        Label of a repeated pair, as in :meth:`Observations.from_pairs`.
 
     Attributes
     ----------
     model_ : BinaryMatrixCompletion
         The fitted model, with the ids of the pairs.
     classes_ : array of shape (2,)
-        The two labels, sorted: -1 and +1, 0 and 1, False and True, "no" and "yes". The second one is the like.
+        The two labels, sorted: -1 and +1, 0 and 1, False and True, "no" and "yes". The second is the like.
     n_features_in_ : int
         2.
 
@@ -67,7 +68,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.duplicates = duplicates
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the model, as ``model__rank``, also where none was given."""
+        """Set parameters by name; parameters of the model, such as ``model__rank``, also if ``model`` is None."""
         if params.get("model", self.model) is None and any(
             name.startswith("model__") for name in params
         ):
@@ -76,7 +77,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to the entries.
+        """Fit the model to labelled pairs.
 
         Parameters
         ----------
@@ -94,8 +95,8 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, codes = np.unique(given, return_inverse=True)
         if classes.size != 2:
             raise InvalidInputError(
-                f"y holds {classes.size} kinds of labels ({listed(classes.tolist())}); give two. Where likes alone "
-                "were observed use BinaryMatrixCompletion."
+                f"y must have two different labels, got {classes.size} ({listed(classes.tolist())}); for likes alone "
+                "use BinaryMatrixCompletion."
             )
         observations = Observations.from_checked(
             entries_from_ids(
@@ -115,9 +116,9 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Return ``x`` of each pair; of a row or a column that is new, by the effects of the other.
+        """Return ``x`` of each pair; with an unknown row or column, from the bias of the other one.
 
-        A warning is given where most pairs have a new one.
+        A warning is given if most pairs have an unknown row or column.
         """
         check_is_fitted(self)
         # Unknown ones are at -1: the last row, and the last column.
@@ -125,11 +126,11 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             axis.match(Axis(axis.name, wanted.size, wanted), "the pairs have", "give ids")
             for axis, wanted in zip(self.model_.axes_, _pairs(X), strict=True)
         )
-        if (n := int(np.count_nonzero((i < 0) | (j < 0)))) > MOSTLY * i.size:
+        if (n := int(np.count_nonzero((i < 0) | (j < 0)))) > MAX_UNKNOWN_SHARE * i.size:
             warn(
                 TribitWarning(
-                    f"{n} of {i.size} pairs have a row or a column that was not among those fitted, and are answered "
-                    "by the effects of the other alone: to hold out entries and not rows, shuffle folds, as with "
+                    f"{n} of {i.size} pairs have a row or a column without training entries, and are predicted from "
+                    "the bias of the other one: to hold out entries instead of rows, shuffle the folds, as with "
                     "cv=StratifiedKFold(5, shuffle=True)."
                 )
             )
@@ -137,17 +138,17 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, in the order of ``classes_``."""
-        x = self.decision_function(X)  # first: it is what says that nothing was fitted
+        x = self.decision_function(X)  # first: it checks that the model is fitted
         likely = self.model_.scores_.probability(x)
         return np.column_stack([1.0 - likely, likely])
 
     def predict(self, X: Any) -> AnyArray:
-        """Return the likelier class of each pair."""
+        """Return the more probable class of each pair."""
         likely = self.predict_proba(X)[:, 1] >= 0.5
         return np.asarray(self.classes_[likely.astype(int)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the pairs whose class is predicted right."""
+        """Return the accuracy."""
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
@@ -176,7 +177,7 @@ def _pairs(X: Any) -> tuple[AnyArray, AnyArray]:
             rows, columns = zip(*X, strict=True)
         except (TypeError, ValueError):
             raise InvalidTypeError(
-                f"X is of type {type(X).__name__} and no list of pairs (row, column); pass pairs, or a frame of two "
+                f"X of type {type(X).__name__} is not a list of pairs (row, column); pass pairs, or a frame with two "
                 "columns."
             ) from None
         return np.fromiter(rows, dtype=object), np.fromiter(columns, dtype=object)

@@ -1,13 +1,12 @@
-"""Measures of lists: held-out likes found, and dislikes shown.
+"""Measures of top-N lists: held-out likes found, and dislikes shown.
 
-Each row is shown the ``n`` best of all columns that it has no training entry in. Held-out likes are relevant;
-everything else, the many columns of which nothing is known included, is not. Rows with a held-out like count:
+The list of a row has its ``n`` best columns without a training entry. Held-out likes are relevant; all other columns,
+including the many without a label, are not. Measures are means over the rows with a held-out like:
 
     precision = likes shown / n,    recall = likes shown / held-out likes,
     NDCG = sum_{places p of likes} 1 / log2(p + 1)  /  sum_{p <= min(n, held-out likes)} 1 / log2(p + 1)
 
-(Jarvelin and Kekalainen 2002, "Cumulated gain-based evaluation of IR techniques", with gains 0 and 1), each the
-mean over those rows.
+(Jarvelin and Kekalainen 2002, "Cumulated gain-based evaluation of IR techniques", with gains 0 and 1).
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from numpy.typing import NDArray
 from tribit.checks import check_count
 from tribit.data.axis import Positions, first_true
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.metrics.entries import auc
-from tribit.model.scores import HasScores, Scores, as_scores, read_entries
+from tribit.model.scores import HasScores, Scores, read_entries
 from tribit.ranking.lists import best_columns
 from tribit.ranking.scores import (
     Ranker,
@@ -35,26 +33,25 @@ from tribit.ranking.scores import (
     model_score,
 )
 
-__all__ = ["RankingReport", "like_dislike_auc", "ranking_report"]
+__all__ = ["RankingReport", "ranking_report"]
 
 
 @dataclass(frozen=True)
 class RankingReport:
-    """Measures of the lists of the rows that have a held-out like.
+    """Measures of the top-N lists of rows with a held-out like.
 
     Attributes
     ----------
     n : int
         Length of a list.
     n_users : int
-        How many rows were counted.
+        Number of rows with a held-out like.
     precision, recall, ndcg : float
-        Means over the rows, as the module defines them. Precision is a share of ``n`` even where the columns to choose
-        from are fewer.
+        Means over these rows, as defined in the module. Precision divides by ``n`` even for a shorter list.
     likes_shown, dislikes_shown : int
-        Held-out likes and dislikes in all lists together.
+        Total numbers of held-out likes and dislikes in the lists.
     dislikes_per_like : float or None
-        ``dislikes_shown / likes_shown``; None where no like was shown.
+        ``dislikes_shown / likes_shown``; None without a like in the lists.
     """
 
     n: int
@@ -76,23 +73,23 @@ def ranking_report(
     avoid_dislikes: float = 1.0,
     ranker: Ranker | None = None,
 ) -> RankingReport:
-    """Measure the top ``n`` of everything that was not trained on.
+    """Measure the top-N lists of columns without a training entry.
 
     Parameters
     ----------
     scores : fitted model, Scores, Ranker, array of shape (n_rows, n_columns) or callable
-        A fitted model or ranker, which ranks as its ``recommend`` does; or the scores of another system, more is
-        better: all of them, or a function that gives those of the rows at an array of positions.
+        A fitted model or ranker, which ranks as in its ``recommend``. Or the scores of another system, where higher is
+        better: an array, or a function from positions of rows to their scores.
     train : Observations, sparse matrix or array
-        What the scores were fitted on: never shown again.
+        Training entries, which lists leave out.
     held_out : Observations, sparse matrix or array
         Likes and dislikes of the same matrix, none of them in ``train``. Ids are matched where there are ids.
     n : int, default=10
         Length of a list.
     avoid_dislikes : float, default=1.0
-        As in :meth:`tribit.factor_model.FactorModel.recommend`; for a model without a ranker it plays no part.
+        Weight of dislikes, as in :meth:`tribit.factor_model.FactorModel.recommend`. Without a ranker it has no effect.
     ranker : Ranker, optional
-        As there; for a model only.
+        Ranker that orders the lists of a model.
 
     Returns
     -------
@@ -120,32 +117,21 @@ def ranking_report(
     _check_held_out(places, out)
     likes = hidden.labels > 0
     if not likes.any():
-        raise InvalidInputError("held_out has no like for a list to find; hold out more entries.")
+        raise InvalidInputError("held_out has no like; hold out more entries.")
     users, n_likes = np.unique(places[0][likes], return_counts=True)
     shown, _ = best_columns(score, users, axes.shape[1], n, out)
     labels = _labels_at(shown, users, places, hidden.labels, axes.shape[1])
     return _report(labels, n_likes)
 
 
-def like_dislike_auc(model: HasScores | Scores, held_out: Any) -> float | None:
-    """Return the probability that the model ranks a held-out like above a held-out dislike, of any row.
-
-    Over pairs of entries, not within rows: the ``auc`` of :func:`tribit.evaluate`, None where only one of the two
-    was held out.
-    """
-    scores = as_scores(model)
-    rows, columns, labels = scores.place_entries(read_entries(model, held_out))
-    return auc(scores.curve, scores.x(rows, columns), labels)
-
-
 def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:
-    """Measure the labels shown to each row, of whose held-out likes ``n_likes`` is the number."""
+    """Return the measures of lists from their labels and the number of held-out likes of each row."""
     n = labels.shape[1]
     likes = labels > 0
     discounts = 1.0 / np.log2(np.arange(n) + 2.0)
     ideal = np.cumsum(discounts)[np.minimum(n_likes, n) - 1]
     hits = np.count_nonzero(likes, axis=1)
-    found, regretted = int(hits.sum()), int(np.count_nonzero(labels < 0))
+    found, disliked = int(hits.sum()), int(np.count_nonzero(labels < 0))
     return RankingReport(
         n=n,
         n_users=int(n_likes.size),
@@ -153,8 +139,8 @@ def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:
         recall=float(np.mean(hits / n_likes)),
         ndcg=float(np.mean(likes @ discounts / ideal)),
         likes_shown=found,
-        dislikes_shown=regretted,
-        dislikes_per_like=regretted / found if found else None,
+        dislikes_shown=disliked,
+        dislikes_per_like=disliked / found if found else None,
     )
 
 
@@ -169,7 +155,7 @@ def _labels_at(
     keys = places[0] * n_columns + places[1]
     order = np.argsort(keys)
     keys, labels = keys[order], labels[order]
-    # A filled up place must not read as the last column of the row before.
+    # An empty place (-1) would be the last column of the row before.
     wanted = np.where(shown < 0, -1, users[:, None] * n_columns + shown)
     found = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     return np.where(keys[found] == wanted, labels[found], 0).astype(np.int8)
@@ -177,7 +163,7 @@ def _labels_at(
 
 def _given_score(scores: Any, shape: tuple[int, int], ranker: Any) -> Score:
     if ranker is not None:
-        raise InvalidInputError("A ranker goes with a model; add it to the scores yourself.")
+        raise InvalidInputError("A ranker needs a model; add its scores to the array yourself.")
     if callable(scores):
         return scores  # type: ignore[no-any-return]
     array = np.asarray(scores)
@@ -193,7 +179,7 @@ def _given_score(scores: Any, shape: tuple[int, int], ranker: Any) -> Score:
 
 
 def _check_held_out(places: tuple[Positions, Positions], seen: Any) -> None:
-    """Refuse entries that the scores know nothing of, or have been fitted on."""
+    """Refuse held-out entries with unknown ids or among the training entries."""
     rows, columns = places
     if (lost := first_true((rows < 0) | (columns < 0))) is not None:
         raise InvalidInputError(
@@ -202,5 +188,5 @@ def _check_held_out(places: tuple[Positions, Positions], seen: Any) -> None:
         )
     if (both := int(np.count_nonzero(seen[rows, columns]))) > 0:
         raise InvalidInputError(
-            f"{both} held-out entries are in train too and could never be shown; split the entries."
+            f"{both} held-out entries are also in train, and lists leave them out; split the entries."
         )
