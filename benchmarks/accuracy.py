@@ -23,6 +23,7 @@ from tribit.model.spec import ModelSpec
 from tribit.paper.experiments.synthetic import EXPERIMENT_2, simulate
 from tribit.selection import Options
 from tribit.selection.trials import fit_from
+from tribit.solvers import Stopping
 
 SIGN_SEEDS = range(10)
 COAT_SEEDS = range(5)
@@ -54,7 +55,7 @@ def one_fit(model: BinaryMatrixCompletion, observations: Observations) -> float:
         Options(Arithmetic("float32", 1, "auto")),
         {},
         generator,
-        tol=TOLERANCE,
+        Stopping(300, TOLERANCE),
     )
     return time.process_time() - began
 

@@ -28,6 +28,7 @@ from tribit.paper.experiments.synthetic import EXPERIMENT_2, simulate
 from tribit.selection import Options
 from tribit.selection.folds import Fold, make_folds
 from tribit.selection.trials import fit_from
+from tribit.solvers import Stopping
 
 #: Probabilities an entry may reach: the six radii, in units of the link.
 REACHES = (0.55, 0.62, 0.75, 0.9, 0.97, 0.997)
@@ -86,14 +87,16 @@ def measured(data: Data, folds: list[Fold], settings: ModelSpec) -> tuple[float,
     losses, weights = [], []
     for fold in folds:
         generator = np.random.default_rng(fold.seed)
-        factors, _ = fit_from(fold.train, settings, options, {}, generator, tol=1e-4)
+        factors, _ = fit_from(fold.train, settings, options, {}, generator, Stopping(300, 1e-4))
         seen = fold.held_out
         losses.append(
             log_loss(data.link, factors.at(seen.rows, seen.columns), seen.labels, fold.weights)
         )
         weights.append(float(np.sum(fold.weights)))
     began = time.process_time()
-    factors, _ = fit_from(data.train, settings, options, {}, np.random.default_rng(SEED), tol=1e-4)
+    factors, _ = fit_from(
+        data.train, settings, options, {}, np.random.default_rng(SEED), Stopping(300, 1e-4)
+    )
     spent = time.process_time() - began
     return float(np.average(losses, weights=weights)), final(data, factors), spent
 

@@ -48,7 +48,7 @@ import numpy as np
 from tribit import BinaryMatrixCompletion
 A = np.random.default_rng(0).choice([-1, 0, 1], (30, 20))
 for _ in range(2):
-    fixed = {"gammas": (1, 0, 0), "l2_intercept": 1.0, "implicit_features": False}
+    fixed = {"l2_intercept": 1.0, "search": False}
     BinaryMatrixCompletion(rank=2, l2=1.0, random_state=0, **fixed).fit(A)
 print("fitted")
 """

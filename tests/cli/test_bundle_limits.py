@@ -136,7 +136,7 @@ def test_numbers_stay_numbers(run, here):
     seen = Observations.from_pairs(
         i, j, labels, shape=(12, 9), row_ids=np.arange(12), column_ids=np.arange(9)
     )
-    model = BinaryMatrixCompletion((1, 0, 0), rank=1, l2=1.0, implicit_features=False)
+    model = BinaryMatrixCompletion(rank=1, l2=1.0, search=False)
     Recommender(model, random_state=0).fit(seen).save("m")
     write(here / "more.csv", [(12, 3, 1), (12, 4, -1)])
     names = ["--row", "user", "--column", "item", "--value", "label"]

@@ -15,7 +15,7 @@ from tribit.cli.actions import fit_file
 from tribit.cli.common import size
 
 NAMES = {"row": "user", "column": "item", "value": "rating"}
-FIXED = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
+FIXED = {"rank": 1, "l2": 1.0, "l2_intercept": 1.0, "search": False}
 
 
 @pytest.fixture(scope="module")

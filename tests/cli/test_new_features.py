@@ -7,8 +7,8 @@ from asked import predict_file, recommend_file
 from tribit import InvalidInputError, Recommender
 from tribit.cli.actions import fit_file
 
-FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 1.0, "l2_side": 2.0}
-FIXED |= {"implicit_features": False, "side_features": True, "calibration": None, "n_fits": 1}
+FIXED = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "l2_side": 2.0}
+FIXED |= {"search": False, "side_features": True}
 FIXED |= {"n_jobs": 1, "random_state": 0}
 
 

@@ -9,7 +9,7 @@ from tribit.cluster import from_observations
 from tribit.cluster.parts import PartBackend, Partition
 from tribit.errors import InvalidInputError
 
-FIXED = {"gammas": (1, 0, 0), "rank": 2, "l2": 2.0, "l2_intercept": 1.0, "implicit_features": False}
+FIXED = {"rank": 2, "l2": 2.0, "l2_intercept": 1.0, "search": False}
 FIXED |= {"calibration": None, "n_fits": 1, "random_state": 0, "dtype": "float64"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from tribit import BinaryMatrixCompletion
 from tribit.cluster import from_observations, parts
 
-MODEL = {"gammas": (1, 0, 0), "rank": 2, "l2": 1.0, "l2_intercept": 0.5, "implicit_features": False}
+MODEL = {"rank": 2, "l2": 1.0, "l2_intercept": 0.5, "search": False}
 MODEL |= {"n_fits": 1, "calibration": None, "random_state": 0}
 
 

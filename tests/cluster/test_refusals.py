@@ -51,7 +51,7 @@ def test_a_cluster_without_workers_is_waited_for_and_refused(monkeypatch, seen):
 )
 def test_parameters_that_need_all_entries_at_once(client, seen, given, match):
     fixed = {"gammas": (0.5, 0.5, 0.0), "rank": 1, "l2": 1.0, "radius": 1.0, "l2_intercept": 1.0}
-    fixed |= {"implicit_features": False, "calibration": None, "n_fits": 1}
+    fixed |= {"search": False}
     with pytest.raises(InvalidInputError, match=match):
         BinaryMatrixCompletion(**fixed | given).fit(seen, client=client)
 
@@ -141,8 +141,8 @@ def test_a_scheduler_that_is_lost_and_software_that_differs(client):
 
 def test_a_fit_ends_where_no_worker_is_left(monkeypatch, seen):
     monkeypatch.setattr("tribit.cluster.calls.REPLACEMENT_SECONDS", 1.0)
-    fixed = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "n_fits": 1}
-    fixed |= {"implicit_features": False, "calibration": None, "tol": 0.0, "random_state": 0}
+    fixed = {"rank": 1, "l2": 1.0, "l2_intercept": 1.0, "search": False, "tol": 0.0}
+    fixed |= {"random_state": 0}
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as one,
         distributed.Client(one, set_as_default=False) as client,

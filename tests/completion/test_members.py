@@ -29,7 +29,7 @@ FIXED = {
     "random_state": 0,
 }
 FAMILIES = {
-    "plain": {"gammas": (1, 0, 0), "implicit_features": False, "rank": 2},
+    "plain": {"search": False, "rank": 2},
     "implicit": {
         "gammas": (1, 0, 0),
         "implicit_features": True,
@@ -257,7 +257,7 @@ def check_same(found, member, *, rho=True):
             np.testing.assert_array_equal(other, one, strict=True)
     for one, other in zip(member.maps, found.maps, strict=True):
         assert (one.shared, one.encoder) == (other.shared, other.encoder)
-        for kind in ("cold", "activity"):
+        for kind in ("cold_start", "activity"):
             assert (getattr(one, kind) is None) == (getattr(other, kind) is None)
         if one.activity is not None:
             assert (one.activity.typical, one.activity.floor) == (

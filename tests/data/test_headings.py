@@ -9,8 +9,7 @@ from tribit.data.reading import Reading
 
 RATINGS = "user,item,stars\na,x,5\na,y,1\nb,x,2\nb,z,4\nc,y,5\nc,z,1\n"
 PLACES = {"row": "0", "column": "1", "value": "2"}
-FIXED = {"gammas": (1, 0, 0), "rank": 1, "l2": 1.0, "l2_intercept": 1.0, "random_state": 0}
-FIXED |= {"implicit_features": False, "calibration": None, "n_fits": 1}
+FIXED = {"rank": 1, "l2": 1.0, "l2_intercept": 1.0, "search": False, "random_state": 0}
 
 
 def read(tmp_path, text, **rules):

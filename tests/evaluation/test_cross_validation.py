@@ -15,13 +15,10 @@ A = np.where(RNG.random(X.shape) < 0.5, np.sign(X), 0).astype(int)
 A[:, 19] = 0
 A[:2, 19] = 1  # a column that loses all of its entries in some fold
 MODEL = BinaryMatrixCompletion(
-    (1, 0, 0),
     rank=2,
     l2=1.0,
     l2_intercept=1.0,
-    implicit_features=False,
-    calibration=None,
-    n_fits=1,
+    search=False,
     n_jobs=1,
     random_state=0,
 )

@@ -34,13 +34,10 @@ ROWS, COLUMNS = np.nonzero(M)
 X, Y = np.column_stack([ROWS, COLUMNS]), M[ROWS, COLUMNS].astype(int)
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
 OPTIONS = {
-    "gammas": (1, 0, 0),
     "rank": 2,
     "l2": 1.0,
     "l2_intercept": 1.0,
-    "implicit_features": False,
-    "calibration": None,
-    "n_fits": 1,
+    "search": False,
     "n_jobs": 1,
     "random_state": 0,
 }

@@ -21,13 +21,10 @@ from tribit.model.links import Logistic, Probit
 from tribit.ranking import CandidateRanker
 
 OPTIONS = {
-    "gammas": (1, 0, 0),
     "rank": 2,
     "l2": 1.0,
     "l2_intercept": 1.0,
-    "implicit_features": False,
-    "calibration": None,
-    "n_fits": 1,
+    "search": False,
     "n_jobs": 1,
     "random_state": 0,
 }

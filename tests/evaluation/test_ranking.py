@@ -117,11 +117,10 @@ def test_every_kind_of_matrix_and_of_scores(kind):
 
 def fitted(train, seed=0, **parameters):
     fixed = {
-        "gammas": (1, 0, 0),
         "rank": 2,
         "l2": 0.5,
         "l2_intercept": 0.5,
-        "implicit_features": False,
+        "search": False,
     }
     return BinaryMatrixCompletion(n_jobs=1, random_state=seed, **fixed | parameters).fit(train)
 

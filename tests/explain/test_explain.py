@@ -32,7 +32,7 @@ TIGHT = {
     "n_fits": 1,
     "random_state": 0,
 }
-PN = {"gammas": (1, 0, 0), "implicit_features": False}
+PN = {"search": False}
 IMPLICIT = {
     "gammas": (1, 0, 0),
     "implicit_features": True,

@@ -10,13 +10,10 @@ RNG = np.random.default_rng(5)
 A = np.where(RNG.random((40, 12)) < 0.6, RNG.choice([-1, 1], (40, 12)), 0)
 A[:, 11] = 0
 OPTIONS = {
-    "gammas": (1, 0, 0),
     "rank": 3,
     "l2": 0.5,
     "l2_intercept": 1.0,
-    "implicit_features": False,
-    "calibration": None,
-    "n_fits": 1,
+    "search": False,
     "n_jobs": 1,
     "random_state": 0,
 }

@@ -63,7 +63,7 @@ def held_out():
 
 @pytest.fixture(scope="module")
 def recommender():
-    model = BinaryMatrixCompletion((1, 0, 0), rank=2, l2=1.0, implicit_features=False, n_jobs=1)
+    model = BinaryMatrixCompletion(rank=2, l2=1.0, search=False, n_jobs=1)
     found = Recommender(model, random_state=0).fit(entries(drawn()[1]))
     found.reading_ = Reading(row="user", column="item", value="label")
     return found

@@ -79,7 +79,7 @@ def recommender():
     labels = np.where(rng.random((12, 9)) < 0.6, rng.choice([-1, 1], (12, 9)), 0)
     ids = [f"u{n}" for n in range(12)], [f"i{n}" for n in range(9)]
     i, j = np.nonzero(labels)
-    model = BinaryMatrixCompletion((1, 0, 0), rank=1, l2=1.0, implicit_features=False, n_jobs=1)
+    model = BinaryMatrixCompletion(rank=1, l2=1.0, search=False, n_jobs=1)
     found = Recommender(model, random_state=0).fit(Observations(i, j, labels[i, j], (12, 9), *ids))
     found.reading_ = Reading(row="user", column="item", value="label")
     return found

@@ -6,7 +6,7 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender
 
-FIXED = {"gammas": (1, 0, 0), "rank": 3, "l2": 1.0, "l2_intercept": 1.0, "implicit_features": False}
+FIXED = {"rank": 3, "l2": 1.0, "l2_intercept": 1.0, "search": False}
 SHAPE = (30, 20)
 
 

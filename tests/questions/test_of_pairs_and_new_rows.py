@@ -25,7 +25,7 @@ def entries(labels, rows):
 def recommender():
     rng = np.random.default_rng(0)
     labels = np.where(rng.random((20, 12)) < 0.5, rng.choice([-1, 1], (20, 12)), 0)
-    model = BinaryMatrixCompletion((1, 0, 0), rank=2, l2=1.0, implicit_features=False, n_jobs=1)
+    model = BinaryMatrixCompletion(rank=2, l2=1.0, search=False, n_jobs=1)
     return Recommender(model, random_state=0).fit(entries(labels, ROWS))
 
 
@@ -128,7 +128,7 @@ def test_records_are_asked_about_by_the_text_of_their_ids(tmp_path):
     labels = np.where(rng.random((10, 8)) < 0.6, rng.choice([-1, 1], (10, 8)), 0)
     i, j = np.nonzero(labels)
     seen = Observations(i, j, labels[i, j], (10, 8), np.arange(100, 110), np.arange(8))
-    model = BinaryMatrixCompletion((1, 0, 0), rank=1, l2=1.0, implicit_features=False, n_jobs=1)
+    model = BinaryMatrixCompletion(rank=1, l2=1.0, search=False, n_jobs=1)
     recommender = Recommender(model, random_state=0).fit(seen)
     path = tmp_path / "pairs.csv"
     path.write_text("who,what\n103,5\n100,2\n")

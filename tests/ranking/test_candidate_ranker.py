@@ -53,14 +53,13 @@ def held_out_by_hand(F, l2):
 def judge_of(A, seed=0, **parameters):
     rng = np.random.default_rng(seed)
     model = BinaryMatrixCompletion(
-        (1, 0, 0),
         rank=2,
         l2=5.0,
         max_iter=1,
         tol=1.0,
         n_jobs=1,
         random_state=0,
-        implicit_features=False,
+        search=False,
     )
     model.set_params(**parameters).fit(A)
     return with_factors(
@@ -312,7 +311,7 @@ def test_it_finds_held_out_likes_and_a_model_helps_to_avoid_dislikes():
             0.2, random_state=0
         )
         judge = BinaryMatrixCompletion(
-            (1, 0, 0), rank=2, l2=5.0, l2_intercept=5.0, implicit_features=False, random_state=0
+            rank=2, l2=5.0, l2_intercept=5.0, search=False, random_state=0
         ).fit(train)
         ranker = CandidateRanker(random_state=0).fit(train)
         few, many = (

@@ -236,11 +236,10 @@ def test_a_ranker_finds_what_is_popular():
     often = np.linspace(0.05, 0.9, 20)
     A = np.where(rng.random((60, 20)) < 0.8, 1, -1) * (rng.random((60, 20)) < often)
     judge = BinaryMatrixCompletion(
-        (1, 0, 0),
         rank=2,
         l2=5.0,
         l2_intercept=5.0,
-        implicit_features=False,
+        search=False,
         n_jobs=1,
         random_state=0,
     ).fit(A)

@@ -9,7 +9,8 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
 from tribit.selection.trials import Options, fit_from
-from tribit.solvers.loop import CONVERGED, UNCHANGED, WATCH_INTERVAL
+from tribit.solvers import Stopping
+from tribit.solvers.loop import CONVERGED, UNCHANGED
 
 SETTINGS = ModelSpec(rank=3, l2=1.0, l2_intercept=1.0)
 
@@ -24,10 +25,10 @@ def fold():
     return make_folds(Observations.from_matrix(A), None, np.random.default_rng(1))[0]
 
 
-def fitted(fold, **options):
+def fitted(fold, *rest):
     draws = np.random.default_rng(2)
     return fit_from(
-        fold.train, SETTINGS, Options(Arithmetic("float32", 1, "auto")), {}, draws, **options
+        fold.train, SETTINGS, Options(Arithmetic("float32", 1, "auto")), {}, draws, *rest
     )
 
 
@@ -37,8 +38,8 @@ def held_out_loss(factors, fold):
 
 
 def test_a_watched_fit_ends_earlier_at_the_same_held_out_loss(fold):
-    whole, far = fitted(fold, tol=1e-9)
-    watched, near = fitted(fold, tol=1e-9, watched=fold)
+    whole, far = fitted(fold, Stopping(300, 1e-9))
+    watched, near = fitted(fold, Stopping(300, 1e-9), fold)
     assert far.stop_reason == CONVERGED
     assert near.stop_reason == UNCHANGED
     assert near.n_iter < far.n_iter

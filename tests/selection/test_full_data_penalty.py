@@ -27,8 +27,8 @@ PLAIN = {"implicit_features": False, "gammas": (1, 0, 0), "l2_intercept": 1.0, "
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make tables of 800 entries large ones."""
-    monkeypatch.setattr(module, "ENTRIES", 400)
-    monkeypatch.setattr(module, "SHARE", 0.0)
+    monkeypatch.setattr(module, "MIN_SUBSAMPLE_ENTRIES", 400)
+    monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.0)
 
 
 @pytest.fixture(scope="module")

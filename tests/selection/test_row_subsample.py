@@ -36,8 +36,8 @@ def draws():
 
 def part_entries(monkeypatch, n):
     """Make tables with twice as many entries large ones, of which a part has so many."""
-    monkeypatch.setattr(module, "ENTRIES", n)
-    monkeypatch.setattr(module, "SHARE", 0.0)
+    monkeypatch.setattr(module, "MIN_SUBSAMPLE_ENTRIES", n)
+    monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.0)
 
 
 @pytest.fixture
@@ -59,12 +59,12 @@ def test_a_part_has_all_entries_of_random_rows_of_the_longer_side(labels, small)
 
 
 def test_a_part_has_a_share_of_the_entries_and_at_least_so_many(monkeypatch):
-    monkeypatch.setattr(module, "ENTRIES", 100)
-    monkeypatch.setattr(module, "SHARE", 0.4)
+    monkeypatch.setattr(module, "MIN_SUBSAMPLE_ENTRIES", 100)
+    monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.4)
     seen = observed(A)
     found = row_subsample(seen, BASE, draws()).observations.n_observed
     assert found == pytest.approx(0.4 * seen.n_observed, abs=20)
-    monkeypatch.setattr(module, "SHARE", 0.6)
+    monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.6)
     assert row_subsample(seen, BASE, draws()) is None
 
 

@@ -31,10 +31,11 @@ from tribit.selection.stages import (
     InterceptPenalty,
     LineSearches,
     Ranks,
-    SideFeatures,
+    SideFeaturePenalty,
     Stage,
 )
 from tribit.selection.trials import Options, Trials, fit_from
+from tribit.solvers import Stopping
 
 OPTIONS = Options(Arithmetic("float32", 1, "auto"))
 A = low_rank((40, 30), density=0.5)
@@ -104,12 +105,12 @@ def without(*names, **values):
         (Ranks(), without("rank"), AFTER_FACTORS, False),
         (Ranks(), LIKES, AFTER_FACTORS, False),
         (Ranks(), GIVEN_MIXTURE, Found(), False),
-        (SideFeatures(), without(side_features=True), AFTER_FACTORS, True),
-        (SideFeatures(), without(side_features=True), NO_FACTORS, True),
-        (SideFeatures(), PLAIN, AFTER_FACTORS, False),
-        (SideFeatures(), without(side_features=True), Found(), False),
+        (SideFeaturePenalty(), without(side_features=True), AFTER_FACTORS, True),
+        (SideFeaturePenalty(), without(side_features=True), NO_FACTORS, True),
+        (SideFeaturePenalty(), PLAIN, AFTER_FACTORS, False),
+        (SideFeaturePenalty(), without(side_features=True), Found(), False),
         (
-            SideFeatures(),
+            SideFeaturePenalty(),
             replace(LIKES, base=replace(LIKES.base, side_features=True)),
             AFTER_FACTORS,
             False,
@@ -250,7 +251,7 @@ def test_the_largest_ridge_is_where_factors_vanish(link, shape):
     for share in (1.02, 0.9):
         settings = replace(base, rank=2, l2=share * largest)
         factors, _ = fit_from(
-            folds[0].train, settings, options, {}, np.random.default_rng(0), tol=1e-9
+            folds[0].train, settings, options, {}, np.random.default_rng(0), Stopping(300, 1e-9)
         )
         sizes.append(np.linalg.norm(factors.row_factors @ factors.column_factors.T))
     assert sizes[0] < 0.05 * sizes[1]

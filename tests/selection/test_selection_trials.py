@@ -34,7 +34,7 @@ from tribit.selection.trials import (
     default_solver,
     fit_from,
 )
-from tribit.solvers import LBFGS, Newton
+from tribit.solvers import LBFGS, Newton, Stopping
 from tribit.solvers.base import Solver
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
 
@@ -194,7 +194,7 @@ def test_held_out_entries_are_predicted_by_a_fit_without_them():
     at = 0
     for fold in trials.folds:
         factors, _ = fit_from(
-            fold.train, INTERCEPTS, OPTIONS, {}, np.random.default_rng(0), tol=1e-10
+            fold.train, INTERCEPTS, OPTIONS, {}, np.random.default_rng(0), Stopping(300, 1e-10)
         )
         part = fold.held_out
         n = part.n_observed
@@ -467,9 +467,9 @@ def test_a_listener_is_told_of_each_candidate():
 def test_a_fold_has_fewer_entries_and_its_own_rho(monkeypatch, rho):
     given = []
 
-    def spy(observations, settings, options, ends, draws, **rest):
+    def spy(observations, settings, options, ends, draws, *rest):
         given.append((observations, settings.rho))
-        return fit_from(observations, settings, options, ends, draws, **rest)
+        return fit_from(observations, settings, options, ends, draws, *rest)
 
     monkeypatch.setattr(module, "fit_from", spy)
     model = row_column(SEEN)
@@ -604,10 +604,10 @@ def test_factors_that_have_vanished_are_drawn_again():
 def test_after_a_ridge_without_factors_a_smaller_one_finds_them_again():
     ends, draws = {}, np.random.default_rng(0)
     strong, weak = (ModelSpec(gammas=MIXTURE, rank=3, radius=1.0, l2=l2) for l2 in (1e3, 1.0))
-    gone, _ = fit_from(SEEN, strong, OPTIONS, ends, draws, tol=1e-4)
+    gone, _ = fit_from(SEEN, strong, OPTIONS, ends, draws, Stopping(300, 1e-4))
     assert np.abs(gone.row_factors @ gone.column_factors.T).max() < 1e-3
-    _, warm = fit_from(SEEN, weak, OPTIONS, ends, draws, tol=1e-6)
-    _, cold = fit_from(SEEN, weak, OPTIONS, {}, np.random.default_rng(0), tol=1e-6)
+    _, warm = fit_from(SEEN, weak, OPTIONS, ends, draws, Stopping(300, 1e-6))
+    _, cold = fit_from(SEEN, weak, OPTIONS, {}, np.random.default_rng(0), Stopping(300, 1e-6))
     assert warm.objective == pytest.approx(cold.objective, rel=1e-3)
 
 

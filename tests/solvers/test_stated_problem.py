@@ -143,17 +143,7 @@ def test_intercepts_are_gradient_steps_inside_their_bound(bound):
 def test_labels_that_were_separated_are_said_to_be(l2):
     draws = np.random.default_rng(0)
     A = draws.choice([-1, 0, 1], (30, 20))
-    separated = BinaryMatrixCompletion(
-        (1, 0, 0),
-        rank=10,
-        l2=l2,
-        l2_intercept=None,
-        radius=None,
-        implicit_features=False,
-        l2_implicit=None,
-        calibration=None,
-        random_state=0,
-    )
+    separated = BinaryMatrixCompletion(rank=10, l2=l2, search=False, random_state=0)
     if l2:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UnboundedRiskWarning)

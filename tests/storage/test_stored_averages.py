@@ -8,12 +8,10 @@ from tribit import BinaryMatrixCompletion, InvalidInputError, load
 
 A = np.random.default_rng(0).choice([-1, 0, 1], (40, 30))
 FIXED = {
-    "gammas": (1.0, 0.0, 0.0),
     "rank": 2,
     "l2": 0.5,
     "l2_intercept": 1.0,
-    "implicit_features": False,
-    "calibration": None,
+    "search": False,
     "n_jobs": 1,
     "random_state": 0,
 }

@@ -22,7 +22,7 @@ ROWS = np.arange(3000)
 @pytest.fixture(scope="module")
 def model():
     A = np.random.default_rng(0).choice([-1, 0, 1], (400, 300))
-    fixed = {"gammas": (1.0, 0.0, 0.0), "l2_intercept": 1.0, "implicit_features": False}
+    fixed = {"l2_intercept": 1.0, "search": False}
     model = BinaryMatrixCompletion(rank=4, l2=1.0, max_iter=2, tol=1.0, random_state=0, **fixed)
     return model.fit(A)
 

@@ -164,13 +164,10 @@ def test_one_stiff_part_does_not_hide_what_others_could_gain(l2):
     draws = np.random.default_rng(0)
     A = np.where(draws.random((40, 30)) < 0.4, draws.choice([-1, 1], (40, 30), p=[0.3, 0.7]), 0)
     settings = {
-        "gammas": (1, 0, 0),
         "rank": 2,
         "l2": l2,
         "l2_intercept": 1.0,
-        "radius": None,
-        "implicit_features": False,
-        "calibration": None,
+        "search": False,
         "random_state": 0,
     }
     least = fitted(A, settings, solver="newton").objective_

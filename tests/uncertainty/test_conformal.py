@@ -37,16 +37,7 @@ def by_definition(scores, weights, own, weight, level):
 def fixed_model(rank, l2):
     """Return a model with nothing left to choose from the data."""
     return BinaryMatrixCompletion(
-        (1, 0, 0),
-        rho=None,
-        rank=rank,
-        radius=None,
-        l2=l2,
-        l2_intercept=l2,
-        implicit_features=False,
-        l2_implicit=None,
-        n_jobs=1,
-        random_state=0,
+        rank=rank, l2=l2, l2_intercept=l2, search=False, n_jobs=1, random_state=0
     )
 
 

@@ -33,7 +33,7 @@ from tribit.selection.folds import PENALTIES, Fold
 from tribit.selection.record import Average, Candidate
 from tribit.selection.space import single_label
 from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, LineSearches, largest_penalty_of
-from tribit.selection.trials import TOLERANCE, Options, Trials, fit_from
+from tribit.selection.trials import Options, Trials, fit_from
 
 #: Entries of a part: this share of all, and at least so many. On drawn tables (``benchmarks.data``, 1 to 3 million
 #: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
@@ -209,13 +209,14 @@ def _largest_penalty(seen: Observations, base: ModelSpec, options: Options) -> f
         )
         # Nothing is drawn for a model without factors.
         draws = np.random.Generator(np.random.PCG64(0))
-        end, _ = fit_from(seen, settings, options, {}, draws, tol=TOLERANCE)
+        end, _ = fit_from(seen, settings, options, {}, draws)
     return largest_penalty_of(seen, base.link, end)
 
 
 class FullDataTrials(Trials):
     """Candidates on the full data, which keep the unknowns of the best one: the refit starts from them."""
 
+    needs_candidate = False
     best_ends: dict[str, Factors] | None = None
 
     def _keep(self, candidate: Candidate, kept: Any) -> None:

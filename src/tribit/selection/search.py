@@ -42,28 +42,26 @@ from tribit.selection.stages import (
     InterceptPenalty,
     LineSearches,
     Ranks,
+    SideFeaturePenalty,
     Stage,
-)
-from tribit.selection.stages import (
-    SideFeatures as SideFeatureStage,
 )
 from tribit.selection.trials import Options, SearchEndedError, Trials, options_of
 from tribit.solvers.loop import INTERRUPTED
 
 #: The stages, in their order; each says whether it applies.
-STAGES: tuple[Stage, ...] = (
+STAGES: list[Stage] = [
     InterceptPenalty(),
     FactorPenalty(),
     ImplicitFeatures(),
     Ranks(),
-    SideFeatureStage(),
+    SideFeaturePenalty(),
     HigherRankWithFeatures(),
     Mixtures(),
     PositiveIntercepts(),
     PositiveFactors(),
     PositiveRanks(),
     Regression(),
-)
+]
 
 
 @dataclass(frozen=True)
@@ -238,7 +236,7 @@ class _Run:
             return
         left = None if most is None else most - len(trials.candidates)
         folds = self.subsample.full_folds(self.observations, self.folds)
-        self.full = FullDataTrials(folds, self.options, most=left, needed=False, **about)
+        self.full = FullDataTrials(folds, self.options, most=left, **about)
         search_full_data_penalty(LineSearches(self.full, self.space), trials.choice)
 
     def _record(self, trials: Trials, reason: str) -> Search:

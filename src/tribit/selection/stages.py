@@ -386,7 +386,7 @@ class Ranks(Stage):
         return best
 
 
-class SideFeatures(Stage):
+class SideFeaturePenalty(Stage):
     """Whether to use side features, and their ridge weight."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,9 @@ class SearchEndedError(Exception):
 class Trials:
     """The candidates tried so far on one set of folds."""
 
+    #: Whether a first candidate is scored even if it was cut short, as there is nothing else to choose.
+    needs_candidate = True
+
     def __init__(
         self,
         folds: list[Fold],
@@ -76,10 +79,7 @@ class Trials:
         calibration: str | None = None,
         eligible: Callable[[ModelSpec], bool] = lambda _: True,
         callback: Callable[[Candidate], Any] | None = None,
-        needed: bool = True,
     ) -> None:
-        #: Whether a first candidate is scored even if it was cut short, as there is nothing else to choose.
-        self.needed = needed
         self.folds, self.options, self.callback = folds, options, callback
         self.eligible = eligible
         self.scoring, self.most, self.deadline = scoring, most, deadline
@@ -166,14 +166,12 @@ class Trials:
                 self.options,
                 fold.ends,
                 np.random.Generator(np.random.PCG64(fold.seed)),
-                tol=TOLERANCE,
-                max_time=self._time_left(),
-                interruptible=not interrupted,
-                watched=self.early_stopping_fold(fold),
+                Stopping(MAX_SWEEPS, TOLERANCE, self._time_left(), interruptible=not interrupted),
+                self.early_stopping_fold(fold),
             )
             interrupted |= result.stop_reason == INTERRUPTED
             short = interrupted or result.stop_reason == OUT_OF_TIME
-            if short and (self.candidates or not self.needed):
+            if short and (self.candidates or not self.needs_candidate):
                 raise SearchEndedError(result.stop_reason)
             found.append(factors)
             iterations += result.n_iter
@@ -245,7 +243,7 @@ class Trials:
 
     def _time_left(self) -> float | None:
         """Return how long a fit may take: as long as it likes where nothing is known yet."""
-        if self.deadline is None or (self.needed and not self.candidates):
+        if self.deadline is None or (self.needs_candidate and not self.candidates):
             return None
         left = self.deadline - time.perf_counter()
         if left <= 0.0:
@@ -259,19 +257,21 @@ def fit_from(
     options: Options,
     ends: dict[str, Factors],
     draws: np.random.Generator,
-    *,
-    tol: float,
-    max_time: float | None = None,
-    interruptible: bool = True,
-    watched: Fold | None = None,
+    stopping: Stopping | None = None,
+    validation: Fold | None = None,
 ) -> tuple[Factors, SolverResult]:
-    """Fit from a warm start of the same family or of a simpler one; keep the result for the next."""
+    """Fit from a warm start of the same family or of a simpler one; keep the result for the next.
+
+    The held-out entries of ``validation``, if given, may end the fit early.
+    """
     problem = problem_of(observations, settings, options, draws)
     start = warm_start(problem, settings, ends)
-    watch = None
-    if watched is not None:
-        watch = ValidationEarlyStopping(problem, watched.held_out, watched.weights, settings.link)
-    stopping = Stopping(MAX_SWEEPS, tol, max_time, interruptible=interruptible, watch=watch)
+    stopping = Stopping(MAX_SWEEPS, TOLERANCE) if stopping is None else stopping
+    if validation is not None:
+        watch = ValidationEarlyStopping(
+            problem, validation.held_out, validation.weights, settings.link
+        )
+        stopping = replace(stopping, watch=watch)
     _, result = minimise_in_stages(
         default_solver(settings), problem.objective, problem.constraints, start, stopping, draws
     )
@@ -282,7 +282,7 @@ def fit_from(
 def problem_of(
     observations: Observations, settings: ModelSpec, options: Options, draws: np.random.Generator
 ) -> Problem:
-    """Return the problem of a model, with what is the same for every candidate."""
+    """Return the problem of a model, with the options that all candidates share."""
     return make_problem(
         observations,
         settings,
