@@ -669,11 +669,11 @@ def test_a_label_that_is_hardly_held_out_calibrates_nothing(model):
         labels[:rare] = -1
         search = replace(model.search_, held_out=(x, labels, np.ones(520)))
         if made:
-            assert refit.calibrated(make(calibration="platt"), search) is not None
+            assert refit.fit_calibrator(make(calibration="platt"), search) is not None
             continue
-        assert refit.calibrated(make(), search) is None
+        assert refit.fit_calibrator(make(), search) is None
         with pytest.warns(TribitWarning, match="was left out, as too little was held out for it"):
-            assert refit.calibrated(make(calibration="platt"), search) is None
+            assert refit.fit_calibrator(make(calibration="platt"), search) is None
 
 
 def test_a_model_of_the_mask_counts_against_the_time(monkeypatch):
