@@ -147,7 +147,7 @@ def test_demo(run, monkeypatch, tmp_path):
     for text in (
         "40 people and 30 things",
         "observed signs alone",
-        "wrong signs",
+        "error rate",
         "avoid_dislikes",
         str(picture),
         str(page),

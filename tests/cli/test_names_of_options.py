@@ -187,7 +187,7 @@ def test_warnings_are_in_options(run, here, tmp_path, options, match):
     assert code == 0
     assert re.search(match, err), err
     if options[-1] == "0":
-        assert "chosen" in out
+        assert "hyperparameters" in out
         assert "leave out --gammas to have them told from the cells that were not seen\n" in out
 
 

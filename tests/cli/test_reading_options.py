@@ -165,7 +165,7 @@ def test_the_model_keeps_the_rules(tmp_path):
         (table("5", "2"), NAMES, "if these are ratings, pass --like-at."),
         (table("1", "NA"), NAMES, "'NA' in column 'opinion' is missing; .*with --missing skip."),
         (table("0,5", "3", ";"), NAMES, "if , is its decimal mark, pass --decimal ,."),
-        (table("é", "x").encode("latin-1"), NAMES, r"what it is with --encoding \(latin-1 or cp1252, say\)"),
+        (table("é", "x").encode("latin-1"), NAMES, r"give its --encoding \(latin-1 or cp1252, say\)"),
         ("a,b,c,d\n1,2,3,4\n", [], "r.csv has the columns a, b, c, d; .* with --row and --column, and .* --value."),
         (wide(), ["--wide", "--column", "i1"], "--column and --value are for tables with an entry in each"),
         (table("1", "-1"), [*NAMES, "--like", "1", "--like-at", "1"], "--like-at is for ratings, --like and"),

@@ -57,7 +57,7 @@ def test_a_page_of_a_test_is_the_library_s(run, here, tmp_path):
     assert (code, err) == (0, "")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page == make_report(Recommender.load("model.tribit"), here).html
-    assert re.search(rf"measured on +{len(here)} entries of the test\n", out)
+    assert re.search(rf"evaluated on +{len(here)} entries of the test set\n", out)
     size = len(page.encode()) / 1000
     assert f"page.html ({size:.0f} kB)" in out
 
@@ -79,7 +79,7 @@ def test_strangers_are_refused_or_counted(run, here):
     assert "--unknown skip" in err
     code, out, _ = run("report", "model.tribit", "--test", "strangers.csv", "--unknown", "skip")
     assert code == 0
-    assert f"{len(here)} entries of the test (1 with unknown ids left out)" in out
+    assert f"{len(here)} entries of the test set (1 with unknown ids left out)" in out
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_side_features_answer_as_on_one_machine(client, seen, shared):
 
 
 def test_maps_of_many_entries_are_left_out_and_said_to_be(monkeypatch, client, seen):
-    monkeypatch.setattr("tribit.folding.cold_start.MOST_HERE", 100)
+    monkeypatch.setattr("tribit.folding.cold_start.MAX_FETCHED_ENTRIES", 100)
     given = MODELS["PN"] | {"side_features": False, "tol": 1e-1}
     with pytest.warns(TribitWarning, match="No map from features to factors was learned"):
         model = BinaryMatrixCompletion(**given).fit(

@@ -1,4 +1,4 @@
-"""The command line. Each command calls one public function and prints what it returns."""
+"""The command line; each command calls one public function and prints the result."""
 
 from __future__ import annotations
 

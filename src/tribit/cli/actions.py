@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.reading import Reading
+from tribit.data.reading import Reading, Records
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
 from tribit.questions import QUESTIONS, kinds
@@ -48,19 +48,19 @@ def fit_file(
     max_size : int, optional
         The most bytes to read; see :func:`tribit.data.reading.observations_from_file`.
     row_features, column_features : str or path-like, optional
-        Tables of what is known of rows and of columns, ids in the first column. Tags are separated by ``|``.
+        Tables of features of rows and columns, ids in the first column. Tags are separated by ``|``.
     ranker, keep_seen
         Of :class:`tribit.Recommender`.
     scheduler : str, optional
         The address of a dask scheduler, on whose workers to fit. The path may then be a folder of parquet files, which
-        the workers read; such a bundle has no ranker and keeps no entries.
+        the workers read; the recommender then has no ranker and keeps no entries.
     **parameters
         Of :class:`BinaryMatrixCompletion`, and the rules of :class:`tribit.data.reading.Reading`.
 
     Returns
     -------
     Recommender
-        With ``reading_``, the rules by which the table was read, its column names among them.
+        With ``reading_``, the rules for reading the table, its column names among them.
     """
     rules = {name: parameters.pop(name) for name in READING_RULES if name in parameters}
     model = BinaryMatrixCompletion(**parameters)
@@ -99,7 +99,7 @@ def fit_on_cluster(
         A folder of parquet files (or an address such as ``s3://bucket/folder``), which the workers read; or a file,
         which is read here and cut into partitions.
     reading : Reading
-        The rules by which it is read.
+        The rules for reading the table.
     scheduler : str
         The address.
     features : dict
@@ -112,7 +112,7 @@ def fit_on_cluster(
     there = "://" in os.fspath(path) or Path(path).is_dir()
     if there:
         _check_rules(reading)
-    with connect(scheduler) as client:  # first: a file may take minutes to read
+    with connect(scheduler) as client:  # first, as reading may take minutes
         if there:
             X: Any = from_parquet(
                 path, client, **{name: getattr(reading, name) for name in PARQUET_RULES}
@@ -127,15 +127,15 @@ def fit_on_cluster(
 
 
 def _check_rules(reading: Reading) -> None:
-    """Refuse rules that a folder of parquet files is not read by, rather than to leave them out."""
+    """Refuse rules that do not apply to a folder of parquet files."""
     for each in fields(reading):
         if (
             each.name not in (*PARQUET_RULES, "notes")
             and getattr(reading, each.name) != each.default
         ):
             raise InvalidInputError(
-                f"{parameter(each.name)} is not known for a folder of parquet files, whose values are +1 and -1 or "
-                f"ratings: leave it out."
+                f"{parameter(each.name)} does not apply to a folder of parquet files, whose values are +1 and -1 or "
+                "ratings; leave it out."
             )
     if reading.row is None or reading.column is None:
         raise InvalidInputError(
@@ -145,9 +145,9 @@ def _check_rules(reading: Reading) -> None:
 
 
 def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any]) -> Any:
-    """Return the answer of a saved recommender, after the changes that were asked for.
+    """Return the answer of a saved recommender, after changes by new entries and features.
 
-    ``values`` are those of the options of the command, and ``rules`` say how tables differ from that of the fit.
+    ``values`` are those of the command's options; ``rules`` replace rules of reading of the fit.
     """
     question = QUESTIONS[name].load()
     fields_given = [
@@ -157,7 +157,7 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
     ]
     for each in fields_given:
         if kinds.kind_of(each.hint) is None:
-            each.check(values[each.name])  # a wrong option is refused before the work
+            each.check(values[each.name])  # before the work
     recommender = Recommender.load(model)
     given = {
         each.name: _parse(each, values[each.name], recommender, rules) for each in fields_given
@@ -182,52 +182,56 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
     known |= {
         each.name: given[each.name]
         for each in fields_given
-        # No ids or table is the default; of a plain value it is what was typed: none.
+        # None is the default for ids and tables, and "none" for a plain value.
         if given[each.name] is not None or kinds.kind_of(each.hint) is None
     }
     return question(**known).answer(recommender)
 
 
 def _parse(of: Field, value: Any, recommender: Recommender, rules: dict[str, Any]) -> Any:
-    """Return what was typed as the question takes it: ids as texts, paths as records or tables."""
+    """Return the value of a field for typed words: ids as texts, paths as records or tables."""
     kind = kinds.kind_of(of.hint)
     if value is None or kind is None:
         return value
     if kind is kinds.IDS:
         texts = (value,) if isinstance(value, str) else tuple(value)
         return kinds.Texts(texts) if texts else None
-    options = dict(rules)
-    max_size = options.pop("max_size", None)
     if kind is kinds.TABLE:
-        return kinds.features_from(value, max_size)
-    reading = kinds.reading_for(recommender, **options)
-    read = reading.pairs if kind is kinds.PAIRS else reading.records
-    return read(value, max_size=max_size)
+        return kinds.features_from(value, rules.get("max_size"))
+    return _read(recommender, value, rules, pairs=kind is kinds.PAIRS)
+
+
+def _read(
+    recommender: Recommender, path: Path, rules: dict[str, Any], *, pairs: bool = False
+) -> Records:
+    """Return the records of a table, or its pairs of ids alone, read as that of the fit but for some rules."""
+    changed = {name: value for name, value in rules.items() if name != "max_size"}
+    reading = kinds.reading_for(recommender, **changed)
+    read = reading.pairs if pairs else reading.records
+    return read(path, max_size=rules.get("max_size"))
 
 
 def update_file(
     model: Path, file: Path, out: Path, tables: tuple[Path | None, ...], rules: dict[str, Any]
 ) -> tuple[Recommender, Recommender]:
-    """Write a recommender that knows the entries of a further table; return it behind the one before."""
-    before, options = Recommender.load(model), dict(rules)
-    max_size = options.pop("max_size", None)
-    records = kinds.reading_for(before, **options).records(file, max_size=max_size)
-    features = (kinds.features_from(path, max_size) for path in tables)
+    """Write a recommender with the entries of a further table; return the one before and the new one."""
+    before = Recommender.load(model)
+    records = _read(before, file, rules)
+    features = (kinds.features_from(path, rules.get("max_size")) for path in tables)
     after = Incorporate(records, *features).apply(before)
     after.save(out)
     return before, after
 
 
 def report_file(
-    model: Path, out: Path, test: Path | None, rules: dict[str, Any], **options: Any
+    model: Path, out: Path, test: Path | None, unknown: str, rules: dict[str, Any], **options: Any
 ) -> tuple[Report, int]:
-    """Write the report of a recommender; return it, and how many records of the test were left out."""
+    """Write the report of a recommender; return it and the number of test records that were left out."""
     from tribit.report import write_report  # noqa: PLC0415 - other questions need no report
 
-    recommender, rules = Recommender.load(model), dict(rules)
-    max_size, unknown = rules.pop("max_size", None), rules.pop("unknown")
+    recommender = Recommender.load(model)
     entries, n_skipped = None, 0
     if test is not None:
-        records = kinds.reading_for(recommender, **rules).records(test, max_size=max_size)
+        records = _read(recommender, test, rules)
         entries, n_skipped = kinds.known_entries(recommender, records, unknown)
     return write_report(recommender, out, entries, **options), n_skipped

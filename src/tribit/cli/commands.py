@@ -56,17 +56,17 @@ Out = Annotated[
         help="File to write (.csv, .tsv, .gz, .jsonl, .parquet, - for CSV on standard output; export: .npz, .parquet).",
     ),
 ]
-#: Place of the changes that may come before a question.
+#: Changes that may come before a question.
 CHANGE = "tribit.questions.changes:Incorporate"
 
 
-#: Packages that the service needs and the library does not.
-NEEDED = ("starlette", "pydantic", "uvicorn", "prometheus_client")
+#: Packages that the service needs beside those of the library.
+SERVICE_PACKAGES = ("starlette", "pydantic", "uvicorn", "prometheus_client")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class FitCommand(LazyCommand):
-    """The command with the options of reading, of the model and of the fit."""
+    """``tribit fit`` with the options of reading, of the model and of the fit."""
 
     groups = MappingProxyType(
         {"reading": reading_options, "model": model_options, "fit": fit_options}
@@ -86,9 +86,9 @@ def fit(
             "input; with --scheduler a folder of .parquet files."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the model to.")],
     wide: Annotated[
-        bool, typer.Option("--wide", help="The same as --layout wide: a row in each line.")
+        bool, typer.Option("--wide", help="Short for --layout wide: one row of the matrix in each line.")
     ] = False,
     row_features: Annotated[
         Path | None, typer.Option(help="Table of features of rows, ids in the first column.")
@@ -104,28 +104,28 @@ def fit(
         typer.Option(
             parser=yes_no_or_auto,
             metavar="yes|no|auto",
-            help="Whether to fit a ranker for lists.",
+            help="Whether to fit a ranker for top-N lists.",
         ),
     ] = "auto",
     keep_seen: Annotated[
         bool,
         typer.Option(
-            "--seen/--no-seen", help="Keep the entries, which lists leave out, in the model's file."
+            "--seen/--no-seen", help="Keep the entries in the model's file; recommendations leave them out."
         ),
     ] = True,
     scheduler: Annotated[
         str | None,
         typer.Option(
-            help="Address of a dask scheduler, on whose workers to fit: tcp://10.0.0.1:8786."
+            help="Address of a dask scheduler to fit on: tcp://10.0.0.1:8786."
         ),
     ] = None,
     keep_partial: Annotated[
         bool,
-        typer.Option("--keep-partial", help="After Ctrl-C write the best model so far."),
+        typer.Option("--keep-partial", help="Write the best model so far after Ctrl-C."),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a model on a table with one observed entry in each line, a wide one, or a matrix."""
+    """Fit a model to a long table with one entry in each line, a wide table, or a matrix."""
     from tribit.cli.actions import fit_file  # noqa: PLC0415
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.model.links import as_link, check_scale  # noqa: PLC0415
@@ -141,7 +141,7 @@ def fit(
         "keep_seen": keep_seen,
         "scheduler": scheduler,
     }
-    writable(out)  # an unwritable path is refused before the fit
+    writable(out)  # before the fit
     for given in (file, row_features, column_features):
         if given is not None:
             check_different(given, out)
@@ -152,15 +152,13 @@ def fit(
         with keyboard_interrupts() if keep_partial else nullcontext():
             bundle = fit_file(file, **parameters, verbose=0 if quiet else 1)
         model = bundle.model_
-        whole = model.stop_reason_ != INTERRUPTED
-        if not (whole or keep_partial):
+        finished = model.stop_reason_ != INTERRUPTED
+        if not (finished or keep_partial):
             raise KeyboardInterrupt
         bundle.save(out)
     except (KeyboardInterrupt, StoppedError):
-        hint = "there was none" if keep_partial else "--keep-partial would write it"
-        raise StoppedError(
-            f"{quoted(str(out))} is as it was (the best model so far: {hint})."
-        ) from None
+        hint = "there was no model yet" if keep_partial else "--keep-partial writes the best model so far"
+        raise StoppedError(f"{quoted(str(out))} was not changed ({hint}).") from None
     seen = bundle.summary_
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
     print_facts(
@@ -168,29 +166,29 @@ def fit(
             "model": str(out),
             "rows x columns": f"{shape[0]} x {shape[1]}",
             "entries": f"{seen['likes']} likes, {seen['dislikes']} dislikes",
-            "rho": _named(model.rho_),
-            **_chosen(model, context.command),
+            "rho": _rho_text(model.rho_),
+            **_search_facts(model, context.command),
             **({"sums": SAMPLED} if model.backend_ == "sampled" else {}),
             "objective": f"{model.objective_:.6g}",
             "iterations": f"{model.n_iter_} ({model.stop_reason_})",
             "seconds": f"{time.perf_counter() - began:.2f}",
         }
     )
-    if not whole:
+    if not finished:
         raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
 
 
-#: Remark on a fit whose sums over all cells are estimates.
-SAMPLED = "over all cells: a quadratic exactly, the rest from a sample of them"
+#: Fact about a fit whose sums over all cells are estimates.
+SAMPLED = "over all cells: the quadratic part exact, the rest estimated from a sample"
 
 
-def _named(rho: Any) -> str:
-    """Return a number, or what kind of model it is."""
+def _rho_text(rho: Any) -> str:
+    """Return the number, or the name of the model of the mask."""
     return f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho.name}"
 
 
-def _chosen(model: Any, command: Any) -> dict[str, str]:
-    """Return what the fit chose from the data, and why, as rows of a table."""
+def _search_facts(model: Any, command: Any) -> dict[str, str]:
+    """Return the result of the search: hyperparameters, validation scores and calibration."""
     from tribit.model.fitted import LIKE  # noqa: PLC0415
     from tribit.selection.record import DONE  # noqa: PLC0415
 
@@ -198,16 +196,16 @@ def _chosen(model: Any, command: Any) -> dict[str, str]:
         return {}
     ended = in_options(model.search_.stop_reason, command)
     if model.search_.best is None:
-        return {"chosen": f"nothing: {ended}"}
+        return {"hyperparameters": f"not tuned: {ended}"}
     meaning = model.search_.meaning
     about = "" if meaning == LIKE else f", of {in_options(meaning, command)}"
     scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
     average = model.search_.average
     return {
         **({} if ended == DONE else {"search": ended}),
-        "chosen": str(model.search_.best.settings),
+        "hyperparameters": str(model.search_.best.settings),
         **({} if average is None else {"average": str(average)}),
-        f"held-out {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
+        f"validation {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
         "probabilities": ("the link's" if model.calibration_ is None else model.calibration_.name)
         + about,
     }
@@ -225,7 +223,6 @@ def _add_command(name: str, entry: Entry) -> None:
         "change": lambda: (
             question_options(Entry(CHANGE, "", "").load()) if entry.load().after_changes else []
         ),
-        # A question that no change comes before reads no table.
         "rules": lambda: later_reading() if entry.load().after_changes else [],
     }
     command = type("QuestionCommand", (LazyCommand,), {"groups": groups})
@@ -241,12 +238,11 @@ def _add_command(name: str, entry: Entry) -> None:
         from tribit.cli.actions import answer_question  # noqa: PLC0415 - help should not wait
 
         if as_json and out is not None:
-            raise typer.BadParameter("--json prints, and --out writes; pass one of them.")
+            raise typer.BadParameter("--json prints and --out writes the answer; pass one of them.")
         values = context.obj["question"] | context.obj["change"]
-        rules, max_size = given_rules(context)
         paths = (each for each in values.values() if isinstance(each, Path))
         check_out(out, model, *paths)
-        answer = answer_question(name, model, values, rules | {"max_size": max_size})
+        answer = answer_question(name, model, values, given_rules(context))
         answer.check()
         if as_json:
             print_json(answer.to_dict())
@@ -269,25 +265,24 @@ def update(
     context: typer.Context,
     model: ModelPath,
     file: Annotated[
-        Path, typer.Argument(help="Table of entries that came after the fit, or - for stdin.")
+        Path, typer.Argument(help="Table of entries observed after the fit, or - for stdin.")
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where to write; it may be the same file.")
+        Path, typer.Option("--out", "-o", help="File to write; it may be the same as the model.")
     ],
     row_features: Annotated[
-        Path | None, typer.Option(help="Table of features of new rows, as that of the fit.")
+        Path | None, typer.Option(help="Table of features of new rows, as in the fit.")
     ] = None,
     column_features: Annotated[
-        Path | None, typer.Option(help="Table of features of new columns, as that of the fit.")
+        Path | None, typer.Option(help="Table of features of new columns, as in the fit.")
     ] = None,
 ) -> None:
-    """Write a model that knows new entries, rows and columns too, without a new fit."""
+    """Update a model with new entries, rows and columns, without a new fit."""
     from tribit.cli.actions import update_file  # noqa: PLC0415 - help should not wait
 
     check_out(out, file, row_features, column_features)
-    rules, max_size = given_rules(context)
     tables = row_features, column_features
-    before, after = update_file(model, file, out, tables, rules | {"max_size": max_size})
+    before, after = update_file(model, file, out, tables, given_rules(context))
     (rows, columns), (old_rows, old_columns) = after.shape_, before.shape_
     new, old = (0 if each.seen_ is None else each.seen_.n_observed for each in (after, before))
     print_facts(
@@ -309,38 +304,33 @@ def report(
     test: Annotated[
         Path | None,
         typer.Option(
-            "--test", help="Table of observed entries, not used in the fit [some are held out]."
+            "--test", help="Test set: observed entries that the fit did not use [a part of the entries]."
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     random_state: Annotated[
-        int, typer.Option(help="Seed of the entries that are held out, without a test.")
+        int, typer.Option(help="Seed of the split, without --test.")
     ] = 0,
     unknown: UnknownRefused = "error",
 ) -> None:
-    """Write one page, for any browser, on what a model does and how good it is."""
+    """Write a report on a model and its evaluation, as one page for any browser."""
     from tribit.answers import skipped_remark  # noqa: PLC0415 - help should not wait
     from tribit.cli.actions import report_file  # noqa: PLC0415
 
     check_out(out, model, test)
-    rules, max_size = given_rules(context)
+    rules = given_rules(context)
     done, n_skipped = report_file(
-        model,
-        out,
-        test,
-        rules | {"max_size": max_size, "unknown": unknown},
-        title=title,
-        random_state=random_state,
+        model, out, test, unknown, rules, title=title, random_state=random_state
     )
     found = done.evaluation
-    which = "held out for the report" if done.held_out_here else "of the test"
+    origin = "held out for the report" if done.held_out_here else "of the test set"
     facts = {
         "report": f"{out} ({done.size / 1000:.0f} kB)",
-        "measured on": f"{found.n_entries} entries {which}{skipped_remark(n_skipped)}",
+        "evaluated on": f"{found.n_entries} entries {origin}{skipped_remark(n_skipped)}",
     }
     if found.unseen is None:
-        facts["sign error"] = f"{found.sign_error:.4f}"
+        facts["error rate"] = f"{found.sign_error:.4f}"
     print_facts(facts)
 
 
@@ -348,31 +338,31 @@ def report(
 def serve(
     model: ModelPath,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 for any machine that can reach it.")
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for requests from other machines.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at, 0 for any free one.")] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes, each with the model in its memory.")] = 1,
+    workers: Annotated[int, typer.Option(help="Number of processes, each with the model in its memory.")] = 1,
     max_body: Annotated[
         Any,
         typer.Option(
-            parser=size, metavar="bytes", help="Most bytes of a request: 1M.", show_default="1M"
+            parser=size, metavar="bytes", help="Limit on the bytes of a request: 1M.", show_default="1M"
         ),
     ] = 2**20,
     max_pairs: Annotated[
         int,
-        typer.Option(help="Most pairs of a request, and most columns in all its lists."),
+        typer.Option(help="Limit on the pairs of a request, and on the columns in all its lists."),
     ] = 10_000,
-    max_rows: Annotated[int, typer.Option(help="Most rows of a request.")] = 1000,
+    max_rows: Annotated[int, typer.Option(help="Limit on the rows of a request.")] = 1000,
     max_entries: Annotated[
-        int, typer.Option(help="Most entries of new rows in a request.")
+        int, typer.Option(help="Limit on the entries of new rows in a request.")
     ] = 10_000,
-    max_n: Annotated[int, typer.Option(help="Most columns of a list.")] = 1000,
+    max_n: Annotated[int, typer.Option(help="Limit on the length of a list.")] = 1000,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log a line for each request.")
     ] = False,
 ) -> None:
     """Answer /predict, /recommend, /explain and /similar over HTTP; a replaced model file is loaded."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in SERVICE_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise InvalidInputError(
             f"The service needs {' and '.join(missing)}, which {'is' if len(missing) < 2 else 'are'} not installed; "
@@ -386,7 +376,7 @@ def serve(
         if host not in LOOPBACK:
             print_message(
                 "Warning",
-                "The service asks nobody who they are: let only a proxy that does reach it, or trusted machines.",
+                "The service has no authentication: let only trusted machines reach it, or a proxy that authenticates.",
             )
 
     settings = ServiceSettings(

@@ -1,4 +1,4 @@
-"""Options that follow from fields: of questions, of the model, of the fit, and of the rules by which a table is read.
+"""Options from the fields of questions, of the model, of the fit, and of the rules for reading a table.
 
 They are made when they are first needed: the library takes half a second to import, and ``--help`` should not wait.
 """
@@ -220,7 +220,6 @@ class TableCommand(LazyCommand):
     groups = MappingProxyType({"rules": later_reading})
 
 
-def given_rules(context: typer.Context) -> tuple[dict[str, Any], int | None]:
-    """Return the rules of reading that were given, and the limit on bytes."""
-    rules = {name: value for name, value in context.obj["rules"].items() if value is not None}
-    return rules, rules.pop("max_size", None)
+def given_rules(context: typer.Context) -> dict[str, Any]:
+    """Return the rules of reading that were given, the limit on bytes (``max_size``) among them."""
+    return {name: value for name, value in context.obj["rules"].items() if value is not None}

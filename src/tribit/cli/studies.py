@@ -17,15 +17,15 @@ from tribit.cli.exits import StoppedError, keyboard_interrupts
 @app.command(epilog="Example: tribit demo --picture demo.png --report demo.html")
 def demo(
     picture: Annotated[
-        Path | None, typer.Option(help="Where to write a picture (needs tribit[plot]).")
+        Path | None, typer.Option(help="File to write a picture to (needs tribit[plot]).")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where to write a page on what the default does.")
+        Path | None, typer.Option(help="File to write a report on the default model to.")
     ] = None,
-    random_state: Annotated[int, typer.Option("--seed", help="Seed of the draws.")] = 0,
+    random_state: Annotated[int, typer.Option("--seed", help="Seed of the simulation.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a table of which the truth is known, complete it in three ways, and make lists from it."""
+    """Simulate a table, complete it in three ways, compare with the truth, and recommend from it."""
     from tribit.data.files import writable  # noqa: PLC0415
     from tribit.paper.demo import plot_demo, report_demo, run_demo  # noqa: PLC0415
     from tribit.plots import check_picture  # noqa: PLC0415
@@ -36,7 +36,7 @@ def demo(
         writable(report)
     result = run_demo(random_state=random_state, shown=not quiet)
     console.print(result.summary())
-    fits = Table("fit", "wrong signs", "distance to P(like)", "seconds", title="Unseen cells")
+    fits = Table("fit", "error rate", "distance to P(like)", "seconds", title="Unseen cells")
     for fit in result.fits:
         fits.add_row(
             fit.name,
@@ -45,7 +45,7 @@ def demo(
             f"{fit.seconds:.1f}",
         )
     console.print(fits)
-    lists = Table("order", "avoid_dislikes", "likes", "dislikes", title="In a hundred lists of ten")
+    lists = Table("order", "avoid_dislikes", "likes", "dislikes", title="In 100 top-10 lists")
     for each in result.lists:
         weight = "" if each.avoid_dislikes is None else f"{each.avoid_dislikes:g}"
         lists.add_row(each.name, weight, f"{each.likes:.0f}", f"{each.dislikes:.0f}")
@@ -65,7 +65,7 @@ def reproduce(
     which: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, table1 or all.")],
     trials: Annotated[
         int | None,
-        typer.Option(help="Draws or splits [10; 4 if solved; 2 with --quick].", show_default=False),
+        typer.Option(help="Simulations or splits [10; 4 if solved; 2 with --quick].", show_default=False),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for results, pictures and summaries.")
@@ -73,35 +73,35 @@ def reproduce(
     n_jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for every core.")] = -1,
     path: Annotated[
         Path | None,
-        typer.Option("--data", help="Where MovieLens 100k is, for fig4 and table1 [download]."),
+        typer.Option("--data", help="Folder of MovieLens 100k, for fig4 and table1 [download]."),
     ] = None,
     protocol: Annotated[
         str,
         typer.Option(
-            help="paper: as the paper iterates; solved: its problem solved; tuned: the radius chosen too."
+            help="paper: the paper's iterations; solved: its problem solved exactly; tuned: the radius tuned too."
         ),
     ] = "paper",
     step: Annotated[
         float | None, typer.Option(help="The paper's step tau [each experiment's own].")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first draw.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the first trial.")] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Coarse grids, two trials: to see every figure.")
+        bool, typer.Option("--quick", help="Coarse grids and two trials, for a preview.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a figure or a table of the paper again, beside what the paper says of it."""
+    """Reproduce a figure or table of the paper, beside the paper's claims about it."""
     from tribit.datasets import MOVIELENS_LICENCE  # noqa: PLC0415
     from tribit.paper.experiments import Settings  # noqa: PLC0415
     from tribit.paper.experiments import reproduce as run  # noqa: PLC0415
 
     settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
-    with continued():
+    with resumable():
         made = run(which, out=out, settings=settings, data=path, n_jobs=n_jobs, shown=not quiet)
     if {"fig4", "table1"} & {exhibit.name for exhibit in made}:
         typer.echo(MOVIELENS_LICENCE, err=True)
     for exhibit in made:
-        table = Table("the paper", "way", "measured", "verdict", title=exhibit.title)
+        table = Table("the paper", "protocol", "measured", "verdict", title=exhibit.title)
         for way, claims in exhibit.claims.items():
             for claim in claims:
                 table.add_row(claim.paper, way, claim.measured, claim.verdict)
@@ -114,7 +114,7 @@ def compare(
     path: Annotated[
         Path | None,
         typer.Option(
-            "--data", help="Folder that holds ml-100k, senate and coat [drawn data only]."
+            "--data", help="Folder that holds ml-100k, senate and coat [synthetic data only]."
         ),
     ] = None,
     on: Annotated[
@@ -127,13 +127,13 @@ def compare(
     n_jobs: Annotated[
         int, typer.Option("--jobs", help="Processes; times are of one core each.")
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of draws, splits and starts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of simulations, splits and initial factors.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Compare every system on the same data: accuracy and time."""
     from tribit.paper.comparison import compare_all  # noqa: PLC0415
 
-    with continued():
+    with resumable():
         results, files = compare_all(
             path,
             on=None if on is None else on.split(","),
@@ -143,7 +143,7 @@ def compare(
             seed=seed,
             shown=not quiet,
         )
-    table = Table("data", "system", "sign error", "log-loss", "AUC", "seconds", "chosen")
+    table = Table("data", "system", "error rate", "log-loss", "AUC", "seconds", "chosen")
     for result in results:
         measures = (result.sign_error, result.log_loss, result.auc)
         table.add_row(
@@ -158,10 +158,10 @@ def compare(
 
 
 @contextmanager
-def continued() -> Iterator[None]:
-    """Say that a run which is interrupted can be continued."""
+def resumable() -> Iterator[None]:
+    """Mention after an interruption that the run can be resumable."""
     try:
-        with keyboard_interrupts():  # processes of the run are to be ended in order
+        with keyboard_interrupts():  # worker processes must end first
             yield
     except KeyboardInterrupt:
-        raise StoppedError("the same command continues from here.") from None
+        raise StoppedError("run the same command again to continue.") from None

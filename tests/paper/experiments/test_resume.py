@@ -111,6 +111,6 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, whole):
     os.killpg(running.pid, signal.SIGINT)
     _, errors = running.communicate(timeout=90)
     assert running.returncode == 130
-    assert errors == b"Interrupted: the same command continues from here.\n"
+    assert errors == b"Interrupted: run the same command again to continue.\n"
     subprocess.run(command(tmp_path), check=True, capture_output=True)
     assert contents(tmp_path) == whole
