@@ -1,8 +1,8 @@
-"""Arrays of NumPy or of a device: what solvers and objectives do to either.
+"""Arrays of NumPy or of a device, as used by solvers and objectives.
 
-Unknowns of a fit are NumPy arrays or, where a backend keeps them on a device, arrays of PyTorch. Code that handles both
-calls the functions of :func:`namespace`, which have the names and the meaning of the array API standard
-(https://data-apis.org/array-api). For NumPy's arrays that is NumPy itself, and nothing else is imported.
+Unknowns of a fit are NumPy arrays or, where a backend has them on a device, arrays of PyTorch. Code for both calls the
+functions of :func:`namespace`, which follow the array API standard (https://data-apis.org/array-api). For arrays of
+NumPy that is NumPy itself, and nothing else is imported.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 
-#: Number of products of single precision that are summed in it; their sums are added in float64.
-RUN = 2**14
+#: Number of products that are summed in single precision; these sums are added in float64.
+SINGLE_PRECISION_RUN = 2**14
 
-#: Modules for types of arrays that were asked for.
+#: Cache of the modules for types of arrays.
 _namespaces: dict[type, Any] = {}
 
 
@@ -40,8 +40,8 @@ def namespace(array: Any) -> Any:
     if is_numpy(array):
         return np
     kind = type(array)
-    if kind not in _namespaces:  # looking takes longer than to begin a pass over the array
-        from array_api_compat import array_namespace  # noqa: PLC0415 - nobody without a device needs it
+    if kind not in _namespaces:  # the lookup is slower than the start of a pass over the array
+        from array_api_compat import array_namespace  # noqa: PLC0415 - only for a device
 
         _namespaces[kind] = array_namespace(array)
     return _namespaces[kind]
@@ -53,7 +53,7 @@ def dot(left: Any, right: Any) -> float:
 
 
 def dots(*pairs: tuple[Any, Any]) -> list[float]:
-    """Return :func:`dot` of each pair; from a device they come together, as it is waited for each time."""
+    """Return :func:`dot` of each pair; with one transfer from a device."""
     if is_numpy(pairs[0][0]):
         return [_dot(left, right) for left, right in pairs]
     xp = namespace(pairs[0][0])
@@ -65,13 +65,13 @@ def dots(*pairs: tuple[Any, Any]) -> list[float]:
 def _dot(left: Any, right: Any) -> float:
     if left.dtype == np.float64:
         return float(np.vdot(left, right))
-    left, right = left.ravel(), right.ravel()
-    starts = range(0, left.size, RUN)
-    return sum((float(np.vdot(left[i : i + RUN], right[i : i + RUN])) for i in starts), 0.0)
+    left, right, n = left.ravel(), right.ravel(), SINGLE_PRECISION_RUN
+    starts = range(0, left.size, n)
+    return sum((float(np.vdot(left[i : i + n], right[i : i + n])) for i in starts), 0.0)
 
 
 def add_in_place(total: Any, more: Any) -> Any:
-    """Return the sum of two arrays, in the place of the first one where that has its type."""
+    """Return the sum of two arrays, computed in place where the first has its dtype."""
     if namespace(total).result_type(total, more) != total.dtype:
         return total + more
     total += more
@@ -79,14 +79,14 @@ def add_in_place(total: Any, more: Any) -> Any:
 
 
 def full_beside(shape: tuple[int, ...], value: float, beside: Any) -> Any:
-    """Return an array of one number: in float64 beside NumPy's arrays, in the type and on the device of others."""
+    """Return a constant array: in float64 beside an array of NumPy, else with the dtype and device of ``beside``."""
     if is_numpy(beside):
         return np.full(shape, value)
     return namespace(beside).full(shape, value, dtype=beside.dtype, device=beside.device)
 
 
 def match_device(array: Any, beside: Any) -> Any:
-    """Return an array of NumPy on the device and in the type of another one; as it is beside NumPy's."""
+    """Return an array of NumPy with the device and dtype of another one; unchanged beside an array of NumPy."""
     if is_numpy(beside) or not is_numpy(array):
         return array
     xp = namespace(beside)
@@ -94,5 +94,5 @@ def match_device(array: Any, beside: Any) -> Any:
 
 
 def to_numpy(array: Any) -> Any:
-    """Return an array of NumPy with the same numbers."""
+    """Return an array as one of NumPy."""
     return array if is_numpy(array) else array.cpu().numpy()

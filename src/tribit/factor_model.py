@@ -1,4 +1,4 @@
-"""The answers of a fitted low-rank model ``X = U V' + intercepts``: entries, probabilities, signs."""
+"""Predictions of a fitted low-rank model ``X = U V' + intercepts``: scores, probabilities, signs, top-N lists."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from tribit.ranking.scores import Ranker
 
 Array = NDArray[np.floating[Any]]
 
-#: Most entries of a dense answer that is not forced: 10^8 float64 are 800 MB.
-DENSE_LIMIT = 10**8
+#: Most entries of a dense matrix without ``force``: 10^8 float64 are 800 MB.
+MAX_DENSE_ENTRIES = 10**8
 
 
 class FactorModel(MatrixEstimator):
     """A scikit-learn estimator whose fit has ``scores_``; every prediction comes from them.
 
-    A subclass calls :meth:`_set_scores` at the end of its fit, and either has a parameter ``link`` or says in
-    :meth:`_link` how a score becomes a probability.
+    A subclass calls :meth:`_set_scores` at the end of its fit, and has a parameter ``link`` or overrides :meth:`_link`.
 
     Attributes
     ----------
@@ -51,7 +50,7 @@ class FactorModel(MatrixEstimator):
         Returns
         -------
         array of shape (n_pairs,)
-            Positive where a like is the likelier.
+            Positive where a like is more likely than a dislike.
         """
         check_is_fitted(self)
         return self.scores_.x(*self.scores_.axes.pairs(rows, columns))
@@ -59,10 +58,10 @@ class FactorModel(MatrixEstimator):
     def predict_proba(self, rows: Any, columns: Any) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`).
 
-        Of a model that was fitted to likes alone without a ``rho`` it is the probability of the cell being seen and
-        liked, of dislikes alone that of its not being seen and disliked: ``search_.meaning`` says so.
+        For a model fitted to likes alone without a ``rho`` it is the probability that the cell is observed and liked;
+        for dislikes alone, that it is not observed and disliked (``search_.meaning``).
         """
-        x = self.decision_function(rows, columns)  # first: it is what says that nothing was fitted
+        x = self.decision_function(rows, columns)  # first: it checks that the model is fitted
         return self.scores_.probability(x)
 
     def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
@@ -88,10 +87,10 @@ class FactorModel(MatrixEstimator):
         check_is_fitted(self)
         check_choice("what", what, ("probability", "decision", "sign"))
         shape = self.shape_
-        if shape[0] * shape[1] > DENSE_LIMIT and not force:
+        if shape[0] * shape[1] > MAX_DENSE_ENTRIES and not force:
             raise InvalidInputError(
                 f"The completed matrix has {shape[0]} x {shape[1]} entries, {shape[0] * shape[1] * 8 / 1e9:.1f} GB: "
-                "ask for the pairs you need with predict_proba(rows, columns), or pass force=True."
+                "call predict_proba(rows, columns) for some pairs, or pass force=True."
             )
         P, Q = self.scores_.factors.product_factors()
         X = self.scores_.clip(P @ Q.T)
@@ -111,32 +110,31 @@ class FactorModel(MatrixEstimator):
     ) -> Recommendations:
         """Return the ``n`` best columns for each row, best first.
 
-        Without a ranker, by the probability of a like. With a :class:`~tribit.ranking.CandidateRanker`, by the
-        expected likes less ``avoid_dislikes`` times the expected dislikes, ``q (p - avoid_dislikes (1 - p))``: q is the
-        exposure, the rate at which the row will observe the column, and p, in which model and ranker have equal weight,
-        the probability of a like there. Columns of which that is negative come last, by p alone.
+        Without a ranker, the order is by the probability of a like. With a :class:`~tribit.ranking.CandidateRanker` it
+        is by expected likes less ``avoid_dislikes`` times expected dislikes, ``q (p - avoid_dislikes (1 - p))``: q is
+        the exposure, the rate at which the row will observe the column, and p the mean of the model's and the ranker's
+        probability of a like. Columns with negative values come last, by p alone.
 
         Parameters
         ----------
         rows : array-like, or a single value
             The user's ids where the model was fitted on ids, else positions from 0.
         n : int, default=10
-            Length of a list, at most the number of columns. A row with fewer to choose from has a shorter one, filled
-            up with -1 (None where columns have ids) and ``-inf``; ``pairs()`` leaves that out.
+            Length of a list, at most the number of columns. A list with fewer candidates is padded with -1 (None where
+            columns have ids) and ``-inf``; ``pairs()`` omits the padding.
         exclude_seen : Observations, sparse matrix or array, optional
-            Entries to leave out, such as those the model was fitted on; matched by id where the model has ids.
+            Entries to leave out, such as those of the fit; matched by id where the model has ids.
         avoid_dislikes : float, default=1.0
-            How many likes one would give up to avoid a dislike, at least 0; more shows fewer dislikes and finds fewer
-            likes. It plays no part without a ranker.
+            Number of likes to give up for one dislike less, at least 0. It is used with a ranker only.
         ranker : CandidateRanker or Ranker, optional
-            Fitted on the same rows and columns: ``CandidateRanker().fit(X)``, or anything like it
-            (:class:`tribit.ranking.Ranker`).
+            Ranker of the same rows and columns: ``CandidateRanker().fit(X)``, or another
+            :class:`tribit.ranking.Ranker`.
 
         Returns
         -------
         Recommendations
-            Rows, columns and scores (as above; log-probabilities where there is no ranker). Equal ones
-            come in the order of the columns.
+            Rows, columns and scores (as above; log-probabilities without a ranker). Ties are in the order of the
+            columns.
         """
         return recommend(
             self,
@@ -148,7 +146,7 @@ class FactorModel(MatrixEstimator):
         )
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
-        """Return the share of the observed entries of ``X`` whose sign is predicted right."""
+        """Return the accuracy: the share of the observed entries of ``X`` with a correctly predicted sign."""
         rows, columns, labels = as_scores(self).place_entries(read_entries(self, X))
         return accuracy(self.scores_.curve, self.scores_.x(rows, columns), labels)
 
@@ -183,15 +181,15 @@ class FactorModel(MatrixEstimator):
         return self._factors().column_intercepts
 
     def _factors(self) -> Factors:
-        """Return the factors that were fitted; those of the scores may have further columns."""
+        """Return the factors of the fit; a subclass may have scores of higher rank."""
         return self.scores_.factors
 
     def _link(self) -> Link:
-        """Return how a score becomes the probability of a like."""
+        """Return the link, which maps scores to probabilities of a like."""
         return as_link(self.link)
 
     def _set_scores(
         self, factors: Factors, entries: Entries, bounds: tuple[float, float] | None = None
     ) -> None:
-        """Keep the factors, and the axes of the entries that they were fitted on."""
+        """Set ``scores_`` from the factors and the axes of the fitted entries."""
         self.scores_ = Scores(entries.axes, factors, self._link(), bounds=bounds)

@@ -398,11 +398,11 @@ def test_an_unknown_id_is_named(rows, columns, match):
 
 def test_a_large_completion_is_refused_unless_forced(monkeypatch):
     model = make().fit(A)
-    monkeypatch.setattr(factor_model, "DENSE_LIMIT", 14 * 11)
+    monkeypatch.setattr(factor_model, "MAX_DENSE_ENTRIES", 14 * 11)
     assert model.complete().shape == (14, 11)
-    monkeypatch.setattr(factor_model, "DENSE_LIMIT", 14 * 11 - 1)
+    monkeypatch.setattr(factor_model, "MAX_DENSE_ENTRIES", 14 * 11 - 1)
     with pytest.raises(
-        InvalidInputError, match=r"14 x 11 entries, 0\.0 GB: ask for .*predict_proba.*force=True"
+        InvalidInputError, match=r"14 x 11 entries, 0\.0 GB: call predict_proba.*force=True"
     ):
         model.complete()
     assert model.complete(force=True).shape == (14, 11)

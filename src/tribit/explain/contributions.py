@@ -298,8 +298,8 @@ def explain(
     cell = _cell(fitted, row, column, seen)
     if any(each.spec.uses_unobserved and each.spec.imputed is not None for each in fitted.members):
         raise InvalidInputError(
-            "The model was fitted with imputed probabilities, which single entries do not explain: explain a model fitted "
-            "without imputed."
+            "The model was fitted with imputed probabilities, which single entries do not explain: explain a "
+            "model fitted without imputed."
         )
     jobs = count_jobs(n_jobs)
     parts: dict[str, float] = {}
@@ -374,7 +374,8 @@ def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
     if (lost := first_true(here & (columns < 0))) is not None:
         name = quoted_id(entries.axes.columns.ids, entries.columns[lost])
         raise InvalidInputError(
-            f"The row has a seen entry in the column {name}, which the model does not know: pass the entries of the fit."
+            f"The row has a seen entry in the column {name}, which the model does not know: pass the "
+            "entries of the fit."
         )
     order = np.argsort(columns[here])
     above = np.unique(rows[(columns == j[0]) & (rows >= 0)])

@@ -1,12 +1,13 @@
-"""Probabilities one can trust: calibration, and how sure a model is of an entry.
+"""Uncertainty: calibrated probabilities, intervals, and sets of labels.
 
-- :func:`calibrate` fits a map from ``x`` to the probability of a like to held-out entries.
+- :func:`calibrate` fits a map from ``x`` to the probability of a like on held-out entries.
 - :func:`laplace` gives a normal posterior of ``x`` around the row and column solutions, and so an interval for each
   entry; :meth:`Posterior.with_adjustment` corrects its centre and width.
-- :func:`conformal` gives a set of labels for each entry, right with a chosen probability whatever the model is worth.
+- :func:`conformal` gives a set of labels for each entry, which has the true one with a chosen probability for any
+model.
 
-Each takes a fitted model, held-out entries it has not seen, and, where every cell should count alike and not only cells
-like the observed ones, a model of the mask (:mod:`tribit.propensity`).
+Each uses a fitted model and held-out entries. A model of the mask (:mod:`tribit.propensity`) makes the results hold for
+all user-item pairs and not only for self-selected ones.
 """
 
 from tribit.model.calibration import (

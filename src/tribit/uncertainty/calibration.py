@@ -1,7 +1,4 @@
-"""Held-out entries as a fitted model knows them, and how much each counts for the cells one cares about.
-
-Calibrate a fitted model on held-out entries, by the calibrator that these entries themselves prefer.
-"""
+"""Calibration of a fitted model on held-out entries, and the weights of these entries for the cells of interest."""
 
 from __future__ import annotations
 
@@ -25,12 +22,12 @@ Floats = NDArray[np.floating[Any]]
 Places = NDArray[np.int64]
 Target = Literal["observed", "all", "unobserved"]
 
-#: Kinds of cells that an answer may be for.
+#: Kinds of cells for which results may hold.
 TARGETS = ("observed", "all", "unobserved")
 
 
 def resolve_target(target: Any, propensity: Missingness | None) -> Target:
-    """Return the target: by default every cell alike with a model of the mask, else cells like the observed."""
+    """Return the target: by default all cells with a model of the mask, and observed cells without."""
     if propensity is not None and not isinstance(propensity, Missingness):
         raise InvalidTypeError(
             f"propensity must be a model of the mask with rho_at, such as tribit.propensity.low_rank(observations); "
@@ -51,10 +48,10 @@ def resolve_target(target: Any, propensity: Missingness | None) -> Target:
 def target_weights(
     target: Target, propensity: Missingness | None, rows: Places, columns: Places
 ) -> Floats:
-    """Return how much likelier a target cell is than an observed one, up to a factor.
+    """Return the density ratio of target cells to observed ones, up to a factor.
 
-    Observed entries come with probability ``q``. So the weight is 1 for cells like them, ``1 / q`` for all cells
-    alike and ``(1 - q) / q`` for the cells that were not observed.
+    Entries are observed with probability ``q``. The weight is 1 for observed cells, ``1 / q`` for all cells, and
+    ``(1 - q) / q`` for unobserved cells.
     """
     if target == "observed" or propensity is None:
         return np.ones(rows.size)
@@ -62,10 +59,10 @@ def target_weights(
     return np.asarray(1.0 / q if target == "all" else (1.0 - q) / q)
 
 
-def weigh(
+def weigh_held_out(
     shape: tuple[int, int], entries: PlacedEntries, target: Any, propensity: Missingness | None
 ) -> tuple[Target, Floats]:
-    """Return the target and the weights of held-out entries for it, or say what does not go together."""
+    """Return the target and the weights of held-out entries; raise an error for an impossible combination."""
     aim = resolve_target(target, propensity)
     if isinstance(propensity, MaskModel) and propensity.shape != shape:
         mask, own = propensity.shape, shape
@@ -76,14 +73,14 @@ def weigh(
     weights = target_weights(aim, propensity, entries.rows, entries.columns)
     if not weights.any():
         raise InvalidInputError(
-            "Every held-out entry was observed for sure (q = 1), so none tells of those that were not: use "
-            "target='observed'."
+            "Every held-out entry has the probability q = 1 of being observed, so that none represents unobserved "
+            "cells: use target='observed'."
         )
     return aim, weights
 
 
 def check_level(level: Any) -> float:
-    """Return a coverage inside (0, 1) as a float, or say that it is not one."""
+    """Return a coverage inside (0, 1) as a float; raise an error for others."""
     return check_between("level", level, 0.0, 1.0, ends="()", meaning="the share to be covered")
 
 
@@ -97,29 +94,28 @@ def calibrate(
     folds: int = 5,
     random_state: RandomState = None,
 ) -> Calibrator:
-    """Fit a map from ``x`` to the probability of a like to held-out entries.
+    """Fit a map from ``x`` to the probability of a like on held-out entries.
 
-        argmin over calibrators   - sum_t w_t log P(label_t | x_t),     w_t = 1, or 1 / q_t for every cell alike
+        argmin over calibrators   - sum_t w_t log P(label_t | x_t),     w_t = 1, or 1 / q_t for all cells
 
     Parameters
     ----------
     model : fitted model or Scores
         A fitted model.
     held_out : Observations, sparse matrix or array
-        Entries it was not fitted on, and not chosen by either. Matched by id where both have ids.
+        Entries that neither the fit nor the search has used, matched by id where both have ids.
     method : {"auto", "identity", "platt", "isotonic"}, default="auto"
-        "auto" takes the one with the least cross-validated log-loss within the held-out entries, "identity" (the
-        model as it is) among them.
+        "auto" chooses the one with the least cross-validated log-loss on the held-out entries, including "identity",
+        the model's own probabilities.
     propensity : Missingness, optional
         A model of the mask (:mod:`tribit.propensity`).
     target : {"observed", "all", "unobserved"}, optional
-        Which cells the probabilities should be right for: cells like the observed ones, every cell alike (weights
-        ``1 / q``), or those that were not observed (``(1 - q) / q``). By default "all" with a propensity and
-        "observed" without.
+        Cells for which probabilities are calibrated: observed ones, all (weights ``1 / q``), or unobserved ones
+        (weights ``(1 - q) / q``). By default "all" with a propensity and "observed" without.
     folds : int, default=5
-        Parts of the cross-validation of "auto".
+        Folds of the cross-validation of "auto".
     random_state : int, Generator, RandomState or None
-        Draws the folds.
+        Assigns the folds.
 
     Returns
     -------
@@ -130,7 +126,7 @@ def calibrate(
         check_method(method)
     scores = as_scores(model)
     entries = scores.place_entries(read_entries(model, held_out))
-    _, weights = weigh(scores.shape, entries, target, propensity)
+    _, weights = weigh_held_out(scores.shape, entries, target, propensity)
     x, link = scores.x(entries.rows, entries.columns), scores.link
     if method == "auto":
         losses = calibration_losses(

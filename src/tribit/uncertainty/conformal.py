@@ -1,13 +1,13 @@
-"""Sets of labels that hold the true one with a given probability, whatever the model is worth.
+"""Conformal sets of labels, which have the true label with a given probability for any model.
 
 From held-out entries with scores ``s_t = 1 - P(label_t)`` and weights ``w_t``, a new entry of weight ``w`` has the set
 
     { y : 1 - P(y) <= s },   s the least number with   sum_t w_t 1[s_t <= s]  >=  level (w + sum_t w_t)
 
-and everything where there is no such number (Tibshirani, Foygel Barber, Candes and Ramdas 2019, "Conformal prediction
-under covariate shift"). With ``w = 1`` it holds the label of an entry drawn as the held-out ones were, with probability
-at least ``level``; with ``w = 1 / q_ij`` that of a cell drawn from all alike, as far as ``q`` is right. The model may
-be bad: then the sets are large. The probability is over held-out and new entries together, not for each row or column.
+and all labels without such a number (Tibshirani, Foygel Barber, Candes and Ramdas 2019, "Conformal prediction under
+covariate shift"). With ``w = 1`` it has the label of an entry sampled like the held-out ones with probability at least
+``level``; with ``w = 1 / q_ij`` that of a cell sampled uniformly, if ``q`` is right. For a bad model the sets are
+large. The probability is over held-out and new entries together, not for each row or column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tribit.errors import InvalidInputError
 from tribit.model.calibration import Calibrator, Identity
 from tribit.model.scores import HasScores, Scores, as_scores, read_entries
-from tribit.uncertainty.calibration import Target, check_level, target_weights, weigh
+from tribit.uncertainty.calibration import Target, check_level, target_weights, weigh_held_out
 
 if TYPE_CHECKING:
     from tribit.model.risks import Missingness
@@ -39,7 +39,7 @@ class LabelSets:
     like, dislike : array of bool
         Whether +1, and whether -1, is in the set.
     level : float
-        The share of entries whose label is meant to be in the set.
+        Intended share of entries whose label is in the set.
     """
 
     like: Flags
@@ -48,7 +48,7 @@ class LabelSets:
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """Number of labels in each set: 1 is an answer, 2 is "cannot tell", 0 is "neither is typical"."""
+        """Number of labels in each set: 1 is an answer, 2 is undecided, 0 is an atypical entry."""
         return self.like.astype(np.int64) + self.dislike
 
     def covers(self, labels: Any) -> Flags:
@@ -64,22 +64,22 @@ class LabelSets:
 
 
 @dataclass(frozen=True, eq=False)
-class _Strangeness:
-    """Scores of held-out entries in rising order, and the running sums of their weights."""
+class _NonconformityScores:
+    """Sorted scores of held-out entries, and the cumulative sums of their weights."""
 
     scores: Array
     sums: Array
 
     @classmethod
-    def of(cls, scores: Array, weights: Array) -> _Strangeness:
+    def of(cls, scores: Array, weights: Array) -> _NonconformityScores:
         order = np.argsort(scores, kind="stable")
         return cls(scores[order], np.cumsum(weights[order]))
 
     def thresholds(self, level: float, weights: Array) -> Array:
-        """Return the largest score allowed to a new entry of each weight; infinite where any is."""
+        """Return the largest score in the set of a new entry of each weight; infinite where all are."""
         total = self.sums[-1] if self.sums.size else 0.0
         needed = level * (total + weights)
-        # A hair less, or the rounding of a sum would ask for one entry more than the level does.
+        # Slightly less, so that rounding of the sum does not require one more entry.
         place = np.searchsorted(self.sums, needed * (1 - 1e-12), side="left")
         return np.append(self.scores, np.inf)[place]
 
@@ -93,8 +93,8 @@ class Conformal:
     target: Target
     propensity: Missingness | None = field(repr=False)
     by_label: bool
-    likes: _Strangeness = field(repr=False)
-    dislikes: _Strangeness = field(repr=False)
+    likes: _NonconformityScores = field(repr=False)
+    dislikes: _NonconformityScores = field(repr=False)
 
     def sets(self, rows: Any, columns: Any, *, level: float = 0.9) -> LabelSets:
         """Return a set of labels for pairs of rows and columns.
@@ -104,7 +104,7 @@ class Conformal:
         rows, columns : array-like of equal length, or single values
             Ids where the model was fitted on ids, else positions from 0.
         level : float, default=0.9
-            The probability with which a set holds the label.
+            Probability that a set has the true label.
         """
         share = check_level(level)
         i, j = self.scores.axes.pairs(rows, columns)
@@ -126,24 +126,24 @@ def conformal(
     by_label: bool = False,
     calibrator: Calibrator | None = None,
 ) -> Conformal:
-    """Return what gives each entry a set of labels that holds the true one with a chosen probability.
+    """Return a predictor of sets of labels that have the true one with a chosen probability.
 
     Parameters
     ----------
     model : fitted model or Scores
         A fitted model.
     held_out : Observations, sparse matrix or array
-        Entries, drawn at random from those that were observed, that the model was neither fitted on nor chosen by.
-        Matched by id where both have ids.
+        A random sample of the observed entries, used by neither the fit nor the search. Matched by id where both have
+        ids.
     propensity : Missingness, optional
         A model of the mask (:mod:`tribit.propensity`), for a target other than "observed".
     target : {"observed", "all", "unobserved"}, optional
-        Which cells the level holds for, as in :func:`calibrate`.
+        Cells for which the level holds, as in :func:`calibrate`.
     by_label : bool, default=False
-        Whether the level should hold for likes and for dislikes, each taken alone, and not only for all together (Vovk
-        2012, "Conditional validity of inductive conformal predictors"). The sets are larger.
+        Whether the level holds for likes and for dislikes separately, and not only for both together (Vovk 2012,
+        "Conditional validity of inductive conformal predictors"). The sets are larger.
     calibrator : Calibrator, optional
-        Gives the probabilities in the place of the model's link. It must not be fitted on ``held_out``.
+        Map to probabilities that replaces the link. It must not be fitted on ``held_out``.
 
     Examples
     --------
@@ -157,19 +157,19 @@ def conformal(
     """
     scores = as_scores(model)
     entries = scores.place_entries(read_entries(model, held_out))
-    aim, weights = weigh(scores.shape, entries, target, propensity)
+    aim, weights = weigh_held_out(scores.shape, entries, target, propensity)
     probability = Identity(scores.link) if calibrator is None else calibrator
     P = probability(scores.x(entries.rows, entries.columns))
     like = entries.labels > 0
-    strangeness = np.where(like, 1 - P, P)
-    if not np.all(np.isfinite(strangeness)):
+    nonconformity = np.where(like, 1 - P, P)
+    if not np.all(np.isfinite(nonconformity)):
         raise InvalidInputError(
             "The calibrator gave a probability that is not a number: fit it again."
         )
     if by_label:
         likes, dislikes = (
-            _Strangeness.of(strangeness[mine], weights[mine]) for mine in (like, ~like)
+            _NonconformityScores.of(nonconformity[mine], weights[mine]) for mine in (like, ~like)
         )
     else:
-        likes = dislikes = _Strangeness.of(strangeness, weights)
+        likes = dislikes = _NonconformityScores.of(nonconformity, weights)
     return Conformal(scores, probability, aim, propensity, by_label, likes, dislikes)

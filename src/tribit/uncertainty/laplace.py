@@ -1,34 +1,29 @@
-"""The probability of a like when ``x`` itself is not known for sure: ``E f(x + sd e)``, ``e`` standard normal.
-
-For the probit link it is ``Phi(x / sqrt(sigma^2 + sd^2))``. The logistic distribution is a mixture of normal ones,
-``N(0, (2 K)^2)`` with ``K`` of Kolmogorov's distribution (Andrews and Mallows 1974, "Scale mixtures of normal
-distributions"), so for the logistic link it is the same formula averaged over ``K``: a smooth integral in one variable,
-for which a few fixed nodes do whatever ``sd`` is. MacKay's (1992, "The evidence framework applied to classification
-networks") shortcut ``f(x / sqrt(1 + pi sd^2 / 8))`` puts one node in the place of all.
-
-
-Bias and width of intervals, corrected by a parametric bootstrap: data are drawn from the model and fitted again.
-
-A ridge pulls every entry towards the mean, so an interval around the fitted ``x`` sits to one side of the truth and is,
-under too strong a ridge, too narrow as well. Two corrections:
-
-- *centre*: ``slope x + offset``, by which the held-out labels are likeliest (:func:`tribit.uncertainty.platt`);
-- *width*: draw factors from the posterior, take the adjusted centre there as the truth, draw labels of the same
-  training and held-out entries from it, fit model and centre again to these labels, and see by how many of its
-  own deviations the new centre misses that truth. An interval takes the quantile of these misses in the place of
-  the normal one (a parametric bootstrap of the pivot: Efron 1979, "Bootstrap methods: another look at the jackknife").
-
-
-Laplace approximation of a fitted model: a normal posterior of each entry, around the row and column solutions.
+"""Laplace approximation of a fitted model: a normal posterior of each entry, around the row and column solutions.
 
 With the columns fixed, row ``i`` has a normal posterior around its solution (Laplace's approximation; MacKay 1992, "A
-practical Bayesian framework for backpropagation networks"), and so has each column with the rows fixed. Taking the two
-as independent, the entry ``x_ij = u_i' v_j + b + a_i + c_j`` has exactly the variance
+practical Bayesian framework for backpropagation networks"), and so has each column with the rows fixed. With both
+independent, the entry ``x_ij = u_i' v_j + b + a_i + c_j`` has exactly the variance
 
     [v_j; 1]' S_i [v_j; 1]  +  [u_i; 1]' T_j [u_i; 1]  +  tr(S_i T_j)
 
 with ``S_i``, ``T_j`` the covariances of the row and the column (the trace over the factors alone). The trace matters
-where the penalty has switched a factor off: there ``u`` and ``v`` are 0, and the first two terms would be too.
+where the ridge has shrunk a factor to 0: there the first two terms vanish.
+
+The mean probability, ``E f(x + sd e)`` with ``e`` standard normal, is ``Phi(x / sqrt(sigma^2 + sd^2))`` for the probit
+link. The logistic distribution is a mixture of normal ones, ``N(0, (2 K)^2)`` with ``K`` of Kolmogorov's distribution
+(Andrews and Mallows 1974, "Scale mixtures of normal distributions"), so that the logistic link has the same formula
+averaged over ``K``: a smooth integral, accurate with a few fixed nodes for any ``sd``. The approximation
+``f(x / sqrt(1 + pi sd^2 / 8))`` of MacKay (1992, "The evidence framework applied to classification networks") is the
+case of one node.
+
+A ridge shrinks every entry towards the mean. An interval around the fitted ``x`` is therefore biased, and under too
+strong a ridge too narrow. :class:`Adjustment` corrects both by a parametric bootstrap of the pivot (Efron 1979,
+"Bootstrap methods: another look at the jackknife"):
+
+- *centre*: ``slope x + offset``, fitted to held-out labels (:func:`tribit.uncertainty.platt`);
+- *width*: sample factors from the posterior, and take their adjusted centre as the truth. Simulate labels of the same
+  training and held-out entries from it, and refit model and centre to them. The errors of the new centre, in units of
+  its deviations, have the quantile that an interval uses instead of the normal one.
 """
 
 from __future__ import annotations
@@ -54,7 +49,7 @@ from tribit.model.links import Link, Logistic, Probit, draw_labels
 from tribit.model.scores import PlacedEntries, read_entries
 from tribit.model.spec import ModelSpec
 from tribit.randomness import RandomState, generator
-from tribit.uncertainty.calibration import check_level, weigh
+from tribit.uncertainty.calibration import check_level, weigh_held_out
 from tribit.uncertainty.row_covariances import BLOCK, RowPosterior, row_covariances
 
 if TYPE_CHECKING:
@@ -65,18 +60,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 
-#: Nodes for the logistic link and for links of which nothing is known, and the range outside which K never falls.
-NODES, HERMITE, RANGE = 24, 64, (0.2, 3.2)
+#: Numbers of nodes for the logistic link and for links without a formula, and the range of K.
+LOGISTIC_NODES, HERMITE_NODES, K_RANGE = 24, 64, (0.2, 3.2)
 
 
 def mean_probability(link: Link, x: Array, deviation: Array) -> Array:
-    """Return ``E f(x + deviation e)``: ``f(x)`` drawn towards 1/2, the more the less is known of ``x``.
+    """Return ``E f(x + deviation e)``: ``f(x)`` shrunk towards 1/2 by the uncertainty of ``x``.
 
     Parameters
     ----------
     link : Link
-        ``f``. The error is below 1e-6 for the logistic link, none for the probit one; for others the integral has
-        64 nodes, which does while ``deviation`` is not much wider than the link.
+        ``f``. The error is below 1e-6 for the logistic link and 0 for the probit link. Others use 64 nodes, which
+        suffice while ``deviation`` is not much wider than the link.
     x, deviation : array of equal shapes
         Means and standard deviations.
     """
@@ -100,9 +95,9 @@ def mean_probability(link: Link, x: Array, deviation: Array) -> Array:
 
 @cache
 def _kolmogorov() -> tuple[list[float], list[float]]:
-    """Return standard deviations and weights of normal distributions that mix to the logistic one."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    low, high = RANGE
+    """Return standard deviations and weights of the normal mixture for the logistic distribution."""
+    nodes, weights = np.polynomial.legendre.leggauss(LOGISTIC_NODES)
+    low, high = K_RANGE
     K = low + (high - low) * (nodes + 1) / 2
     j = np.arange(1, 41)[:, None]
     density = 8 * K * np.sum((-1.0) ** (j - 1) * j**2 * np.exp(-2 * j**2 * K**2), axis=0)
@@ -112,22 +107,22 @@ def _kolmogorov() -> tuple[list[float], list[float]]:
 
 @cache
 def _hermite() -> tuple[list[float], list[float]]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
     return nodes.tolist(), (weights / weights.sum()).tolist()
 
 
-#: Most cells at which misses are looked at in a refit.
-CELLS = 20_000
+#: Most cells at which the errors of a refit are computed.
+MAX_PIVOT_CELLS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """``x -> slope x + offset``, ``deviation -> slope deviation``, and how many deviations an interval needs.
+    """``x -> slope x + offset``, ``deviation -> slope deviation``, and the quantiles of errors over deviations.
 
     Parameters
     ----------
     slope, offset : float
-        Where the centre goes.
+        Coefficients of the new centre.
     pivots : array or None
         ``|centre - truth| / deviation`` of simulated entries; None for the normal distribution.
     """
@@ -137,11 +132,11 @@ class Adjustment:
     pivots: Array | None = field(default=None, repr=False)
 
     def apply(self, x: Array, deviation: Array) -> tuple[Array, Array]:
-        """Return the changed centre and deviation."""
+        """Return the adjusted centre and deviation."""
         return self.slope * x + self.offset, self.slope * deviation
 
     def multiplier(self, level: float) -> float:
-        """Return how many deviations to each side hold the share ``level``."""
+        """Return the half-width of the interval of a ``level``, in deviations."""
         if self.pivots is None:
             return float(ndtri((1.0 + level) / 2.0))
         return float(np.quantile(self.pivots, level))
@@ -156,19 +151,19 @@ def adjust(
     n_refits: int,
     random_state: RandomState,
 ) -> Adjustment:
-    """Return the centre and width for a posterior, whatever adjustment it has; see :meth:`Posterior.with_adjustment`.
+    """Return the adjustment of a posterior; see :meth:`Posterior.with_adjustment`.
 
-    ``weights`` say how much each held-out entry counts for the centre; with ``everywhere`` the width is right for all
-    cells alike, else for cells like the held-out ones.
+    ``weights`` are those of the held-out entries for the centre. The width holds for all cells with ``everywhere``,
+    else for cells like the held-out ones.
     """
     n_refits = check_count("n_refits", n_refits)
     draws = generator(random_state)
     link = posterior.fitted.spec.link
-    line = _line(posterior, held_out, held_out.labels, weights, link)
+    line = _fit_line(posterior, held_out, held_out.labels, weights, link)
     seen = posterior.observations
     pivots = []
     for _ in range(n_refits):
-        factors = posterior.draw(draws)
+        factors = posterior.sample_factors(draws)
 
         def truth(i: Any, j: Any, factors: Any = factors) -> Array:
             return np.asarray(line.slope * factors.at(i, j) + line.offset)
@@ -176,29 +171,31 @@ def adjust(
         labels = draw_labels(truth(seen.rows, seen.columns), link, draws)
         again = posterior.refit_to(labels, int(draws.integers(2**31)))
         labels = draw_labels(truth(held_out.rows, held_out.columns), link, draws)
-        new = _line(again, held_out, labels, weights, link)
-        i, j = _cells(held_out, seen.shape, everywhere, draws)
+        new = _fit_line(again, held_out, labels, weights, link)
+        i, j = _sample_cells(held_out, seen.shape, everywhere, draws)
         x, deviation = again.centre_and_deviation(i, j)
         pivots.append(np.abs(new.slope * x + new.offset - truth(i, j)) / (new.slope * deviation))
     return Adjustment(line.slope, line.offset, np.sort(np.concatenate(pivots)))
 
 
-def _line(
+def _fit_line(
     posterior: Posterior, entries: PlacedEntries, labels: Any, weights: Array, link: Link
 ) -> Platt:
     x = posterior.fitted.scores.x(entries.rows, entries.columns)
     return platt(x, labels, weights, link=link)
 
 
-def _cells(
+def _sample_cells(
     held_out: PlacedEntries, shape: tuple[int, int], everywhere: bool, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of all cells alike, or of the held-out ones, some of them where there are many."""
+    """Return positions of a uniform sample of all cells, or of the held-out entries."""
     if everywhere:
-        return draws.integers(shape[0], size=CELLS), draws.integers(shape[1], size=CELLS)
-    if held_out.rows.size <= CELLS:
+        return draws.integers(shape[0], size=MAX_PIVOT_CELLS), draws.integers(
+            shape[1], size=MAX_PIVOT_CELLS
+        )
+    if held_out.rows.size <= MAX_PIVOT_CELLS:
         return held_out.rows, held_out.columns
-    chosen = draws.choice(held_out.rows.size, CELLS, replace=False)
+    chosen = draws.choice(held_out.rows.size, MAX_PIVOT_CELLS, replace=False)
     return held_out.rows[chosen], held_out.columns[chosen]
 
 
@@ -215,7 +212,7 @@ class Intervals:
     lower, upper : array of shape (n_pairs,)
         Its ends.
     level : float
-        The share of entries that are meant to lie inside.
+        Intended share of entries inside.
     """
 
     lower: Array
@@ -241,11 +238,11 @@ class Posterior:
     fitted : Fitted
         The result of the fit.
     observations : Observations
-        What it was fitted on, by the model's positions.
+        The entries of the fit, by the model's positions.
     rows, columns : RowPosterior
         Its rows and columns with their covariances.
     adjustment : Adjustment
-        A change of centre and width (:meth:`with_adjustment`); by default none.
+        Correction of centre and width (:meth:`with_adjustment`); none by default.
     refit : callable or None
         Function from observations and a seed to the result of a new fit, for :meth:`with_adjustment`.
     like_at : float or None
@@ -264,7 +261,7 @@ class Posterior:
     n_jobs: int | None = 1
 
     def deviation(self, rows: Any, columns: Any) -> Array:
-        """Return the standard deviation of ``x`` for pairs of rows and columns, given as to ``predict``."""
+        """Return the standard deviation of ``x`` for pairs of rows and columns, as in ``predict``."""
         return self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))[1]
 
     def interval(
@@ -284,7 +281,7 @@ class Posterior:
         level : float, default=0.9
             Posterior probability of the interval.
         what : {"probability", "decision"}, default="probability"
-            Whether the interval is one of ``P(like)`` or of ``x``: the link maps one's ends to the other's.
+            The quantity of the interval: ``P(like)``, or ``x``, whose ends the link maps to those of ``P(like)``.
         """
         check_choice("what", what, ("probability", "decision"))
         z = self.adjustment.multiplier(check_level(level))
@@ -296,9 +293,9 @@ class Posterior:
         return Intervals(*ends, float(level))
 
     def predict_proba(self, rows: Any, columns: Any) -> Array:
-        """Return ``E f(x)`` over the posterior of ``x``: less extreme than ``f`` at its mean where little is known.
+        """Return ``E f(x)`` over the posterior of ``x``, which is less extreme than ``f`` at its mean.
 
-        After :meth:`with_adjustment` it is ``f(slope x + offset)``, which held-out labels have moderated already.
+        After :meth:`with_adjustment` it is ``f(slope x + offset)``, calibrated on held-out labels.
         """
         x, deviation = self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))
         if self.adjustment.pivots is not None:
@@ -314,7 +311,7 @@ class Posterior:
         n_refits: int = 3,
         random_state: RandomState = None,
     ) -> Posterior:
-        """Return the posterior with its centre set by held-out labels and its width by refits to simulated ones.
+        """Return the posterior with its centre fitted to held-out labels and its width to refits on simulated ones.
 
         See :func:`~tribit.uncertainty.laplace.adjust`. It costs ``n_refits`` fits of the model.
 
@@ -323,14 +320,14 @@ class Posterior:
         held_out : Observations, sparse matrix or array
             Entries that the model was not fitted on.
         propensity, target
-            Which cells the intervals should be right for, as in :func:`~tribit.uncertainty.calibrate`.
+            Cells for which the intervals hold, as in :func:`~tribit.uncertainty.calibrate`.
         n_refits : int, default=3
-            How often the whole is simulated. More make the width less a matter of chance.
+            Number of simulations. More reduce the variance of the width.
         random_state : int, Generator, RandomState or None
-            Draws the simulated labels.
+            Seed of the simulated labels.
         """
         entries = self.fitted.scores.place_entries(as_observations(held_out, self.like_at))
-        aim, weights = weigh(self.fitted.shape, entries, target, propensity)
+        aim, weights = weigh_held_out(self.fitted.shape, entries, target, propensity)
         adjustment = adjust(
             self,
             entries,
@@ -341,8 +338,8 @@ class Posterior:
         )
         return replace(self, adjustment=adjustment)
 
-    def draw(self, draws: np.random.Generator) -> Factors:
-        """Return factors drawn from the posterior, rows and columns independently."""
+    def sample_factors(self, draws: np.random.Generator) -> Factors:
+        """Return a sample of the factors from the posterior, rows and columns independently."""
         factors = self.fitted.factors.astype("float64")
         k, free = factors.rank, self.rows.vectors.shape[1]
         sides = []
@@ -350,24 +347,24 @@ class Posterior:
             (self.rows, factors.row_factors, factors.row_intercepts),
             (self.columns, factors.column_factors, factors.column_intercepts),
         ):
-            drawn = side.draw(np.column_stack([own, intercepts])[:, :free], draws)
-            sides.append((drawn[:, :k], drawn[:, k] if free > k else intercepts))
+            sample = side.sample(np.column_stack([own, intercepts])[:, :free], draws)
+            sides.append((sample[:, :k], sample[:, k] if free > k else intercepts))
         (U, a), (V, c) = sides
         return Factors(U, V, factors.intercept, a, c)
 
     def refit_to(self, labels: NDArray[np.int8], random_state: int) -> Posterior:
-        """Return the posterior of the same model, fitted to other labels of the same observed entries."""
+        """Return the posterior of the same model after a refit to other labels of the same entries."""
         seen = self.observations
         relabelled = Observations.from_pairs(seen.rows, seen.columns, labels, shape=seen.shape)
         if self.refit is None:
             raise InvalidInputError(
-                "The posterior is that of a fit without its estimator, which alone can fit again: pass "
-                "laplace a fitted BinaryMatrixCompletion."
+                "The posterior has no estimator to refit: pass laplace a fitted BinaryMatrixCompletion instead of its "
+                "Fitted."
             )
         if self.fitted.spec.side_features:
             raise InvalidInputError(
-                "The model has side features, which a fit does not keep, and cannot be fitted again without them: fit "
-                "it with side_features=False."
+                "The model has side features, which a fit does not store, and cannot be refitted without them: fit it "
+                "with side_features=False."
             )
         again = _posterior(self.refit(relabelled, random_state), relabelled, self.n_jobs)
         return replace(again, refit=self.refit)
@@ -402,12 +399,11 @@ def laplace(model: HasFitted | Fitted, X: Any) -> Posterior:
     Parameters
     ----------
     model : BinaryMatrixCompletion or Fitted
-        A fitted model. Its ridge (``l2 > 0``) or its ball is the prior: something must keep rows finite of which
-        nothing was observed. Of an average of several fits (``n_fits``) it is the posterior around the first of them,
-        whose centre is that fit and not the average. The one intercept ``b``, and the sums that implicit features add
-        to the factors, are taken as known.
+        A fitted model. Its ridge (``l2 > 0``) or its ball is the prior, which rows without entries need. For an average
+        of several fits (``n_fits``) the posterior is that of the first fit, centred there. The one intercept ``b`` and
+        the terms of implicit features are fixed.
     X : Observations, sparse matrix or array
-        The entries it was fitted on. Matched by id where both have ids.
+        The entries of the fit, matched by id where both have ids.
 
     Returns
     -------
@@ -433,7 +429,7 @@ def laplace(model: HasFitted | Fitted, X: Any) -> Posterior:
     again: Any = model
 
     def refit(relabelled: Observations, random_state: int) -> Fitted:
-        # The mask is the same, and so is its model.
+        # The mask and its model do not change.
         kept = {"rho": fitted.rho, "imputed": fitted.spec.imputed}
         return again.refit(relabelled, random_state, **kept)  # type: ignore[no-any-return]
 
@@ -465,22 +461,18 @@ def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -
 
 
 def first_member(fitted: Fitted) -> Fitted:
-    """Return the fit, or of an average the first of its members as a fit of its own.
-
-    Only a member is at the minimum of an objective, whose curvature gives the covariance.
-    """
+    """Return the first member as a fit of its own: an average is at no minimum, whose curvature it needs."""
     return fitted if len(fitted.members) == 1 else fitted.member(0)
 
 
 def check_prior(spec: ModelSpec) -> float | None:
-    """Return the radius of the ball of each row, if there is one; something must keep unobserved rows finite."""
+    """Return the radius of the ball of each row, if any; raise an error for a model without ridge or ball."""
     radius = spec.row_radius if np.isfinite(spec.row_radius) else None
     least = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
     if (not spec.l2 and radius is None) or (
         spec.intercept and not least and not np.isfinite(spec.intercept_bound)
     ):
         raise InvalidInputError(
-            "A model without a ridge has no prior, and the variance of what was not observed is infinite: fit with "
-            "l2 > 0."
+            "A model without a ridge has no prior, and rows without entries have infinite variance: fit with l2 > 0."
         )
     return radius

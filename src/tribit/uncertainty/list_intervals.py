@@ -1,7 +1,4 @@
-"""Laplace's approximation at some entries: covariances of the rows and columns that these have, and of no others.
-
-Intervals of the probabilities in lists, by Laplace's approximation at their entries alone.
-"""
+"""Intervals of the probabilities in top-N lists, by Laplace's approximation for their rows and columns alone."""
 
 from __future__ import annotations
 
@@ -31,14 +28,14 @@ Positions = NDArray[np.int64]
 
 
 def standard_deviations(fitted: Fitted, seen: Observations, i: Positions, j: Positions) -> Array:
-    """Return the standard deviation of ``x`` at positions, as :func:`tribit.uncertainty.laplace` has it.
+    """Return the standard deviation of ``x`` at positions, equal to that of :func:`tribit.uncertainty.laplace`.
 
     Parameters
     ----------
     fitted : Fitted
         A fit with one probability of being missing for all entries.
     seen : Observations
-        The entries it was fitted on, in its rows and columns.
+        The entries of the fit, in its rows and columns.
     i, j : array of int
         Positions of the entries.
     """
@@ -47,10 +44,10 @@ def standard_deviations(fitted: Fitted, seen: Observations, i: Positions, j: Pos
     radius = check_prior(spec)
     risk = fitted.risk()
     if not spec.uses_unobserved and not spec.inverse_power:
-        risk = replace(risk, rho=1.0 - seen.density)  # PN alone does not read it
+        risk = replace(risk, rho=1.0 - seen.density)  # not used by PN
     if isinstance(risk.rho, Missingness) or risk.imputed is not None:
         raise InvalidInputError(
-            "Deviations at some entries need a model with one rho for all of them and nothing imputed: use "
+            "Deviations at some entries need a model with one rho for all cells and without imputed: use "
             "tribit.uncertainty.laplace."
         )
     factors = fitted.factors.astype("float64")
@@ -72,7 +69,7 @@ def _side(
     risk: Risk,
     radius: float | None,
 ) -> RowPosterior:
-    """Return some rows with their covariances, everything else fixed: those of a matrix of these rows alone."""
+    """Return some rows with their covariances, computed on a matrix of these rows alone."""
     some = select_rows(seen, rows)
     objective = Objective.of(spec.without_features, some, risk)
     own = Factors(
@@ -88,7 +85,7 @@ def _side(
     )
 
 
-#: Rows whose intervals are computed at once: their covariances fill some 30 MB with 40 columns of factors.
+#: Rows whose intervals are computed at once: their covariances take some 30 MB at rank 40.
 ROWS_AT_ONCE = 4096
 
 
@@ -99,7 +96,7 @@ def with_intervals(
     rows: Positions,
     level: float,
 ) -> Recommendations:
-    """Return the lists of rows at some positions with the intervals of their probabilities, where there can be any.
+    """Return the top-N lists of some rows with intervals of their probabilities, where these exist.
 
     These need the entries that the model was fitted on, one probability of being missing for all cells, and a ridge or
     a ball (:func:`tribit.uncertainty.list_intervals.deviations`).

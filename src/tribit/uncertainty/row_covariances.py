@@ -1,17 +1,17 @@
-"""Normal approximations of the rows of one factor, the other factor fixed.
+"""Normal approximations of the rows of one factor, with the other factor fixed.
 
-The posterior of row ``i``, or what stands for it, is normal around the fitted ``(u_i, a_i)`` with covariance
+The posterior of row ``i`` is approximated by a normal around the fitted ``(u_i, a_i)`` with covariance
 
     H_i^-1                          where the risk is a likelihood (PN, every observed entry of weight 1)
-    H_i^-1 (L_i + J_i) H_i^-1       otherwise, as where unobserved entries count
+    H_i^-1 (L_i + J_i) H_i^-1       otherwise, for instance where unobserved entries have weight
 
     H_i = L_i + sum_j w_ij [v_j; 1][v_j; 1]'        L_i the precision of the prior, w_ij the curvature of the risk
-    J_i = sum_j over observed g_ij^2 [v_j; 1][v_j; 1]'      g_ij the slope of what observed entries add to the risk
+    J_i = sum_j over observed g_ij^2 [v_j; 1][v_j; 1]'      g_ij the slope of the observed entries' terms in the risk
 
-A mixture is an estimate of the likelihood of the full table, so its curvature counts labels that nobody saw. How far
-the row would move with another draw of the observed entries is in ``J_i`` (Huber 1967, "The behavior of maximum
-likelihood estimates under nonstandard conditions"); under PN the two forms agree on average. ``J_i`` leaves
-out a term of relative size ``q`` that would lower it: the deviation is too large rather than too small.
+A mixture estimates the likelihood of the full table, so that its curvature includes labels that were not observed. The
+variance over samples of the observed entries is in ``J_i`` (Huber 1967, "The behavior of maximum likelihood estimates
+under nonstandard conditions"); under PN the two forms agree on average. ``J_i`` omits a negative term of relative size
+``q``, so that deviations are rather too large than too small.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Array = NDArray[np.floating[Any]]
 
 #: Numbers in a block of covariances that is unpack_symmetric at a time.
 BLOCK = 2**20
-#: Length of a row, as a share of the radius of its ball, from which it is on the boundary.
+#: Norm of a row, relative to the radius of its ball, from which it is on the boundary.
 ON_BOUNDARY = 0.999
 
 
 @dataclass(frozen=True, eq=False)
 class RowPosterior:
-    """The rows of one factor and the covariance of each, packed by upper triangles.
+    """The rows of one factor, and their covariances as packed upper triangles.
 
     Attributes
     ----------
@@ -54,16 +54,16 @@ class RowPosterior:
         """Return the covariance matrices of some rows."""
         return unpack_symmetric(self.packed[who], self.vectors.shape[1])
 
-    def draw(self, means: Array, draws: np.random.Generator) -> Array:
-        """Return a draw of ``(u_i, a_i)`` around its mean, for every row."""
-        drawn = np.array(means, dtype=np.float64)
+    def sample(self, means: Array, draws: np.random.Generator) -> Array:
+        """Return a sample of ``(u_i, a_i)`` around its mean, for every row."""
+        samples = np.array(means, dtype=np.float64)
         step = max(1, BLOCK // means.shape[1] ** 2)
         for start in range(0, means.shape[0], step):
             here = np.arange(start, min(start + step, means.shape[0]))
             root = np.linalg.cholesky(self.covariances(here))
             noise = draws.standard_normal((here.size, means.shape[1]))
-            drawn[here] += np.einsum("nab,nb->na", root, noise)
-        return drawn
+            samples[here] += np.einsum("nab,nb->na", root, noise)
+        return samples
 
 
 def unpack_symmetric(packed: Array, size: int) -> Array:
@@ -83,14 +83,14 @@ def row_covariances(
     Parameters
     ----------
     objective, backend : Objective, Backend
-        What was minimised; the backend is transposed for the columns.
+        The minimised objective and its backend, which is transposed for the columns.
     factors : Factors
         The solution, transposed for the columns.
     places : tuple of arrays
         Rows and columns of the observed entries, in the backend's orientation, and the weights ``plus`` and ``minus``
         that the risk gives them.
     radius : float or None
-        Squared norm that no row of the factors may exceed, where there is such a ball.
+        Squared radius of the ball of each row, if there is one.
     """
     k = factors.rank
     free = k + 1 if objective.intercept else k
@@ -118,7 +118,7 @@ def _covariances(H: Array, ridge: Array, spread: Array | None) -> Array:
     """Return ``H^-1``, or ``H^-1 (L + J) H^-1``, for some rows; the ridge is added to H in place."""
     diagonal = np.arange(ridge.shape[1])
     H[:, diagonal, diagonal] += ridge
-    # Scaled to a unit diagonal, which a column of large factors would spoil.
+    # Scaled to a unit diagonal, for a small condition number.
     scale = 1.0 / np.sqrt(H[:, diagonal, diagonal])
     inverse = np.linalg.inv(H * scale[:, :, None] * scale[:, None, :])
     inverse *= scale[:, :, None] * scale[:, None, :]
@@ -133,9 +133,9 @@ def _precisions(
 ) -> Array:
     """Return the diagonal of each row's prior precision.
 
-    A ridge is a normal prior whose precision is its weight. A ball counts as the normal prior with the covariance of
-    the uniform law in it, ``radius / (k + 2)``; where a row is held on the boundary by a larger force, as that force
-    (its Lagrange multiplier). A bound on intercepts counts alike: the uniform law in it has variance ``bound^2 / 3``.
+    A ridge is a normal prior whose precision is its weight. A ball is represented by the normal prior with the
+    covariance of the uniform distribution in it, ``radius / (k + 2)``, or by the Lagrange multiplier of a row on the
+    boundary where that is larger. A bound on intercepts is represented alike, by the variance ``bound^2 / 3``.
     """
     l2 = objective.ridge.l2
     ridge = np.full(own.shape, float(l2))
@@ -153,7 +153,7 @@ def _precisions(
 
 
 def _is_likelihood(objective: Objective, places: Any) -> bool:
-    """Return whether each observed entry adds the loss of its label, once, and no other entry adds anything."""
+    """Return whether the risk is the sum of the losses of observed entries, each with weight 1."""
     _, _, plus, minus = places
     return objective.risk.unobserved_weight == 0 and all(
         bool(np.all((weights == 0.0) | (weights == 1.0))) for weights in (plus, minus)
@@ -165,7 +165,7 @@ def _spread(objective: Objective, P: Array, Q: Array, free: int, places: Any) ->
     rows, columns, plus, minus = places
     x = np.einsum("ij,ij->i", P[rows], Q[columns])
     slopes = plus * objective.link.first(x, 1) + minus * objective.link.first(x, -1)
-    squares = np.append(slopes**2, 0.0)  # the last one for the padding of batches
+    squares = np.append(slopes**2, 0.0)  # the last one is for the padding of batches
     left, right = np.triu_indices(free)
     packed = np.empty((P.shape[0], left.size))
     for batch in RowLayout(rows, columns, (P.shape[0], Q.shape[0])).batches:
