@@ -60,7 +60,7 @@ def cut(monkeypatch, size):
     monkeypatch.setattr(tiles, "PANELS_PER_SUM", 2)
     monkeypatch.setattr(layout, "BATCH_ENTRIES", size * 2)
     monkeypatch.setattr(layout, "FREE_PADDING", size)
-    if compiled.loaded():
+    if compiled.are_available():
         monkeypatch.setattr("tribit.backends.compiled.backend.BLOCK_ENTRIES", size * 2)
 
 

@@ -18,7 +18,7 @@ needs_numba = pytest.mark.skipif(
 
 
 def test_the_environment_and_the_number_of_entries_decide(monkeypatch):
-    monkeypatch.setattr(compiled, "loaded", lambda: True)
+    monkeypatch.setattr(compiled, "are_available", lambda: True)
     few, many = compiled.MIN_ENTRIES - 1, compiled.MIN_ENTRIES
     monkeypatch.delenv(compiled.VARIABLE, raising=False)
     assert [compiled.kernels_for(few), compiled.kernels_for(many)] == [False, True]

@@ -43,9 +43,9 @@ class Arithmetic:
         Whether sums over all entries visit each or are estimated (:mod:`tribit.backends.sampled`); "auto" estimates
         them where there are too many.
     seed : int, default=0
-        Draws the sample of an estimate.
+        Seed of the sample of an estimate.
     device : str, default="cpu"
-        Device of the arithmetic, one of those that ``BACKENDS`` has.
+        Device of the arithmetic, one of those in ``BACKENDS``.
     """
 
     dtype: str = "float64"
@@ -58,13 +58,13 @@ class Arithmetic:
         check_dtype(self.dtype)
 
 
-#: Every backend, by name; the first one of a device that takes a risk is used.
+#: Every backend, by name; the first one of a device that supports a risk is used.
 BACKENDS = LazyRegistry(
     {
         name: Entry.of(place, device=device, estimates=estimates, takes_all=takes_all)
         for name, place, device, takes_all, estimates in (
             ("tiles", "tribit.backends.tiles:TileBackend", "cpu", True, False),
-            # What this one and those of a GPU build is another class: they are here to be named.
+            # The build methods of this one and of those of a GPU return another class.
             ("compiled", "tribit.backends.sparse:CompiledSparse", "cpu", False, False),
             ("sparse", "tribit.backends.sparse:SparseBackend", "cpu", False, False),
             ("sampled", "tribit.backends.sampled:SampledBackend", "cpu", True, True),
@@ -73,15 +73,15 @@ BACKENDS = LazyRegistry(
         )
     }
 )
-#: How sums over all entries may be done.
+#: Methods of sums over all entries.
 SUMS = ("auto", "exact", "sampled")
-#: Number of cells above which "auto" estimates sums over all of them: a round number, not a measured crossing. On drawn
-#: tables a sampled sweep cost as much as an exact one at 3.6 x 10^7 cells and less at 4 x 10^8; exact sums are kept
-#: well beyond that, as they need no stages and no judge.
+#: Number of cells above which "auto" estimates sums over all of them: a round number, not a measured crossing. A sampled
+#: sweep cost as much as an exact one at 3.6 x 10^7 cells and less at 4 x 10^8 (synthetic tables). Exact sums are used
+#: well beyond that, as they need no stages and no second sample.
 MAX_EXACT_CELLS = 2 * 10**9
 
 #: Most entries whose weights are kept for the next fit: making them takes a fraction of an iteration, and those of 20
-#: million entries would take 320 MB beside what backends make of them.
+#: million entries would take 320 MB beside the backend's own copies.
 MAX_KEPT_WEIGHTS = 2**22
 
 __all__ = [
@@ -101,7 +101,7 @@ def uses_estimates(
 ) -> bool:
     """Return whether the sums of a risk are estimates from a sample: "auto" decides by the number of cells.
 
-    Where unobserved entries have no weight all sums are exact, whatever was asked for; on a cluster and on a GPU too.
+    Where unobserved entries have no weight all sums are exact for any ``backend``, as on a cluster and on a GPU.
     """
     check_choice("backend", backend, SUMS)
     if not risk.unobserved_weight or backend == "exact":
@@ -147,7 +147,7 @@ def make_backend(
     backend : {"exact", "sampled", "auto"}, default="exact"
         Whether sums over all entries visit each or are estimated from a sample (:func:`estimated`).
     seed : int, default=0
-        Draws the sample.
+        Seed of the sample.
     """
     sampled = uses_estimates(backend, risk, observations, device)
     if isinstance(observations, RemoteObservations):

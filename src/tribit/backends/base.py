@@ -114,7 +114,7 @@ class Backend(ABC):
     ) -> Self:
         """Return the backend of a loss with correction weights ``plus``, ``minus`` on the observed entries."""
         kind = np.dtype(dtype)
-        # Not by names of their own: in double precision they would stay beside what is made of them.
+        # Without names of their own, so that they are freed: in double precision they are copies.
         a, b = (each.astype(kind, copy=False) for each in loss.weights(plus, minus))
         weights = a, b
         bounds = loss.correct_bound(plus, minus).astype(kind) if loss.has_bounds else None

@@ -85,7 +85,7 @@ def make_if_changed(
 
 
 def masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
-    """Return the scaled masks of rows and of columns, of which implicit features are made."""
+    """Return the scaled masks of rows and of columns, the basis of implicit features."""
     return make_once(observations, "masks", lambda: scaled_masks(observations))
 
 

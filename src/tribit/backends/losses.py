@@ -51,7 +51,7 @@ class WeightedLoss(Protocol):
         spare: Array,
         expected: Array | None = None,
     ) -> None:
-        """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where asked for."""
+        """Overwrite ``z`` by ``first_out``; fill ``value`` and ``second`` where given."""
         ...
 
     def weights(self, plus: Array, minus: Array) -> tuple[Array, Array]:
@@ -225,7 +225,7 @@ class GenericLoss:
         return plus, minus
 
     def correct(self, z: Array, a: Array, b: Array, second: bool) -> tuple[Array, Array | None]:
-        """Return ``a l'(x, +1) + b l'(x, -1)`` and, if asked for, the second derivatives alike."""
+        """Return ``a l'(x, +1) + b l'(x, -1)`` and, if requested, the second derivatives alike."""
         first = a * self.link.first(z, 1) + b * self.link.first(z, -1)
         if not second:
             return first, None

@@ -114,7 +114,7 @@ def features_of(
     floor = spec.activity_floor if spec.implicit_features else None
     known = side if spec.side_features else None
     place = "cpu" if backend is None else backend.device
-    # The features are kept beside what is made of them: their id stands for them as long as they live.
+    # The side features are stored with the designs: their id is a valid key only while they live.
     _, designs = make_once(
         observations,
         ("designs", place, floor, id(known)),
@@ -397,7 +397,7 @@ class Objective(Smooth):
     def value(self, unknowns: Factors) -> float:
         """Return F."""
         unknowns = self._beside_features(unknowns)
-        factors = self.features.combine(self._round(unknowns))
+        factors = self.features.combine(self._in_backend_type(unknowns))
         risk = self.risk_value(factors)
         if self.bounds is not None:
             risk += self.bounds.value(factors)
@@ -414,7 +414,7 @@ class Objective(Smooth):
         if here is not unknowns:  # a solver that knows NumPy's arrays alone
             total, found = self.gradient(here, value=value)
             return total, found.to_numpy()
-        factors = self.features.combine(self._round(unknowns))
+        factors = self.features.combine(self._in_backend_type(unknowns))
         risk, gradient = self.risk_gradient(factors, value=value)
         if self.bounds is not None:
             risk += self.bounds.value(factors)
@@ -423,7 +423,7 @@ class Objective(Smooth):
             gradient = replace(gradient, intercept=0.0)
         weighted = self._penalty_gradient(unknowns)
         penalty = 0.5 * unknowns.dot(weighted) if self.shares_unknowns else self.penalty(unknowns)
-        pulled = self.features.pull_back(self._round(gradient))
+        pulled = self.features.pull_back(self._in_backend_type(gradient))
         U, V, a, c = map(add_in_place, weighted.arrays, pulled.arrays)
         return float(risk + penalty), Factors(U, V, pulled.intercept, a, c)
 
@@ -471,7 +471,7 @@ class Objective(Smooth):
         """Return the unknowns on the device of the features; without features the backend moves them itself."""
         return self.to_device(unknowns) if self.shares_unknowns else unknowns
 
-    def _round(self, given: Factors) -> Factors:
+    def _in_backend_type(self, given: Factors) -> Factors:
         """Return numbers in the type of the backend, which rounds the factors in any case.
 
         A product with features takes half the memory traffic in single precision so; the identity rounds nothing.

@@ -29,10 +29,10 @@ Counts = NDArray[np.integer[Any]]
 #: Least curvature of an unknown: without penalty and entries it has none.
 MIN_CURVATURE = 1e-12
 #: Least mean square of a column of rotated factors, where curvatures are guessed: one that is near 0 may grow. A
-#: tenth of it took as many iterations on a drawn table of 250,000 entries.
+#: tenth of it took as many iterations on a synthetic table of 250,000 entries.
 MIN_ROTATED_SQUARE = 0.01
-#: Singular vectors of the features that are kept, those drawn beside them, and the power iterations of the subspace. On
-#: a drawn table of a million entries 8, 16 and 40 vectors took 25, 23 and 27 iterations of L-BFGS, none took 84.
+#: Singular vectors of the features that are kept, extra random ones, and the power iterations of the subspace. On a
+#: synthetic table of a million entries 8, 16 and 40 vectors took 25, 23 and 27 iterations of L-BFGS, none took 84.
 VECTORS, EXTRA_VECTORS, POWER_ITERATIONS = 16, 10, 2
 
 
@@ -290,8 +290,8 @@ def leading_directions(
     if "directions" not in design.kept:
         width = design.n_coefficients - design.size
         vectors = min(VECTORS, width)
-        drawn = min(VECTORS + EXTRA_VECTORS, width)
-        normal = np.random.Generator(np.random.PCG64(0)).standard_normal((width, drawn))
+        n_random = min(VECTORS + EXTRA_VECTORS, width)
+        normal = np.random.Generator(np.random.PCG64(0)).standard_normal((width, n_random))
         beside = normal if beside is None else beside
         xp, subspace = namespace(beside), match_device(normal, beside)
         weights = match_device(np.asarray(counts, dtype=np.float64)[:, None], beside)

@@ -361,6 +361,6 @@ def _near(slope: Array, values: Array) -> bool:
 
 def _times(matrices: Array, vectors: Array) -> Array:
     """Return the products of a stack of matrices with one vector each."""
-    # OpenBLAS multiplies what its buffers held before and throws it away, which may raise a flag where all is right.
+    # OpenBLAS multiplies stale values of its buffers and discards them, which may raise a flag without an error.
     with np.errstate(invalid="ignore"):
         return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])

@@ -158,7 +158,7 @@ class SampledBlock:
         return self._total(scaled.astype(np.float64), terms)
 
     def sums(self, P: Array, *, value: bool, bend: bool) -> tuple[Array, Array, Array]:
-        """Return values (NaN unless asked for), gradients and ratios of curvatures of the rows."""
+        """Return values (NaN unless requested), gradients and ratios of curvatures of the rows."""
         loss, against = self.backend.loss, self.against
         scaled, first, terms, second = self._terms(P, value=value, bend=bend)
         wide = scaled.astype(np.float64)
@@ -178,7 +178,7 @@ class SampledBlock:
     def _terms(
         self, P: Array, *, value: bool, bend: bool
     ) -> tuple[Array, Array, Array | None, Array | None]:
-        """Return ``scale P``, and at each cell of the tiles ``h'``, ``h`` and ``h''``, these if asked for."""
+        """Return ``scale P``, and at each cell of the tiles ``h'``, ``h`` and ``h''``, these if requested."""
         scaled = P * self.backend.dtype.type(self.backend.loss.scale)
         z, first_buffer, second_buffer, spare, last = self.backend.buffers(
             P.shape[0], self.Q.shape[0]
@@ -209,7 +209,7 @@ class SampledBlock:
         """Return the curvature of a row of mean curvature.
 
         It is that of all columns, each at the mean curvature of its class: that of the sample has an error that makes
-        fits take twice the iterations. A block without a tile, of which very large tables have some, has its quadratic.
+        fits take twice the iterations. A block without a tile, as in very large tables, has its quadratic.
         """
         loss, controls = self.backend.loss, self.backend.side.sample.controls
         bend = (controls.bend if self.weights.size else controls.square)[self._class]
@@ -274,7 +274,7 @@ class SampledPanel:
         size = side.rows.block
         first, last = inside.start // size, -(-inside.stop // size)
         self._blocks = [SampledBlock(backend, block, against) for block in range(first, last)]
-        #: Rows whose values were asked for last, and these: of the dense term and of the observed entries.
+        #: The last rows of ``values``, and their values: of the dense term and of the observed entries.
         self._known: tuple[Array, Array, Array] | None = None
 
     def _dense_blocks(self) -> Iterator[tuple[slice, SampledBlock]]:
@@ -347,9 +347,9 @@ class SampledPanel:
 
 #: Error of the quadratics (``ControlVariates.error``) up to which the sample is as large as the entries ask for, and
 #: most multiples of that for larger ones, in proportion to the square. Mixtures in a ball have .2 to .27, models of the
-#: mask .3 to .8 (drawn tables, 5,000 x 5,000 to 20,000 x 40,000), and these need a larger sample.
+#: mask .3 to .8 (synthetic tables, 5,000 x 5,000 to 20,000 x 40,000), and these need a larger sample.
 REFERENCE_ERROR, MAX_ENLARGEMENT = 0.3, 4.0
-#: Entries drawn for each pair of classes to fit the quadratics on, apart from the sample that they correct.
+#: Entries sampled for each pair of classes to fit the quadratics, independent of the sample that they correct.
 PILOT_ENTRIES = 256
 
 
@@ -409,7 +409,7 @@ class SampledBackend(Backend):
         return self.with_seed(self.seed + 1)
 
     def double_sample(self) -> Self | None:
-        """Return the backend with twice as many tiles from the next stage on; None where all were drawn."""
+        """Return the backend with twice as many tiles from the next stage on; None where all are in the sample."""
         tiles = self.side.sample.tiles.columns.size
         if tiles >= self.side.rows.n_blocks * self.side.columns.n_blocks:
             return None
@@ -418,7 +418,7 @@ class SampledBackend(Backend):
         return again
 
     def refit_control_variates(self, P: Array, Q: Array) -> Self:
-        """Return the backend with quadratics fitted to the spread of ``P Q'``, and with tiles drawn for them."""
+        """Return the backend with quadratics fitted to the spread of ``P Q'``, and with tiles sampled for them."""
         again = copy(self)
         again._draw(P, Q)
         return again

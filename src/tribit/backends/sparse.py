@@ -33,8 +33,8 @@ class _SparseSide:
 def _multiply_stacks(left: Array, right: Array) -> Array:
     """Return the products of two stacks of matrices.
 
-    OpenBLAS multiplies what its buffers held before, and throws it away: now and then that raises the flag of an
-    invalid operation, and a warning, where every number is right.
+    OpenBLAS multiplies stale values of its buffers and discards them: sometimes that raises the flag of an invalid
+    operation, and a warning, where every number is right.
     """
     with np.errstate(invalid="ignore"):
         return np.asarray(np.matmul(left, right))

@@ -30,7 +30,7 @@ Places = NDArray[np.integer[Any]]
 #: entries of a tile have in common does not average out within it.
 BLOCK = 64
 #: Cells in the sample for each observed entry, so that twice the columns with the same entries do not enlarge it. Four
-#: times as many took up to 1.5 times as long, for objectives .02% to .06% lower (5,000 x 5,000 and x 10,000, drawn).
+#: times as many took up to 1.5 times as long, for objectives .02% to .06% lower (synthetic, 5,000 x 5,000 and x 10,000).
 CELLS_PER_ENTRY = 5
 #: Most and least number of tiles that a block along the longer side meets on average, and the share of them that each
 #: block meets in any case: a row meets up to 512 columns on average. Fits with 2 tiles had their sample enlarged.
@@ -108,7 +108,7 @@ def tiles_per_block(rows: Blocks, columns: Blocks, n_entries: int, unknowns: int
 
 
 def tile_probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: float) -> Array:
-    """Return the probability that a tile is drawn, for each class of rows and of columns.
+    """Return the probability that a tile is sampled, for each class of rows and of columns.
 
     In proportion to ``spread``, the standard deviation of the terms of a tile: for a given number of tiles that makes
     the variance of the sum least (Neyman 1934). They lie between a floor, set by ``FLOOR_SHARE``, and 1.
@@ -144,7 +144,7 @@ def tile_probabilities(rows: Blocks, columns: Blocks, spread: Array, tiles: floa
 def draw_tiles(rows: Blocks, columns: Blocks, chances: Array, draws: np.random.Generator) -> Tiles:
     """Return a systematic sample of the tiles of each block of rows (Madow 1949), with the given probabilities.
 
-    Along the columns in their order a tile is drawn where the sum of probabilities passes a whole number plus an
+    Along the columns in their order a tile is sampled where the sum of probabilities passes a whole number plus an
     offset. Each offset is uniform, so that the weights ``1 / probability`` make sums unbiased, and those of successive
     blocks of rows are multiples of the golden ratio apart, so that blocks of columns are met about equally often.
     """
@@ -157,12 +157,12 @@ def draw_tiles(rows: Blocks, columns: Blocks, chances: Array, draws: np.random.G
         blocks = np.arange(rows.ends[kind], rows.ends[kind + 1])
         offsets = (offset + GOLDEN * blocks) % 1.0
         marks = np.arange(int(np.ceil(sums[-1])) + 1)
-        asked = marks + offsets[:, None]
-        inside = asked < sums[-1]
-        drawn = np.searchsorted(sums, asked[inside], side="right")
+        positions = marks + offsets[:, None]
+        inside = positions < sums[-1]
+        places = np.searchsorted(sums, positions[inside], side="right")
         numbers.append(inside.sum(axis=1))
-        found.append(drawn)
-        weights.append(1.0 / here[drawn])
+        found.append(places)
+        weights.append(1.0 / here[places])
     ends = np.concatenate([[0], np.cumsum(np.concatenate(numbers))])
     return Tiles(ends, np.concatenate(found), np.concatenate(weights))
 

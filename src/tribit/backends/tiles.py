@@ -35,7 +35,7 @@ MAX_PRODUCT_UNKNOWNS = 16
 class BoundedCurvature:
     """Bounds ``w_ij`` of the curvature of the observed entries, and ``sum_j w_ij q_j q_j'`` of the rows of a panel.
 
-    What is derived from the entries takes as much memory as they do, and is made when it is first asked for.
+    The derived arrays take as much memory as the entries, and are made at their first use.
     """
 
     def __init__(

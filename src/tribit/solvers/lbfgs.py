@@ -53,7 +53,7 @@ class LimitedMemory:
     n_jobs : int
         Threads of a pass; the numbers do not depend on it.
     beside : array, optional
-        A vector of unknowns of a device: what is remembered is kept there too, in its type.
+        A vector of unknowns on a device: pairs are stored there too, in its type.
     """
 
     def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:

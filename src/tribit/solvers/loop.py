@@ -60,7 +60,7 @@ class Iteration:
 
     iteration: int
     objective: float  #: where the iteration began
-    decrease: float  #: first-order estimate of what it gains
+    decrease: float  #: first-order estimate of its gain
     seconds: (
         float | None
     )  #: from the solver's start to the iteration's end; None in a model read from a file

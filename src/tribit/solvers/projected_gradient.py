@@ -139,13 +139,13 @@ class ProjectedGradient(Solver):
         known: float | None = (
             None  # the objective of the accepted trial, which the next iteration starts from
         )
-        # Scaling X to keep a bound on entries is no projection: there only what a step moves tells of the end.
+        # Scaling X to keep a bound on entries is no projection: there only the length of a step measures convergence.
         exact = all(constraint.nearest for constraint in constraints)
 
         def scaled_decrease(factors: Factors, gradient: Factors) -> float:
             """Return the first-order decrease of a step that is as long in each unknown as its curvature asks for.
 
-            One unknown of large curvature makes every step short; this one measures what the others could gain.
+            One unknown of large curvature makes every step short; this one measures the possible gain of the others.
             """
             if not exact:
                 return 0.0
@@ -237,8 +237,8 @@ def _append(factors: Factors, extra: int, generator: np.random.Generator) -> Fac
     sides = []
     for side in (factors.row_factors, factors.column_factors):
         scale = START * float(np.sqrt(np.mean(side**2))) or START
-        drawn = scale * generator.standard_normal((side.shape[0], extra))
-        sides.append(np.hstack([side, drawn * np.any(side, axis=1, keepdims=True)]))
+        noise = scale * generator.standard_normal((side.shape[0], extra))
+        sides.append(np.hstack([side, noise * np.any(side, axis=1, keepdims=True)]))
     return replace(factors, row_factors=sides[0], column_factors=sides[1])
 
 

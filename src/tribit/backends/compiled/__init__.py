@@ -14,7 +14,7 @@ from importlib.util import find_spec
 #: The variable of the environment that turns the kernels off, or on for tables of any size.
 VARIABLE = "TRIBIT_COMPILED"
 #: Number of entries from which the kernels serve: importing Numba and reading compiled code from its files takes about
-#: a second of CPU, where a sweep of NumPy's over that many entries takes some 20 ms (drawn tables). A round number.
+#: a second of CPU, where a sweep of NumPy's over that many entries takes some 20 ms (synthetic tables). A round number.
 MIN_ENTRIES = 50_000
 
 
@@ -23,12 +23,12 @@ def kernels_for(n_entries: int) -> bool:
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "0" or (wanted != "1" and n_entries < MIN_ENTRIES):
         return False
-    return loaded()
+    return are_available()
 
 
 @cache
-def loaded() -> bool:
-    """Return whether the kernels can be used; a Numba that cannot be imported is said once."""
+def are_available() -> bool:
+    """Return whether the kernels can be used; warn once where Numba cannot be imported."""
     if find_spec("numba") is None:
         return False
     try:

@@ -19,7 +19,7 @@ LOG2_HIGH = 6.93147180369123816490e-01
 LOG2_LOW = 1.90821492927058770002e-10
 #: ``1.5 * 2^52``: added to a number of moderate size it leaves the nearest whole number in the last bits.
 ROUNDER = 6755399441055744.0
-#: Largest ``|z|`` of which the exponential is taken: ``exp(-700)`` is still a normal number.
+#: Largest ``|z|`` in an exponential: ``exp(-700)`` is still a normal number.
 MAX_SIZE = 350.0
 
 
@@ -77,7 +77,7 @@ def log_one_plus(e):
 def derivatives(z, n, weights, start, first, bends, found):
     """Fill in ``a t - b`` and the root of ``max(a (1 - t^2), 0)``, with ``t = tanh z``, and the losses.
 
-    For n entries from ``start`` on, of which a and b are the two rows of the weights.
+    For n entries from ``start`` on; a and b are the two rows of the weights.
     """
     for i in range(n):
         x, a, b = z[i], weights[0, start + i], weights[1, start + i]

@@ -1,7 +1,7 @@
 """The rows of P against a fixed Q, at the observed entries: values, derivatives, models and moves.
 
 A row is done in runs of entries: their rows of Q are gathered once, and stay in the core's first cache through the
-products with them. Products are in the type of Q; sums over runs, and what is solve, in float64.
+products with them. Products are in the type of Q; sums over runs, and solutions, in float64.
 
 Arrays are passed whole, with the place where a row begins: a slice would count its owners, which threads share.
 ``indptr`` and ``columns`` are those of a CSR matrix; ``weights`` has the weights a and b of its entries.
@@ -83,7 +83,7 @@ def add_squares(n, bends, q, bent, square, H):
         for j in range(stop):
             square[i, j] = 0.0
         # Eight entries in one loop: a row of the sum is read and written an eighth as often. Their number as a product
-        # is seen not to be negative; with range(0, n, 8) the compiler could not tell, and the loop took twice as long.
+        # is known not to be negative; with range(0, n, 8) it is not, and the loop took twice as long.
         for run in range(runs):
             e = run * VECTOR_WIDTH
             x0, x1, x2, x3 = bent[e, i], bent[e + 1, i], bent[e + 2, i], bent[e + 3, i]

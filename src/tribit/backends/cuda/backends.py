@@ -51,15 +51,15 @@ class DevicePanel:
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
-        return _fetched(self.backend.row_values(self.backend.to_device(P), self.Q))
+        return _to_numpy(self.backend.row_values(self.backend.to_device(P), self.Q))
 
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
         """Return a model of each row in its first ``free`` columns."""
         found = self.backend.rows(self.backend.to_device(P), self.Q, free, exact=exact, value=value)
         return RowModels(
-            np.full(self.height, np.nan) if found.values is None else _fetched(found.values),
-            _fetched(found.gradients),
-            _fetched(found.curvatures(0, self.height)),
+            np.full(self.height, np.nan) if found.values is None else _to_numpy(found.values),
+            _to_numpy(found.gradients),
+            _to_numpy(found.curvatures(0, self.height)),
             found.tightness,
         )
 
@@ -208,7 +208,7 @@ class DeviceBackend(Backend):
         _, in_Q = self.transposed.half_gradient(q, p, value=False)
         total: Any = float("nan") if values is None else values.sum()
         if is_numpy(P):
-            return float(total), _fetched(in_P), _fetched(in_Q)
+            return float(total), _to_numpy(in_P), _to_numpy(in_Q)
         return total, in_P, in_Q
 
     def half_sweep(
@@ -216,7 +216,7 @@ class DeviceBackend(Backend):
     ) -> HalfSweep:
         """Move every row of P to the minimiser of its own model, Q fixed."""
         found = half_sweep(self, self.to_device(P), self.to_device(Q), problem, state, value=value)
-        return found._replace(P=_fetched(found.P)) if is_numpy(P) else found
+        return found._replace(P=_to_numpy(found.P)) if is_numpy(P) else found
 
     def largest(self, P: Any, Q: Any) -> float:
         """Return ``max |P Q'|`` over all entries."""
@@ -234,5 +234,5 @@ class DeviceMatrix:
         return observed.row_sums(self.layout, self.values, Q.contiguous())
 
 
-def _fetched(tensor: Tensor) -> Array:
+def _to_numpy(tensor: Tensor) -> Array:
     return np.asarray(to_numpy(tensor), dtype=np.float64)

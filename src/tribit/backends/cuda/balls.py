@@ -18,7 +18,7 @@ TINY = 1e-30
 
 
 class Minima(NamedTuple):
-    """The minimisers, what each model promises to gain (at least 0), and the balls' multipliers."""
+    """The minimisers, the predicted gains (at least 0), and the balls' multipliers."""
 
     minimisers: Tensor
     gains: Tensor
@@ -53,10 +53,10 @@ def solve_ball_constrained_rows(
         good = gains >= 0.0  # false where it is no number
         step = torch.where(good[:, None], step, 0.0)
         return Minima(current + step, torch.where(good, gains, 0.0), multipliers)
-    return _constrained(gradient, H, current, multipliers, k, norm, bound)
+    return _constrained_minima(gradient, H, current, multipliers, k, norm, bound)
 
 
-def _constrained(
+def _constrained_minima(
     g: Tensor, H: Tensor, p0: Tensor, multipliers: Tensor, k: int, norm: float, bound: float
 ) -> Minima:
     """Return the minimisers inside the balls; the intercept, outside of them, is eliminated first."""

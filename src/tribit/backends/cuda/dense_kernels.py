@@ -107,7 +107,7 @@ def _second_kernel(
 
 @dataclass(frozen=True, eq=False)
 class HalfPrecision:
-    """A factor in half precision, scaled and padded with zeros, and what that leaves of it."""
+    """A factor in half precision, scaled and padded with zeros, and the remainder."""
 
     high: Tensor
     low: Tensor
@@ -155,7 +155,7 @@ def first(
 
 
 class Curvatures:
-    """``sum_j (1 - tanh(z_ij)^2) q_j q_j'`` of runs of rows, from what is derived once from P and Q."""
+    """``sum_j (1 - tanh(z_ij)^2) q_j q_j'`` of runs of rows, from values derived once from P and Q."""
 
     def __init__(self, P: Tensor, Q: Tensor, free: int, scale: float) -> None:
         self.left, self.right = HalfPrecision.of(P, HEIGHT), HalfPrecision.of(Q, WIDTH)

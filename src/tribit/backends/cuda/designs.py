@@ -1,4 +1,4 @@
-"""Blocks of features on a device: what :class:`tribit.model.design.Block` does to parts, for tensors."""
+"""Blocks of features on a device: :class:`tribit.model.design.Block` for tensors."""
 
 from __future__ import annotations
 

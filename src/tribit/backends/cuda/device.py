@@ -1,4 +1,4 @@
-"""The GPU: whether there is one that can be used, when it is worth using, and what is said where it is not there.
+"""The GPU: whether one can be used, when it pays, and errors where there is none.
 
 Nothing here imports PyTorch before a GPU is asked for.
 """
@@ -71,7 +71,7 @@ def usable_device(device: Any, n_entries: int, link: Any) -> str:
 
 
 def algebra_on(device: Any, n_entries: int) -> Any:
-    """Return what computes the inverses of a ranker: that of a GPU, or None for NumPy's."""
+    """Return the linear algebra of a ranker on a GPU; None for NumPy's."""
     if usable_device(device, n_entries, Logistic()) == "cpu":
         return None
     from tribit.backends.cuda.regression import DeviceAlgebra  # noqa: PLC0415 - PyTorch
@@ -106,7 +106,7 @@ def load_algebra() -> None:
 
 @contextmanager
 def memory_named() -> Iterator[None]:
-    """Say in one sentence what to do where the memory of the GPU is used up."""
+    """Raise an error with a remedy where the memory of the GPU is exhausted."""
     try:
         yield
     except RuntimeError as error:

@@ -1,7 +1,7 @@
-"""Links and weights on a device: what :mod:`tribit.backends.losses` says of entries, for tensors.
+"""Weighted losses on a device: :mod:`tribit.backends.losses` for tensors.
 
-A form keeps the numbers of NumPy's form (``scale``, ``unit``, ``slope`` and the closed sums) and has three functions of
-``z = scale x``, elementwise and nothing in place: of an observed entry, of the dense term, and of the probability.
+A device loss has the constants of NumPy's loss (``scale``, ``unit``, ``slope`` and the closed sums) and three functions
+of ``z = scale x``, elementwise and nothing in place: of an observed entry, of the dense term, and of the probability.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAR = {torch.float32: 15.0, torch.float64: 100.0}
 
 
 class Terms(NamedTuple):
-    """Value, first and second derivative, in the units of a form; None where not asked for."""
+    """Value, first and second derivative, in the units of a loss; None where not requested."""
 
     value: Tensor | None
     first: Tensor
@@ -29,7 +29,7 @@ class Terms(NamedTuple):
 
 
 class DeviceLoss:
-    """A form for tensors; see the subclasses for the formulae."""
+    """A weighted loss for tensors; see the subclasses for the formulae."""
 
     fused = False  #: whether kernels know its formulae
 
@@ -48,7 +48,7 @@ class DeviceLoss:
         raise NotImplementedError
 
     def bent(self, z: Tensor, second: Tensor, expected: Tensor | None) -> Tensor:
-        """Return what observed entries add to the curvature of the dense term.
+        """Return the correction of the dense term's curvature at observed entries.
 
         ``max(dense + correction, 0) - dense``: only a curvature that is nowhere negative keeps each row's model convex.
         """
@@ -57,7 +57,7 @@ class DeviceLoss:
         return torch.clamp(dense + second, min=0) - dense
 
     def tightness(self, slack: float) -> float:
-        """Return curvature over bound, given the mean of ``t^2`` over all entries where the form has a t."""
+        """Return curvature over bound, given the mean of ``t^2`` over all entries where the loss has a t."""
         raise NotImplementedError
 
 
@@ -101,12 +101,14 @@ class ProbitTensors(DeviceLoss):
         nu, pu = self.nu, self.pu
         if expected is not None:
             half = 0.5 * (pu + nu)
-            return self._mixed(z, half * (1 + expected), half * (1 - expected), value, second)
-        return self._mixed(z, nu, pu, value, second)
+            return self._weighted_terms(
+                z, half * (1 + expected), half * (1 - expected), value, second
+            )
+        return self._weighted_terms(z, nu, pu, value, second)
 
     def observed(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
         """Return ``a l(x, +1) + b l(x, -1)`` and its derivatives."""
-        found = self._mixed(z, a, b, False, second)
+        found = self._weighted_terms(z, a, b, False, second)
         if not value:
             return found
         wide = z.double()
@@ -117,7 +119,7 @@ class ProbitTensors(DeviceLoss):
         """Return a half: ``l(x, +1)'' + l(x, -1)''`` is from 1 to 4 / pi, the bound 2."""
         return 0.5
 
-    def _mixed(self, z: Tensor, plus: Any, minus: Any, value: bool, second: bool) -> Terms:
+    def _weighted_terms(self, z: Tensor, plus: Any, minus: Any, value: bool, second: bool) -> Terms:
         x = z / self.sigma
         like, dislike = _hazard(x), _hazard(-x)
         first = (minus * dislike - plus * like) / self.sigma

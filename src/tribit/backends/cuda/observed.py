@@ -113,7 +113,7 @@ def corrected(
 def curvature_weights(
     side: DeviceSide, loss: DeviceLoss, P: Tensor, Q: Tensor, *, dense: bool
 ) -> Tensor:
-    """Return what each entry adds to the curvature, nowhere negative with the dense term, without units."""
+    """Return the curvature of each entry, nowhere negative with the dense term, without units."""
     z = predictors(side.layout, P, Q) * loss.scale
     second = loss.observed(z, side.a, side.b, value=False, second=True).second
     assert second is not None

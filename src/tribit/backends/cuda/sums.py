@@ -92,7 +92,7 @@ class CudaTileBackend(DeviceBackend):
         q = Q[:, :free].contiguous()
         if exact or not self.has_bounds:
             weights = observed.curvature_weights(self.side, loss, P, Q, dense=True)
-            everywhere = dense.DenseCurvatures(loss, P, Q, free, self._own)
+            everywhere = dense.DenseCurvatures(loss, P, Q, free, self._own_imputation)
 
             def curvatures(start: int, stop: int) -> Tensor:
                 found = everywhere.of(start, stop)
@@ -109,7 +109,7 @@ class CudaTileBackend(DeviceBackend):
         return DeviceRows(values, gradients[:, :free], curvatures, loss.tightness(slack))
 
     @property
-    def _own(self) -> dense.Imputed | None:
+    def _own_imputation(self) -> dense.Imputed | None:
         return None if self.imputed is None else self.imputed[0]
 
     def _pass(
@@ -117,7 +117,7 @@ class CudaTileBackend(DeviceBackend):
     ) -> tuple[Tensor | None, Tensor, float]:
         """Return values, gradients and the mean of ``t^2``: dense term, corrections and closed sums."""
         loss = self.tensors
-        found = dense.dense_pass(loss, P, Q, self._own, value=value, squares=squares)
+        found = dense.dense_pass(loss, P, Q, self._own_imputation, value=value, squares=squares)
         corrections, sums = observed.corrected(self.side, loss, P, Q, value=value)
         total = Q.sum(0, dtype=torch.float64)
         gradients = (found.sums + sums) * (loss.unit * loss.slope)

@@ -95,12 +95,12 @@ def half_sweep(
         assert values is not None
         # Differences below the rounding error of a row's sum decide nothing.
         noise = backend.rounding * (values.abs() + backend.shape[1])
-        moved = _searched(backend, own, P, moved, Q, values, gradients, noise)
+        moved = _backtrack(backend, own, P, moved, Q, values, gradients, noise)
     total = float("nan") if values is None else float(values.sum())
     return HalfSweep(moved, gains, total)
 
 
-def _searched(
+def _backtrack(
     backend: DeviceBackend,
     problem: DeviceProblem,
     here: Tensor,
