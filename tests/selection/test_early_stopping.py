@@ -10,7 +10,7 @@ from tribit.selection import trials as module
 from tribit.selection.folds import make_folds
 from tribit.selection.trials import Options, fit_from
 from tribit.solvers import Stopping
-from tribit.solvers.loop import CONVERGED, UNCHANGED
+from tribit.solvers.loop import CONVERGED, UNCHANGED, WATCH_INTERVAL
 
 SETTINGS = ModelSpec(rank=3, l2=1.0, l2_intercept=1.0)
 
