@@ -141,16 +141,8 @@ def test_the_caller_s_arrays_are_neither_frozen_nor_shared():
         (1, InvalidInputError, "Expected 2D array, got scalar array instead"),
         (np.ones((2, 2, 2)), InvalidInputError, "Expected 2D array, got 3D array instead"),
         (sp.coo_array(np.array([1, -1])), InvalidInputError, "got 1D array instead"),
-        (
-            np.empty((0, 3)),
-            InvalidInputError,
-            r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required\.",
-        ),
-        (
-            np.empty((3, 0)),
-            InvalidInputError,
-            r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required\.",
-        ),
+        (np.empty((0, 3)), InvalidInputError, r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required\."),
+        (np.empty((3, 0)), InvalidInputError, r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required\."),
         (sp.csr_array((0, 3)), InvalidInputError, r"0 sample\(s\) \(shape=\(0, 3\)\)"),
         (np.zeros((2, 2)), InvalidInputError, "X has no observed entry; give"),
         (np.full((2, 2), NAN), InvalidInputError, "X has no observed entry; give"),
@@ -159,11 +151,7 @@ def test_the_caller_s_arrays_are_neither_frozen_nor_shared():
         ([[1, 0], [-INF, -1]], InvalidInputError, "the value -inf is not finite"),
         (sp.csr_array([[1, NAN]]), InvalidInputError, "row 0, column 1 of X: the value nan is not"),
         (sp.csr_array([[1, INF]]), InvalidInputError, "row 0, column 1 of X: the value inf is not"),
-        (
-            [[1, 0], [-1, 3]],
-            InvalidInputError,
-            r"row 1, column 1 of X: the value 3 is neither \+1 .* nor -1 .*like_at",
-        ),
+        ([[1, 0], [-1, 3]], InvalidInputError, r"row 1, column 1 of X: the value 3 is neither \+1 .* nor -1 .*like_at"),
         (sp.csc_array([[0.5, 1]]), InvalidInputError, "row 0, column 0 of X: the value 0.5 is nei"),
         (np.array([[1, 255]], np.uint8), InvalidInputError, "the value 255 is neither"),
         ([[1, -1], [1]], InvalidInputError, "rows of X differ in length; pass"),
@@ -185,7 +173,7 @@ def test_the_caller_s_arrays_are_neither_frozen_nor_shared():
             "1099511627776 x 1099511627776 has more entries than a 64-bit integer",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_matrix_is_one_sentence(X, kind, match):
     with pytest.raises(kind, match=match):
         Observations.from_matrix(X)
@@ -303,41 +291,13 @@ def test_products_beyond_32_bits(size):
         ),
         ([0], [0], [1], {"shape": (2**32, 2**31)}, InvalidInputError, "more entries than a 64-bit"),
         ([2**62], [4], [1], {}, InvalidInputError, "more entries than a 64-bit"),
-        (
-            np.array([2**63], np.uint64),
-            [0],
-            [1],
-            {},
-            InvalidInputError,
-            "the row 9223372036854775808 is not between",
-        ),
+        (np.array([2**63], np.uint64), [0], [1], {}, InvalidInputError, "the row 9223372036854775808 is not between"),
         ([0], [0], [1], {"shape": (1, 0)}, InvalidInputError, r"0 feature\(s\)"),
         ([0], [0], [1], {"shape": (1.5, 2)}, InvalidTypeError, "pass two integers"),
         ([0], [0], [1], {"shape": 3}, InvalidTypeError, "shape is 3; pass two integers"),
-        (
-            [0],
-            [0],
-            [1],
-            {"row_ids": ["a", "b", "a"]},
-            InvalidInputError,
-            "'a' at positions 0 and 2",
-        ),
-        (
-            [0],
-            [0],
-            [1],
-            {"column_ids": [7, 7]},
-            InvalidInputError,
-            "column_ids holds 7 at position",
-        ),
-        (
-            [0],
-            [0],
-            [1],
-            {"row_ids": [[1], [2]]},
-            InvalidTypeError,
-            "position 0: an object of type l",
-        ),
+        ([0], [0], [1], {"row_ids": ["a", "b", "a"]}, InvalidInputError, "'a' at positions 0 and 2"),
+        ([0], [0], [1], {"column_ids": [7, 7]}, InvalidInputError, "column_ids holds 7 at position"),
+        ([0], [0], [1], {"row_ids": [[1], [2]]}, InvalidTypeError, "position 0: an object of type l"),
         ([0], [0], [1], {"row_ids": ["a", None]}, InvalidInputError, "row_ids, position 1: the id"),
         ([0], [0], [1], {"row_ids": [1.0, NAN]}, InvalidInputError, "row_ids, position 1: the id"),
         ([0], [0], [1], {"row_ids": "ab"}, InvalidTypeError, "row_ids is of type str; pass a list"),
@@ -351,7 +311,7 @@ def test_products_beyond_32_bits(size):
             "row_ids has 1 ids for 2 rows; pass one id per row",
         ),
     ],
-)
+)  # fmt: skip
 def test_wrong_pairs_are_one_sentence(rows, columns, labels, options, kind, match):
     with pytest.raises(kind, match=match):
         Observations.from_pairs(rows, columns, labels, **options)

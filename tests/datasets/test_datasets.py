@@ -149,22 +149,10 @@ def test_ratings_cannot_be_changed():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "ml-100k",
-            "1\t2\t3\t4\n1\t3\t5\n",
-            r"Line 2 of .*u\.data.*: 3 fields where 4 were expected",
-        ),
-        (
-            "ml-100k",
-            "1\t2\t3\t4\n\n1\t3\t6\t5\n",
-            r"Line 3 of .*u\.data.*: the rating 6 is not one of 1 to 5",
-        ),
+        ("ml-100k", "1\t2\t3\t4\n1\t3\t5\n", r"Line 2 of .*u\.data.*: 3 fields where 4 were expected"),
+        ("ml-100k", "1\t2\t3\t4\n\n1\t3\t6\t5\n", r"Line 3 of .*u\.data.*: the rating 6 is not one of 1 to 5"),
         ("ml-100k", "1\t2\t0\t4\n", "Line 1 .* the rating 0 is not one of"),
-        (
-            "ml-100k",
-            "1\t2\t3.5\t4\n",
-            "Line 1 .* the rating 3.5 is not one of 1 to 5 in steps of 1",
-        ),
+        ("ml-100k", "1\t2\t3.5\t4\n", "Line 1 .* the rating 3.5 is not one of 1 to 5 in steps of 1"),
         ("ml-100k", "1\t2\tnan\t4\n", "Line 1 .* the rating nan"),
         ("ml-100k", "1\t2\t3\t4\n1\tx\t3\t4\n", "Line 2 .* the item 'x' is not a whole number"),
         ("ml-100k", "1.5\t2\t3\t4\n", "Line 1 .* the user '1.5' is not a whole number"),
@@ -174,24 +162,12 @@ def test_ratings_cannot_be_changed():
         ("ml-1m", "1::2::3::4\n1::2::3\n", r"Line 2 of .*ratings\.dat.*: 3 fields"),
         ("ml-1m", "1::2::4.5::4\n", "Line 1 .* the rating 4.5"),
         ("ml-20m", "userId,movieId,stars,timestamp\n1,2,3,4\n", "has no column 'rating'"),
-        (
-            "ml-20m",
-            "userId,movieId,rating,timestamp\n1,2,0.5,4\n1,3,5.5,4\n",
-            "Line 3 .* the rating 5.5",
-        ),
-        (
-            "ml-25m",
-            "userId,movieId,rating,timestamp\n1,2,0.7,4\n",
-            "Line 2 .* 0.5 to 5 in steps of 0.5",
-        ),
-        (
-            "ml-25m",
-            "userId,movieId,rating,timestamp\n1,2,0.5,4\n1,3",
-            r"Line 3 of .*ratings\.csv.*: 2 fields",
-        ),
+        ("ml-20m", "userId,movieId,rating,timestamp\n1,2,0.5,4\n1,3,5.5,4\n", "Line 3 .* the rating 5.5"),
+        ("ml-25m", "userId,movieId,rating,timestamp\n1,2,0.7,4\n", "Line 2 .* 0.5 to 5 in steps of 0.5"),
+        ("ml-25m", "userId,movieId,rating,timestamp\n1,2,0.5,4\n1,3", r"Line 3 of .*ratings\.csv.*: 2 fields"),
         ("ml-25m", "userId,movieId,rating,timestamp\n", "has no ratings"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("form", ["folder", "zip"])
 def test_a_damaged_file_is_one_sentence_with_the_line(tmp_path, name, content, message, form):
     with pytest.raises(InvalidInputError, match=message) as caught:

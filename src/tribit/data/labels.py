@@ -61,6 +61,20 @@ class TextValues(NamedTuple):
         """Return which values are the number 0."""
         return self.texts.spread([number == 0 for number in self._numbers_or_none()], bool)
 
+    def labels(
+        self, like_at: float | None, like: Words | None, dislike: Words | None
+    ) -> tuple[Labels, tuple[str, str] | None]:
+        """Return the labels by the rules given, and the pair of a like and a dislike where it was guessed.
+
+        Without rules, a known pair of words is understood, and +1 and -1.
+        """
+        if like is not None or dislike is not None:
+            return self.labels_by_word(like or (), dislike or ()), None
+        pair = None if like_at is not None else self.known_pair()
+        if pair is None:
+            return self.labels_by_number(like_at), None
+        return self.labels_by_word(pair[:1], pair[1:]), pair
+
     def labels_by_word(self, like: Words, dislike: Words) -> Labels:
         """Return +1 for the words of a like, -1 for those of a dislike; any other is an error."""
         meaning = {self.word(text): 1 for text in like} | {self.word(text): -1 for text in dislike}

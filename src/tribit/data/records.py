@@ -231,26 +231,19 @@ def label_cells(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[
                     f"{parameter(rule)} needs {parameter('value')}, the name of the column that holds the ratings."
                 )
         return cells, np.ones(cells.rows.size, dtype=np.int8)
-    words = rules.like is not None or rules.dislike is not None
     zeros = rules.zeros
-    if zeros is None and not words and (is_matrix or cells.filled):
+    by_word = rules.like is not None or rules.dislike is not None
+    if zeros is None and not by_word and (is_matrix or cells.filled):
         zeros = "unseen"
     if zeros == "unseen":
         cells = _without_zeros(cells, rules)
-    values = cells.values(rules.decimal)
-    if words:
-        return cells, values.labels_by_word(rules.like or (), rules.dislike or ())
-    pair = None if rules.like_at is not None else values.known_pair()
-    if pair is None:
-        return cells, values.labels_by_number(rules.like_at)
-    like, dislike = pair
-    listed_zero = ", where it is listed," if dislike == "0" else ""
-    cells = cells.with_note(
-        f"{cells.source}: {like} is a like and {dislike}{listed_zero} a dislike (guessed).",
-        like=(like,),
-        dislike=(dislike,),
-    )
-    return cells, values.labels_by_word((like,), (dislike,))
+    labels, pair = cells.values(rules.decimal).labels(rules.like_at, rules.like, rules.dislike)
+    if pair is not None:
+        like, dislike = pair
+        listed_zero = ", where it is listed," if dislike == "0" else ""
+        note = f"{cells.source}: {like} is a like and {dislike}{listed_zero} a dislike (guessed)."
+        cells = cells.with_note(note, like=(like,), dislike=(dislike,))
+    return cells, labels
 
 
 def _without_zeros(cells: TableCells, rules: Reading) -> TableCells:
