@@ -172,7 +172,7 @@ def test_bad_input_is_refused_in_one_sentence():
         with pytest.raises(InvalidInputError, match=sentence) as caught:
             ranking_report(*arguments)
         assert str(caught.value).count(". ") == 0
-    with pytest.raises(InvalidInputError, match="A ranker goes with a model"):
+    with pytest.raises(InvalidInputError, match="A ranker needs a model"):
         ranking_report(scores, train, hidden, ranker=model)
     with pytest.raises(InvalidTypeError, match="scores is of type str; pass a fitted model"):
         ranking_report("popular", train, hidden)
