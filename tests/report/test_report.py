@@ -1,4 +1,4 @@
-"""Reports: their numbers are the library's, whatever the bundle."""
+"""Reports: their numbers are the library's, with a given or a held-out test set."""
 
 from dataclasses import asdict
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tribit
-from report_models import Parsed, bundle, draw
+from report_models import Parsed, bundle, draw, fixed
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -18,6 +18,7 @@ from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.entries import reliability
 from tribit.report import make_report, write_report
 from tribit.report.facts import histogram, principal_components
+from tribit.report.trial import split_entries
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_reasons_are_those_of_explain(tested, fitted):
     assert column["reasons"][0]["name"] == strongest.column
 
 
-def test_the_search_is_told(searched, data):
+def test_the_search_is_shown(searched, data):
     report = make_report(searched, data[1])
     facts, search = report.facts["search"], searched.model_.search_
     assert [each["score"] for each in facts["candidates"]] == [c.score for c in search.candidates]
@@ -222,7 +223,7 @@ def test_a_test_with_entries_of_the_fit_is_refused(fitted, data):
         make_report(fitted, data[0].take(np.arange(5)))
 
 
-def test_what_is_no_recommender_is_refused(fitted, data):
+def test_another_object_than_a_recommender_is_refused(fitted, data):
     with pytest.raises(InvalidTypeError, match=r"pass a tribit\.Recommender"):
         make_report(fitted.model_, data[1])
 
@@ -260,3 +261,35 @@ def test_a_map_does_not_depend_on_the_rotation_of_factors():
         assert same == pytest.approx(kept)
     assert points.max() == 1.0
     assert principal_components(np.ones((5, 3)))[1] is None
+
+
+def test_without_a_test_set_entries_are_held_out(fitted, data):
+    report = make_report(fitted, random_state=11)
+    assert report.held_out_here
+    assert report.evaluation.n_entries == data[0].n_observed // 10
+    assert "No test set was given" in Parsed(report.html).words
+    train, held_out = split_entries(data[0], 11)
+    assert held_out.n_observed == data[0].n_observed // 10
+    assert not (np.abs(train.to_sparse()).multiply(np.abs(held_out.to_sparse()))).nnz
+    again = fixed(random_state=11).fit(train)
+    found = tribit.evaluate(again, held_out, train)
+    assert report.evaluation.log_loss == pytest.approx(found.log_loss, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"n_fits": 2}, {"implicit_features": True, "l2_implicit": 3.0}]
+)
+def test_a_refit_on_the_same_entries_is_the_same_model(data, options):
+    model = fixed(activity_floor=(1, 1), **options).fit(data[0])
+    again = model.with_fitted(model.refit(data[0], 0))
+    assert again.n_fits_ == model.n_fits_
+    np.testing.assert_allclose(again.complete(), model.complete(), atol=0.02)
+
+
+def test_a_refit_of_likes_alone_has_the_regression_again():
+    likes = draw((40, 60))
+    likes = likes.take(np.flatnonzero(likes.labels > 0))
+    found = Recommender(random_state=0).fit(likes).model_
+    again = found.with_fitted(found.refit(likes, 0))
+    assert again.rank_ == found.rank_
+    np.testing.assert_allclose(again.complete(), found.complete(), atol=0.05)

@@ -146,16 +146,14 @@ class Endpoint:
         values, unknown = dict(request.__dict__), None
         for name, kind in self._kinds.items():
             given = values[name]
-            if isinstance(given, str):
-                values[name] = Texts((given,))
-            elif isinstance(given, list) and kind is IDS:
-                values[name] = Texts(tuple(given))
-            elif isinstance(given, list) and kind is PAIRS:
-                values[name] = tuple(
-                    Texts(tuple(getattr(pair, side) for pair in given))
-                    for side in ("row", "column")
-                )
-            elif isinstance(given, list):
+            if given is None:
+                continue
+            if kind is IDS:
+                values[name] = Texts((given,) if _is_single(self.fields[name]) else tuple(given))
+            elif kind is PAIRS:
+                rows, columns = zip(*((pair.row, pair.column) for pair in given), strict=True)
+                values[name] = Texts(rows), Texts(columns)
+            else:
                 values[name], unknown = read_entries(given, recommender)
         return ParsedQuestion(self.question(**values), unknown)
 

@@ -1,4 +1,4 @@
-"""Reports of bundles at the limits: tiny tables, one label, one row, no factors; and ids that are markup."""
+"""Reports of edge cases: tiny tables, one label, one row, no factors; and ids that are markup."""
 
 import json
 import re
