@@ -1,10 +1,10 @@
 """
-Lists that avoid dislikes
-=========================
+Top-N recommendations that avoid dislikes
+=========================================
 
-People come to see what is popular and near to them, and some of it they dislike. A list ordered by what will be seen
-finds many likes and shows many dislikes; one ordered by the probability of a like shows few of both.
-``avoid_dislikes`` says how many likes one would give up to avoid a dislike, and lists trade one for the other.
+Users are exposed to popular items near their taste, and dislike some of them. A list ordered by exposure finds many
+likes and shows many dislikes; one ordered by the probability of a like shows few of both. ``avoid_dislikes`` is the
+number of likes that you would give up to avoid a dislike.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from tribit import Observations, Recommender
 from tribit.evaluation.ranking import ranking_report
 
 # %%
-# People and things lie on a circle. People like what is near them, and come to see what is popular and a little to one
-# side of them; a quarter of what they see comes after the fit. (Where exposure is popularity and hardly follows taste,
-# the order by P(like) alone can lie above the curve: measure it on your own table.)
+# Simulated users and items lie on a circle. Users like items near them, and are exposed to items that are popular and
+# a little to one side of them. A quarter of the ratings is later than the fit. (If exposure hardly follows taste, the
+# order by P(like) alone can lie above the curve: measure it on your own table.)
 
 draws = np.random.default_rng(0)
 turn = draws.uniform(0, 2 * np.pi, (250, 1)) - draws.uniform(0, 2 * np.pi, 150)
@@ -31,7 +31,7 @@ recommender = Recommender(random_state=0).fit(train)
 print(train)
 
 # %%
-# The same model and ranker for every weight: nothing is fitted again.
+# The same model and ranker serve for every weight, without a new fit.
 
 weights = [0.0, 0.5, 1.0, 2.0, 4.0]
 reports = [
@@ -69,7 +69,7 @@ axis.set_ylabel("likes found (more are better)")
 pyplot.show()
 
 # %%
-# In a list, the expected likes and dislikes of each place are told beside its probability.
+# A list has the expected likes and dislikes of each place beside its probability.
 
 table = recommender.recommend([0], 4, avoid_dislikes=2.0).table()
 for name in ("column", "probability", "expected_likes", "expected_dislikes"):

@@ -1,10 +1,9 @@
 """
-Compare systems on your own data
-================================
+Compare matrix factorization methods on your own data
+=====================================================
 
-The methods that the literature offers for this problem are estimators here, made of the same parts and fitted on the
-same inputs. ``compare`` gives each the best of a few settings, chosen on a tenth of the training entries, and predicts
-the test entries.
+Methods from the literature are estimators with the same inputs. ``compare`` tunes each on a small grid, with a
+tenth of the training entries as validation set, and predicts the test set.
 """
 
 import numpy as np
@@ -15,18 +14,18 @@ from tribit.paper.comparison import compare
 from tribit.simulate import low_rank_target, observe, quantise
 
 # %%
-# A drawn matrix of rank three with effects of rows and columns, as tables of ratings have; two cells in five are seen.
-# Put your own observations here. The draw matters: without these effects, with all else the same, alternating least
-# squares was ahead of ``tribit`` (log-loss 0.623 against 0.634).
+# A simulated matrix of rank three with user and item biases, as in tables of ratings; two entries in five are
+# observed. Replace it by your own observations. The simulation matters: without biases, with all else the same,
+# alternating least squares was ahead of ``tribit`` (log-loss 0.623 against 0.634).
 
-draws = np.random.default_rng(0)
+rng = np.random.default_rng(0)
 hidden = low_rank_target((120, 90), 3, alpha=5.0, random_state=0)
-hidden = hidden + draws.normal(0, 0.7, (120, 1)) + draws.normal(0, 0.7, 90)
+hidden = hidden + rng.normal(0, 0.7, (120, 1)) + rng.normal(0, 0.7, 90)
 seen = observe(quantise(hidden, Logistic(), random_state=1), 0.6, random_state=2)
 train, test = seen.split(0.2, random_state=3)
 
 # %%
-# Seconds are those of the last fit; of search and fit together for ``tribit``, which chooses in its fit.
+# Seconds are those of the final fit; for ``tribit``, which tunes itself, of search and fit.
 
 systems = [
     "tribit",
@@ -37,16 +36,16 @@ systems = [
     "max-norm-likelihood",
     "trace-norm-likelihood",
 ]
-results = compare(train, test, systems=systems, data="drawn")
-print(f"{'system':30} sign error  log-loss    AUC  seconds")
+results = compare(train, test, systems=systems, data="simulated")
+print(f"{'system':30} error rate  log-loss    AUC  seconds")
 for each in results:
     print(
         f"{each.system:30} {each.sign_error:10.3f}  {each.log_loss:8.3f}  {each.auc:5.3f}  {each.seconds:7.2f}"
     )
 
 # %%
-# With so few test entries differences of a percent are chance: hold out more than once before you believe them
-# (:func:`tribit.cross_validate` does for one model).
+# With so few test entries, differences of a percent are chance. Repeat the split before you rely on them
+# (:func:`tribit.cross_validate` does so for one model).
 
 figure, axis = pyplot.subplots(figsize=(7, 3.2), layout="constrained")
 results = sorted(results, key=lambda each: each.log_loss)

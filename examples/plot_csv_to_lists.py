@@ -1,9 +1,9 @@
 """
-From a CSV file to lists with reasons
-=====================================
+From a CSV file to explained recommendations
+============================================
 
-A table of ratings goes in. Out come a probability of a like for every pair, lists that leave out what was seen, the
-reasons for each place, and measures on entries that were held out.
+The input is a table of ratings. The output is a probability of a like for every pair, recommendations of unrated
+items, the reasons for each of them, and measures on a test set.
 """
 
 import csv
@@ -17,16 +17,16 @@ from tribit import Recommender
 from tribit.data.reading import observations_from_file
 
 # %%
-# A file as it may be exported from anywhere: who, what, how many stars. Here 150 people and 80 films are drawn, of four
-# genres; people differ in how much they like each genre.
+# A file with users, films and stars. Here 150 users and 80 films of four genres are simulated; users differ in their
+# taste for each genre.
 
-draws = np.random.default_rng(0)
-genres = np.array(["drama", "comedy", "crime", "fantasy"])[draws.integers(4, size=80)]
+rng = np.random.default_rng(0)
+genres = np.array(["drama", "comedy", "crime", "fantasy"])[rng.integers(4, size=80)]
 films = np.array([f"{genre} {number}" for number, genre in enumerate(genres)])
-likings = {genre: draws.normal(0, 1.3, 150) for genre in np.unique(genres)}
-hidden = np.column_stack([likings[genre] for genre in genres]) + draws.normal(0, 0.5, 80)
-stars = np.clip(np.round(3.6 + hidden + draws.normal(0, 0.7, hidden.shape)), 1, 5).astype(int)
-people, places = np.nonzero(draws.random(stars.shape) < 0.25)
+likings = {genre: rng.normal(0, 1.3, 150) for genre in np.unique(genres)}
+hidden = np.column_stack([likings[genre] for genre in genres]) + rng.normal(0, 0.5, 80)
+stars = np.clip(np.round(3.6 + hidden + rng.normal(0, 0.7, hidden.shape)), 1, 5).astype(int)
+people, places = np.nonzero(rng.random(stars.shape) < 0.25)
 
 path = Path(tempfile.mkdtemp()) / "ratings.csv"
 with path.open("w", newline="", encoding="utf-8") as file:
@@ -38,7 +38,7 @@ with path.open("w", newline="", encoding="utf-8") as file:
 print("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:5]))
 
 # %%
-# Read it, hold out a tenth, fit. Four stars and more are a like. There is nothing else to set.
+# Read it, hold out a test set, fit. Four stars and more are a like. All hyperparameters are tuned by the fit.
 
 ratings = observations_from_file(path, row="user", column="film", value="stars", like_at=4)
 train, held_out = ratings.split(0.1, random_state=0)
@@ -46,24 +46,24 @@ recommender = Recommender(random_state=0).fit(train)
 print(recommender.info())
 
 # %%
-# How good is it on what it has not seen? Baselines stand beside it, and every measure has an interval.
+# Measures on the test set, with confidence intervals and two baselines.
 
 print(recommender.evaluate(held_out))
 
 # %%
-# A list, best first: the probability of a like with its interval, and the likes and dislikes to be expected.
+# A list, best first: the probability of a like with its interval, and expected likes and dislikes.
 
 lists = recommender.recommend(["user3"], 8)
 print(lists)
 
 # %%
-# And why: what each of the ratings of ``user3`` adds to the score of the first film.
+# The contribution of each rating of ``user3`` to the score of the first film.
 
 why = recommender.explain("user3", lists.columns[0, 0])
 print(why)
 
 # %%
-# The reasons as a picture, the largest first.
+# The largest contributions as a picture.
 
 figure, axis = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
 reasons = why.entries[:8]
@@ -72,5 +72,5 @@ effects = [each.contribution for each in reasons]
 axis.barh(names, effects, color=["tab:blue" if each > 0 else "tab:red" for each in effects])
 axis.axvline(0, color="black", linewidth=0.6)
 axis.invert_yaxis()
-axis.set_xlabel(f"what it adds to the score of {why.column} for user3 (log-odds)")
+axis.set_xlabel(f"contribution to the score of {why.column} for user3 (log-odds)")
 pyplot.show()

@@ -2,8 +2,8 @@
 Add a metric and a link
 =======================
 
-A measure of held-out entries is a function and a line in ``METRICS``, which every evaluation reads. A link is a class
-with four methods, and ``link=`` takes an instance of it. Nothing else has to be told.
+A metric is a function and a line in ``METRICS``, which every evaluation reads. A link is a class with four methods,
+and ``link=`` takes an instance of it.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ def brier(curve, x, labels, weights=None):
 METRICS["brier"] = Metric("Brier score", brier)
 
 # %%
-# **A link.** Four methods that work elementwise. This one is Student's distribution with two degrees of freedom: its
-# tails are heavier than the logistic's, so that a single odd label counts less.
+# **A link.** A class with four elementwise methods. This one is Student's distribution with two degrees of freedom:
+# its tails are heavier than the logistic's, so that outlying labels count less.
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Student(Link):
 
 
 # %%
-# A table in which one label in ten is the opposite of what was meant, fitted with both links at the same ridge. The
-# difference is within the intervals: a ridge tempers odd labels already, and with so many of them no link is far ahead.
+# A simulated table with one flipped label in ten, fitted with both links at the same penalty. The difference is
+# within the confidence intervals: the penalty limits the influence of outlying labels already.
 
 hidden = low_rank_target((150, 100), 2, alpha=8.0, random_state=0)
 labels = quantise(hidden, Logistic(), random_state=1)
@@ -84,7 +84,7 @@ for link in (Logistic(), Student()):
 del METRICS["brier"]
 
 # %%
-# The losses of a like: far on the wrong side the logistic's rises by the distance, Student's by its logarithm.
+# The losses of a like: for very negative scores the logistic loss grows linearly, Student's logarithmically.
 
 x = np.linspace(-8, 4, 200)
 figure, axis = pyplot.subplots(figsize=(6, 3.2), layout="constrained")

@@ -1,9 +1,9 @@
 """
-Likes alone
-===========
+Likes only
+==========
 
-Purchases, plays, bookmarks: nobody says what they dislike. ``BinaryMatrixCompletion()`` then ranks by the probability
-that a cell is seen and liked, which is all that such a table determines.
+Purchases, plays and bookmarks are implicit feedback without dislikes. ``BinaryMatrixCompletion()`` then ranks by
+the probability that an entry is observed and liked.
 """
 
 import numpy as np
@@ -14,27 +14,27 @@ from tribit import BinaryMatrixCompletion, evaluate
 from tribit.evaluation.ranking import ranking_report
 
 # %%
-# 200 people, 120 things, tastes of rank two; a thing that is liked is bought with a probability that depends on how
-# well known it is. A fifth of the purchases is held out.
+# 200 simulated users, 120 items, tastes of rank two. A liked item is bought with a probability that depends on its
+# popularity. A fifth of the purchases is the test set.
 
-draws = np.random.default_rng(0)
-tastes = 1.5 * draws.standard_normal((200, 2)) @ draws.standard_normal((2, 120))
-known = expit(draws.normal(-1.0, 1.0, 120))
-bought = (draws.random(tastes.shape) < expit(tastes) * known).astype(int)
-later = bought * (draws.random(bought.shape) < 0.2)
+rng = np.random.default_rng(0)
+tastes = 1.5 * rng.standard_normal((200, 2)) @ rng.standard_normal((2, 120))
+known = expit(rng.normal(-1.0, 1.0, 120))
+bought = (rng.random(tastes.shape) < expit(tastes) * known).astype(int)
+later = bought * (rng.random(bought.shape) < 0.2)
 train = bought - later
-print(f"{train.sum()} purchases ({100 * train.mean():.0f}% of the cells), {later.sum()} held out")
+print(f"{train.sum()} purchases ({100 * train.mean():.0f}% of the entries), {later.sum()} held out")
 
 # %%
-# The search knows by itself that one label alone was seen, and says what its probabilities mean.
+# The search recognises that there is a single label, and reports the meaning of the probabilities.
 
 model = BinaryMatrixCompletion(random_state=0).fit(train)
 print(model.search_)
 report = evaluate(model, later, train).unseen
-print(f"a held-out purchase stands above an unseen cell with probability {report.auc:.3f}")
+print(f"a test purchase is ranked above an unobserved entry with probability {report.auc:.3f}")
 
 # %%
-# Lists of what comes next, beside the most popular things for everybody.
+# Recommendations, compared with the most popular items for every user.
 
 popularity = np.broadcast_to(train.sum(axis=0), train.shape)
 lengths = np.arange(1, 21)

@@ -2,9 +2,9 @@
 Entries that are missing not at random
 ======================================
 
-People rate what they chose, and they choose what they expect to like. A model of such ratings is too kind to the things
-that nobody chose. ``target="all"`` weighs held-out entries by one over their propensity, the probability of being
-observed, so that settings and probabilities are for any cell.
+Users rate items that they chose, and choose items that they expect to like. A model of such ratings overestimates
+unchosen items. ``target="all"`` weights validation entries by the inverse of their propensity, the probability of
+being observed, so that hyperparameters and probabilities are for all user-item pairs.
 """
 
 import numpy as np
@@ -17,8 +17,8 @@ from tribit.propensity import cross_fitted
 from tribit.simulate import low_rank_target, quantise
 
 # %%
-# The truth is known here, so that any cell can be looked at. Exposure grows with preference: most ratings are likes,
-# although less than half of all cells would be.
+# In this simulation the labels of all pairs are known. Exposure grows with preference: most ratings are likes,
+# although less than half of all pairs would be.
 
 tastes = low_rank_target((180, 120), 3, alpha=6.0, random_state=0) - 0.5
 signs = quantise(tastes, Logistic(), random_state=1)
@@ -31,7 +31,7 @@ print(
 )
 
 # %%
-# A model of the mask, cross-fitted, tells how likely each cell was to be observed. Likes rise with it.
+# A cross-fitted model of the propensity. The base rate rises with it.
 
 mask = cross_fitted(seen, random_state=0)
 q = mask.probability_at(seen.rows, seen.columns)
@@ -42,7 +42,7 @@ print(
 )
 
 # %%
-# Two fits of the same ratings, measured on cells that nobody chose.
+# Two fits to the same ratings, measured on unchosen pairs.
 
 models = {
     'target="observed"': BinaryMatrixCompletion(random_state=0).fit(seen),
@@ -58,6 +58,6 @@ for (name, model), colour in zip(models.items(), ("0.5", "tab:blue"), strict=Tru
     curve = reliability(model.predict_proba(others.rows, others.columns), others.labels)
     axis.plot(curve.predicted, curve.observed, "o-", color=colour, label=name)
 axis.set_xlabel("probability of a like, as predicted")
-axis.set_ylabel("share of likes among unchosen cells")
+axis.set_ylabel("share of likes among unchosen pairs")
 axis.legend(frameon=False)
 pyplot.show()

@@ -1,9 +1,9 @@
 """
-New users, from a few ratings or from features
-==============================================
+Cold start: new users with few ratings or with features
+=======================================================
 
-A model knows the rows that it was fitted on. ``fold_in`` adds others without a new fit: with the columns fixed each row
-is a small problem of its own. What is known of people (age, country) helps those who have rated nothing.
+``fold_in`` adds new users to a model without a new fit: with the items fixed, each user is a small convex problem.
+Features of users (age, country) predict for those without ratings.
 """
 
 import numpy as np
@@ -14,18 +14,18 @@ from scipy.special import expit
 from tribit import BinaryMatrixCompletion, Observations
 
 # %%
-# 240 people, 80 films of three genres. Tastes depend on the decade in which people were born, and on much else.
+# 240 simulated users, 80 films of three genres. Tastes depend on the decade of birth, and vary within it.
 
-draws = np.random.default_rng(0)
-genres = draws.integers(3, size=80)
-decades = draws.integers(4, size=240)
-tastes = 2.0 * draws.standard_normal((4, 3))[decades] + draws.standard_normal((240, 3))
-probability = expit(tastes[:, genres] + draws.normal(0, 0.5, 80))
-liked = draws.random(probability.shape) < probability
+rng = np.random.default_rng(0)
+genres = rng.integers(3, size=80)
+decades = rng.integers(4, size=240)
+tastes = 2.0 * rng.standard_normal((4, 3))[decades] + rng.standard_normal((240, 3))
+probability = expit(tastes[:, genres] + rng.normal(0, 0.5, 80))
+liked = rng.random(probability.shape) < probability
 about = pd.DataFrame({"born": [f"{1960 + 10 * decade}s" for decade in decades]})
 
 old, new = np.arange(180), np.arange(180, 240)
-table = np.where(draws.random(liked.shape) < 0.25, np.where(liked, 1, -1), 0)
+table = np.where(rng.random(liked.shape) < 0.25, np.where(liked, 1, -1), 0)
 ratings = Observations.from_matrix(table[old])
 
 # %%
@@ -33,7 +33,7 @@ ratings = Observations.from_matrix(table[old])
 
 
 def folded(model, n_given, features):
-    """Return P(like) of the new people, of whom n_given ratings are known."""
+    """Return P(like) of the new users, given n_given ratings of each."""
     given = np.zeros((new.size, 80))
     for place, person in enumerate(new):
         films = np.random.default_rng(person).permutation(80)[:n_given]
@@ -55,10 +55,10 @@ for name, values in errors.items():
     print(f"{name:20}", *(f"{n}: {value:.1f}%" for n, value in zip(numbers, values, strict=True)))
 
 # %%
-# Of people without any rating the features are all there is.
+# Users without any rating are predicted from features alone.
 
-nobody = featured.fold_in(row_features=about.iloc[new])
-wrong = np.mean((nobody.complete()[old.size :] >= 0.5) != liked[new])
+unrated = featured.fold_in(row_features=about.iloc[new])
+wrong = np.mean((unrated.complete()[old.size :] >= 0.5) != liked[new])
 print(f"no rating at all, decade known: {100 * wrong:.1f}% wrong")
 
 figure, axis = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
@@ -68,7 +68,7 @@ axis.plot(0, 100 * wrong, "s", color="tab:blue")
 axis.annotate(
     "decade alone", (0, 100 * wrong), (6, -3), textcoords="offset points", color="tab:blue"
 )
-axis.set_xlabel("ratings given by a new person")
-axis.set_ylabel("wrong signs elsewhere, %")
+axis.set_xlabel("ratings of a new user")
+axis.set_ylabel("error rate on other films, %")
 axis.legend(frameon=False)
 pyplot.show()

@@ -1,9 +1,9 @@
 """
-How sure is a probability?
-==========================
+Calibration, intervals and conformal sets
+=========================================
 
-Three answers, all from held-out entries: probabilities that come true as often as they say, intervals for single
-entries, and sets of labels with a coverage that holds whatever the model is worth.
+Three measures of uncertainty from held-out entries: calibrated probabilities, intervals for single entries, and
+sets of labels with a guaranteed coverage.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import calibrate, conformal, laplace
 
 # %%
-# Drawn data, so that the hidden probability of every entry is known. The ridge is far too strong, on purpose.
+# Simulated data, so that the probability of every entry is known. The penalty is far too large, on purpose.
 
 tastes = low_rank_target((200, 120), 2, alpha=8.0, random_state=0)
 signs = quantise(tastes, Logistic(), random_state=1)
@@ -33,18 +33,18 @@ model = BinaryMatrixCompletion(
 ).fit(train)
 
 # %%
-# **Calibration.** A map of the scores that never falls, chosen and fitted on held-out entries.
+# **Calibration.** A nondecreasing map of the scores, selected and fitted on held-out entries.
 
 calibrator = calibrate(model, held_out, random_state=0)
 x = model.decision_function(test.rows, test.columns)
-said = {"as fitted": model.predict_proba(test.rows, test.columns), "calibrated": calibrator(x)}
-curves = {name: reliability(p, test.labels) for name, p in said.items()}
+predicted = {"as fitted": model.predict_proba(test.rows, test.columns), "calibrated": calibrator(x)}
+curves = {name: reliability(p, test.labels) for name, p in predicted.items()}
 for name, curve in curves.items():
     print(f"{name:11} calibration error {curve.error:.3f}")
 
 # %%
-# **Intervals.** Of the hidden value of every cell, at the level 0.9: as the posterior has them, and with the centre and
-# the width adjusted on held-out entries.
+# **Intervals** of the hidden value of every entry, at level 0.9: from Laplace's approximation, and with centre and
+# width adjusted on held-out entries.
 
 posterior = laplace(model, train)
 adjusted = posterior.with_adjustment(held_out, random_state=0)
@@ -57,8 +57,8 @@ for name, each in {"Laplace": posterior, "adjusted": adjusted}.items():
     )
 
 # %%
-# **Sets of labels.** At each level the set holds the label of a new entry as often as it promises; a higher level costs
-# more answers of "cannot tell".
+# **Conformal sets.** At each level the set contains the label of a new entry with that probability; a higher level
+# gives more undecided answers.
 
 sets = conformal(model, held_out)
 levels = np.array([0.6, 0.7, 0.8, 0.9, 0.95])
@@ -72,7 +72,7 @@ for level in levels:
     print(f"level {level:.2f}: holds the label {covered[-1]:.3f}, one label alone {single[-1]:.2f}")
 
 # %%
-# Left: predicted probabilities against shares of likes, before and after. Right: what sets promise and keep.
+# Left: predicted probabilities against shares of likes, before and after. Right: nominal and measured coverage.
 
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.plot([0, 1], [0, 1], color="0.8")
@@ -85,7 +85,7 @@ right.plot(levels, levels, color="0.8")
 right.plot(levels, covered, "o-", color="tab:blue", label="label in the set")
 right.plot(levels, single, "s--", color="0.5", label="one label alone")
 right.set_ylim(0, 1.02)
-right.set_xlabel("level asked for")
+right.set_xlabel("nominal level")
 right.set_ylabel("share of test entries")
 right.legend(frameon=False, loc="lower left")
 pyplot.show()

@@ -2,8 +2,9 @@
 Votes of a parliament
 =====================
 
-Yes (+1), no (-1), absent (not observed). A matrix of votes is nearly of rank one: where a member stands between two
-sides explains most of it. The completion predicts what absent members would have voted, and its factors show the sides.
+Yes (+1), no (-1), absent (unobserved). A matrix of votes is nearly of rank one: the position of a member between
+two sides explains most of it. The completion predicts the votes of absent members, and its latent factors show the
+positions.
 """
 
 import numpy as np
@@ -14,21 +15,21 @@ from tribit import BinaryMatrixCompletion, Observations, evaluate
 from tribit.evaluation.held_out import fit_biases
 
 # %%
-# Hundred members of two parties, 250 votes. Most votes divide the parties; one in five divides nobody.
+# 100 simulated members of two parties, 250 votes. Most votes divide the parties; one in five does not.
 
-draws = np.random.default_rng(0)
+rng = np.random.default_rng(0)
 party = np.repeat([-1, 1], 50)
-position = party + draws.normal(0, 0.5, 100)
-divides = 2.0 * draws.standard_normal(250) * (draws.random(250) < 0.8)
-ease = draws.normal(0.5, 1.0, 250)
-yes = draws.random((100, 250)) < expit(np.outer(position, divides) + ease)
-absent = draws.random(yes.shape) < 0.3
+position = party + rng.normal(0, 0.5, 100)
+divides = 2.0 * rng.standard_normal(250) * (rng.random(250) < 0.8)
+ease = rng.normal(0.5, 1.0, 250)
+yes = rng.random((100, 250)) < expit(np.outer(position, divides) + ease)
+absent = rng.random(yes.shape) < 0.3
 votes = Observations.from_matrix(np.where(absent, 0, np.where(yes, 1, -1)))
 train, test = votes.split(0.2, random_state=0)
 print(train)
 
 # %%
-# Row and column effects know who votes yes often and which motions pass. Factors know the sides.
+# Biases of members and motions are the baseline. Latent factors add the sides.
 
 model = BinaryMatrixCompletion(random_state=0).fit(train)
 print(model.search_)
