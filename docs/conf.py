@@ -1,4 +1,4 @@
-"""Sphinx settings. `make docs` builds the manual; every warning is an error."""
+"""Sphinx settings. `make docs` builds the manual, with warnings as errors."""
 
 import sys
 from pathlib import Path
@@ -18,11 +18,11 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx_gallery.gen_gallery",  # runs examples/ and makes pages of them
-    "command_help",  # the text of --help, made at build time
-    "docstrings",  # formulae of docstrings as they are written
-    "mathml",  # formulae of pages, with nothing to fetch
-    "public_names",  # fails the build when a public name is missing from the reference
+    "sphinx_gallery.gen_gallery",  # pages of examples/, which are run
+    "command_help",  # the text of --help, generated at build time
+    "docstrings",  # formulas of docstrings verbatim
+    "mathml",  # formulas of pages, without downloads
+    "public_names",  # every public name is in the reference
     "run_examples",  # runs the code blocks of the pages listed below
 ]
 
@@ -40,7 +40,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-# Classes with a function of the same name but for its case: some file systems know no case.
+# Classes and functions whose names differ only in case, for case-insensitive file systems.
 autosummary_filename_map = {
     f"tribit.{name}": f"tribit.{name}-class"
     for name in (
@@ -53,10 +53,10 @@ autosummary_filename_map = {
         "uncertainty.Platt",
     )
 }
-autodoc_typehints = "none"  # numpydoc gives the types in words
+autodoc_typehints = "none"  # numpydoc has the types
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
-highlight_language = "none"  # fences name theirs; what is left are formulae
+highlight_language = "none"  # of blocks without a language: formulas
 numpydoc_show_class_members = False  # the class template lists them
 
 public_modules = [
@@ -127,7 +127,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
-    "min_reported_time": 600,  # seconds say more of the machine than of the example
+    "min_reported_time": 600,  # times depend on the machine
     "show_signature": False,
     "plot_gallery": True,
 }
@@ -145,6 +145,6 @@ html_theme_options = {
     "footer_end": [],
 }
 html_css_files = ["tribit.css"]
-# Every page on the left of every page, grouped by task as index.md groups them.
+# All pages in the sidebar of every page.
 html_sidebars = {"**": ["sidebar-tasks"]}
 html_show_sourcelink = False

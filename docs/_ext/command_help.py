@@ -1,4 +1,4 @@
-"""The directive ``command-help``: what ``tribit COMMAND --help`` prints, made at build time."""
+"""Directive ``command-help``: the output of ``tribit COMMAND --help``, generated at build time."""
 
 import re
 
@@ -13,7 +13,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CommandHelp(Directive):
-    """Show the help of a command, or without an argument that of the program."""
+    """Show the help of a command, or of the program without an argument."""
 
     optional_arguments = 1
 

@@ -1,9 +1,9 @@
-"""How docstrings are shown: formulae as they are written, and none of scikit-learn's own methods."""
-# ruff: noqa: ARG001 - Sphinx passes what it passes
+"""Rendering of docstrings: formulas verbatim, without scikit-learn's own methods."""
+# ruff: noqa: ARG001 - handlers have the signature of the event
 
 
 def show_formulae(app, what, name, obj, options, lines):
-    """Make literal blocks of the indented paragraphs above the first section of a docstring."""
+    """Turn indented paragraphs above the first section of a docstring into literal blocks."""
     sections = [n for n, line in enumerate(lines) if line.startswith("---")]
     last = sections[0] - 1 if sections else len(lines)
     shown, before = [], "::"
@@ -17,12 +17,12 @@ def show_formulae(app, what, name, obj, options, lines):
 
 
 def skip_metadata_requests(app, what, name, obj, skip, options):
-    """Leave out what scikit-learn adds to every estimator for routing metadata."""
+    """Skip the methods for routing metadata that scikit-learn adds to every estimator."""
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
 def hide_empty_signature(app, what, name, obj, options, signature, annotation):
-    """Show no arguments for a protocol: nobody calls it."""
+    """Hide the signature of protocols, which have no constructor."""
     return ("", None) if getattr(obj, "_is_protocol", False) else None
 
 

@@ -1,4 +1,4 @@
-"""The order of the gallery: as a reader comes to need the examples, not by the alphabet."""
+"""Order of the gallery, by task."""
 
 ORDER = (
     "plot_csv_to_lists.py",
@@ -14,7 +14,7 @@ ORDER = (
 
 
 class ByTask:
-    """A key for sorting file names; one that is not listed is an error of the build."""
+    """Sort key of file names; an unlisted file is an error."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Formulae as MathML, which browsers draw themselves: no script, and nothing to fetch."""
+"""Formulas as MathML, which browsers render without scripts or downloads."""
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -12,7 +12,7 @@ def mathml(node, *, block):
     try:
         return tex2mathml(node.astext(), as_block=block)
     except MathError as error:
-        logger.warning("A formula cannot be drawn: %s", error, location=node)
+        logger.warning("A formula cannot be rendered: %s", error, location=node)
         return node.astext()
 
 

@@ -1,7 +1,7 @@
-"""Fails the build when a public name is missing from the reference, or two pages differ in case alone.
+"""Check that every public name is in the reference, and that no two pages differ only in case.
 
-Public are the names in ``tribit.__all__``, and of the modules listed as ``public_modules`` in conf.py the classes and
-functions in ``__all__``, or without one those that are defined there and have no leading underscore.
+Public are the names in ``tribit.__all__``, and the classes and functions of ``public_modules`` in conf.py: those in
+``__all__``, or without it those that are defined there and have no leading underscore.
 """
 
 import inspect
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def public_names(module_names):
-    """Return the places a name may be documented at, for each public object."""
+    """Return the possible documented names of each public object."""
     homes = {}
     for name in tribit.__all__:
         homes[f"tribit.{name}"] = {f"tribit.{name}"}
@@ -39,7 +39,7 @@ def public_names(module_names):
 
 
 def forget(app, _config):
-    """Remove the pages that autosummary made last time: api.md alone says which there are."""
+    """Remove the pages of the previous build; api.md lists the current ones."""
     shutil.rmtree(Path(app.srcdir, "api"), ignore_errors=True)
 
 

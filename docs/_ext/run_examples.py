@@ -1,12 +1,11 @@
-"""Runs the code blocks of the manual, so that none of them can be wrong.
+"""Run the code blocks of the manual and compare their output.
 
-A ``python`` block is run as it stands; lines after ``>>>`` are compared with what they print. In a ``console``
-block each line after ``$`` is a command that must succeed, and the lines below it are what it prints. Blocks of
-one page share their names, which are those of ``__main__`` as in a script, and all pages share one empty folder.
-Numbers with a decimal point agree when they differ by at most two percent or one hundredth; ``...`` stands for
-anything; how many iterations and seconds a fit took is not compared.
+The output of ``>>>`` lines in a ``python`` block is compared. In a ``console`` block each line after ``$`` is a command
+that must succeed, and the following lines are its output. The blocks of a page share their names, those of ``__main__``
+as in a script, and all pages share one temporary folder. Numbers with a decimal point may differ by two percent or one
+hundredth; ``...`` matches anything; numbers of iterations and seconds are not compared.
 
-Pages that need data (``data_pages``) are run where ``TRIBIT_DATA`` names a folder that holds them.
+Pages that need data (``data_pages``) are run if ``TRIBIT_DATA`` names a folder with them.
 
 By hand: python docs/_ext/run_examples.py docs/quickstart.md
 """
@@ -29,7 +28,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?")
 
 
 class NumberChecker(doctest.OutputChecker):
-    """Compares text exactly and numbers with a decimal point nearly."""
+    """Compare text exactly, and numbers with a decimal point approximately."""
 
     def check_output(self, want, got, optionflags):
         optionflags |= doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -44,7 +43,7 @@ class NumberChecker(doctest.OutputChecker):
 
 
 def run_page(page, folder):
-    """Run the blocks of one page in a folder; return what went wrong."""
+    """Run the blocks of one page in a folder and return the problems."""
     script = ModuleType("__main__")
     before, sys.modules["__main__"] = sys.modules["__main__"], script
     try:
@@ -77,7 +76,7 @@ def run_blocks(page, folder, names):
 def run_doctest(code, names, page, line):
     report = []
     test = doctest.DocTestParser().get_doctest(code, names, page, page, line - 1)
-    test.globs = names  # as it is: blocks of a page share their names
+    test.globs = names  # not a copy: blocks of a page share their names
     runner = doctest.DocTestRunner(checker=NumberChecker(), verbose=False)
     done = runner.run(test, out=report.append, clear_globs=False)
     return ["".join(report)] if done.failed else []
@@ -112,13 +111,13 @@ def check(app):
 
     named = [*app.config.example_pages]
     if os.environ.get("TRIBIT_DATA"):
-        named = [*app.config.data_pages, *named]  # CONTRIBUTING adds to registries, and comes last
+        named = [*app.config.data_pages, *named]  # CONTRIBUTING adds to registries, so it is last
     else:
         logging.getLogger(__name__).info(
             "not run, as TRIBIT_DATA is not set: %s", app.config.data_pages
         )
     pages = [Path(app.srcdir, page).resolve() for page in named]
-    # In a process of its own: what CONTRIBUTING adds to registries is no part of the help texts of the manual.
+    # In a separate process, because CONTRIBUTING adds to registries, which would change the help texts.
     command = [sys.executable, __file__, *map(str, pages)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
