@@ -122,7 +122,7 @@ def _readable() -> Iterator[None]:
     except (OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InvalidInputError(
-            f"A worker could not read a part of the table ({type(error).__name__}: {printable(reason)}); check that "
+            f"A worker could not read its share of the table ({type(error).__name__}: {printable(reason)}); check that "
             "every worker can read each file, that none is damaged, and that all have the same columns."
         ) from error
 

@@ -269,7 +269,7 @@ def _errors(rows: list[Row], way: str, part: str, cut: str, mixture: Mixture) ->
     }
 
 
-def _bold(words: str, bold: bool) -> str:
+def _emphasise(words: str, bold: bool) -> str:
     return f"**{words}**" if bold else words
 
 
@@ -278,7 +278,7 @@ def _table1_numbers(rows: list[Row]) -> str:
         [
             f"{name}, the paper",
             *(
-                _bold(f"{mean:.3f} ± {deviation:.3f}", bold)
+                _emphasise(f"{mean:.3f} ± {deviation:.3f}", bold)
                 for mean, deviation, bold in zip(*values, BOLD[name], strict=True)
             ),
         ]
@@ -297,8 +297,8 @@ def _table1_numbers(rows: list[Row]) -> str:
                     line.append("none")
                 continue
             verdict, _ = paired_verdict(each.mixed[rating], each.pn[rating])
-            lines[0].append(_bold(spread(each.pn[rating]), verdict == FAILS))
-            lines[1].append(_bold(spread(each.mixed[rating]), verdict == HOLDS))
+            lines[0].append(_emphasise(spread(each.pn[rating]), verdict == FAILS))
+            lines[1].append(_emphasise(spread(each.mixed[rating]), verdict == HOLDS))
         texts.append(
             f"{each.way[0].upper()}{each.way[1:]}; X cut at {each.cut}; on the {each.part} part:\n\n"
             f"{markdown_table(head, lines)}"

@@ -88,6 +88,19 @@ class System(FactorModel):
     def _fit(self, data: Any) -> None:
         raise NotImplementedError
 
+    def _store_result(self, result: SolverResult, seen: Any) -> None:
+        """Store the result of a solver, and warn where it stopped early."""
+        self._set_scores(result.factors, seen)
+        self.objective_, self.n_iter_ = result.objective, result.n_iter
+        self.converged_, self.stop_reason_ = result.converged, result.stop_reason
+        self.history_ = result.history
+        if not result.converged:
+            raise_it = "; raise max_iter or tol" if result.stop_reason == OUT_OF_ITERATIONS else ""
+            warn(
+                f"The fit stopped before it converged: {result.stop_reason}{raise_it}.",
+                ConvergenceWarning,
+            )
+
 
 class MeasuredSystem(System):
     """A system of measured values, to which labels are the values +1 and -1: ``P(like) = (1 + x) / 2``."""
@@ -158,17 +171,3 @@ def check_share(share: Any, budget: float) -> float | None:
             f"Give budget or budget_share, not both; got {budget!r} and {share!r}."
         )
     return float(share)
-
-
-def store_result(model: FactorModel, result: SolverResult, seen: Any) -> None:
-    """Store the result of a solver in a model, and warn where it stopped early."""
-    model._set_scores(result.factors, seen)
-    model.objective_, model.n_iter_ = result.objective, result.n_iter
-    model.converged_, model.stop_reason_ = result.converged, result.stop_reason
-    model.history_ = result.history
-    if not result.converged:
-        raise_it = "; raise max_iter or tol" if result.stop_reason == OUT_OF_ITERATIONS else ""
-        warn(
-            f"The fit stopped before it converged: {result.stop_reason}{raise_it}.",
-            ConvergenceWarning,
-        )

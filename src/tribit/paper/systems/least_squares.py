@@ -17,7 +17,7 @@ from tribit.checks import check_not_negative
 from tribit.data.observations import Measurements
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
-from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_rank, store_result
+from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_rank
 from tribit.randomness import generator
 from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import Step, Stopping, run
@@ -115,7 +115,7 @@ class AlternatingLeastSquares(MeasuredSystem):
             # The paper's start is U alone: the first V is the best for it.
             start = Factors.of(left, _solve_rows(by_columns, left, l2))
             result = run(sweep, start, value, stopping, loss.size)
-        store_result(self, result, measured)
+        self._store_result(result, measured)
 
 
 @dataclass(eq=False, repr=False)
@@ -182,7 +182,7 @@ class MaxNormLeastSquares(MeasuredSystem):
         loss = SquaredErrors(measured)
         start = _start_inside(measured, constraints, rank, draws)
         solver = AugmentedLagrangian(loss.curvature)
-        store_result(self, solver.minimise(loss, constraints, start, stopping, draws), measured)
+        self._store_result(solver.minimise(loss, constraints, start, stopping, draws), measured)
 
 
 def _solve_rows(A: csr_array, V: Array, l2: float) -> Array:

@@ -13,7 +13,7 @@ from tribit.data.observations import Observations
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import as_link
 from tribit.model.risks import pn
-from tribit.paper.systems.base import System, check_rank, store_result
+from tribit.paper.systems.base import System, check_rank
 from tribit.randomness import generator
 from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import Stopping
@@ -57,7 +57,7 @@ class _BoundedLikelihood(System):
         start = spectral_start(objective, constraints, columns, 0.0, draws)
         solver = AugmentedLagrangian(max(link.curvature(alpha), MIN_CURVATURE))
         found = solver.minimise(objective, constraints, start, stopping, draws)
-        store_result(self, found, observations)
+        self._store_result(found, observations)
 
 
 @dataclass(eq=False, repr=False)

@@ -13,7 +13,7 @@ from tribit.checks import check_field, check_not_negative, check_positive
 from tribit.data.observations import Observations
 from tribit.model.links import Label, Link, Logistic
 from tribit.model.risks import pn
-from tribit.paper.systems.base import System, check_rank, store_result
+from tribit.paper.systems.base import System, check_rank
 from tribit.randomness import generator
 from tribit.solvers.lbfgs import LBFGS
 from tribit.solvers.loop import Stopping
@@ -132,7 +132,7 @@ class MaximumMarginFactorization(System):
         l2 = check_not_negative("l2", self.l2)
         objective = Objective(observations, Hinge(self.smoothing), pn(), l2=l2)
         start = spectral_start(objective, [], rank, 0.0, draws)
-        store_result(self, LBFGS().minimise(objective, [], start, stopping, draws), observations)
+        self._store_result(LBFGS().minimise(objective, [], start, stopping, draws), observations)
 
     def _link(self) -> Link:
         return MARGIN

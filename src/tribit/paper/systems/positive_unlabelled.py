@@ -15,7 +15,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
 from tribit.model.links import Link, as_link
 from tribit.model.spec import DEFAULT_BOUND_PROBABILITY
-from tribit.paper.systems.base import Linear, System, store_result
+from tribit.paper.systems.base import Linear, System
 from tribit.paper.systems.likelihood import MIN_CURVATURE
 from tribit.paper.systems.pu_risks import (
     BOX,
@@ -172,7 +172,7 @@ class PUMatrixCompletion(System):
         if self.loss == "squared":
             self._fit_squared(seen)
         elif self.risk != "unbiased" or not self._is_ball_enough():
-            store_result(self, self._fit_bounded(seen), seen)
+            self._store_result(self._fit_bounded(seen), seen)
         else:
             self._fit_likelihood(likes)
 
@@ -257,7 +257,7 @@ class PUMatrixCompletion(System):
         if objective.is_uneven or (self.box and not inside_box(factors)):
             box = BOX if self.box else (-np.inf, np.inf)
             found = search_factors(objective, factors, radius, stopping, draws, box)
-            store_result(self, found, seen)
+            self._store_result(found, seen)
             return
         self._set_scores(factors, seen)
         self.objective_, self.n_iter_, self.converged_ = objective.value(factors), 1, True
