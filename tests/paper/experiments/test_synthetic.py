@@ -24,6 +24,7 @@ from tribit.paper.experiments.synthetic import (
     START,
     TUNED,
     Experiment,
+    Trial,
     fit_paper,
     fit_posterior,
     fit_solved,
@@ -151,7 +152,7 @@ def test_every_mixture_of_a_trial_has_the_same_draw_and_start(monkeypatch):
     for here in ((0, 0), (0, 1), (1, 0)):
         for mixture in (PN, MIX, (0.0, 1.0, 0.0)):
             simulate.cache_clear()
-            fit_paper(TINY, *here, mixture, TINY.steps)
+            fit_paper(Trial(TINY, *here, mixture), TINY.steps)
     for several in seen.values():
         assert len(several) == 3 * 2  # mixtures x scalings
         for other in several[1:]:
@@ -172,7 +173,7 @@ def test_the_start_is_small(monkeypatch):
 
     monkeypatch.setattr(synthetic, "iterate", spy)
     for trial in range(5):
-        fit_paper(replace(TINY, alpha=4.0, size=60), 0, trial, PN, TINY.steps)
+        fit_paper(Trial(replace(TINY, alpha=4.0, size=60), 0, trial, PN), TINY.steps)
     variance = np.mean([np.var(U @ V.T) for U, V in starts])
     assert variance == pytest.approx(0.01 * 4.0**2, rel=0.3)
 
@@ -182,7 +183,7 @@ def test_the_start_is_small(monkeypatch):
 
 @pytest.mark.parametrize("mixture", [PN, MIX])
 def test_the_paper_s_rows_are_what_a_recomputation_gives(mixture):
-    rows = fit_paper(TINY, 5, 1, mixture, (2e-3, 1e-3))
+    rows = fit_paper(Trial(TINY, 5, 1, mixture), (2e-3, 1e-3))
     drawn = simulate(TINY, 5, 1)
     draws = np.random.Generator(np.random.PCG64([5, 1, 1]))
     size = np.sqrt(0.8) * (0.01 / 3) ** 0.25
@@ -213,7 +214,7 @@ def test_the_error_is_the_relative_frobenius_error(monkeypatch):
     settled = Settled(known.row_factors, known.column_factors, 1)
     monkeypatch.setattr(synthetic, "iterate", lambda *_, **__: settled)
     monkeypatch.setattr(synthetic, "is_at_rest", lambda *_, **__: True)
-    for row in fit_paper(TINY, 0, 0, PN, TINY.steps):
+    for row in fit_paper(Trial(TINY, 0, 0, PN), TINY.steps):
         assert row["relative_error"] == pytest.approx(0.5)
 
 
@@ -221,7 +222,7 @@ def test_the_error_is_the_relative_frobenius_error(monkeypatch):
 
 
 def test_k_grows_and_the_first_draw_is_solved_from_several_starts():
-    rows = fit_solved(TINY, 0, 0, MIX, ())
+    rows = fit_solved(Trial(TINY, 0, 0, MIX), ())
     growth = [row for row in rows if row["start"] == 0]
     inner = [STAGE] * (len(growth) - 2)
     assert [row["way"] for row in growth] == [NARROW, *inner, SOLVED]
@@ -235,22 +236,22 @@ def test_k_grows_and_the_first_draw_is_solved_from_several_starts():
         assert row["columns"] == growth[-1]["columns"]
         assert row["risk"] == pytest.approx(growth[-1]["risk"], rel=0.01)
         assert row["relative_error"] != growth[-1]["relative_error"]
-    assert {row["start"] for row in fit_solved(TINY, 0, 1, MIX, ())} == {0}
+    assert {row["start"] for row in fit_solved(Trial(TINY, 0, 1, MIX), ())} == {0}
 
 
 def test_what_is_solved_has_a_lower_risk_than_the_printed_iteration():
-    (solved,) = (row for row in fit_solved(TINY, 0, 1, MIX, ()) if row["way"] == SOLVED)
-    for row in fit_paper(TINY, 0, 1, MIX, TINY.steps):
+    (solved,) = (row for row in fit_solved(Trial(TINY, 0, 1, MIX), ()) if row["way"] == SOLVED)
+    for row in fit_paper(Trial(TINY, 0, 1, MIX), TINY.steps):
         assert solved["risk"] < row["risk"]
 
 
 def test_the_varied_iteration_is_the_printed_one_looked_at_on_its_way():
-    rows = fit_varied(TINY, 0, 1, MIX, (1e-3,))
+    rows = fit_varied(Trial(TINY, 0, 1, MIX), (1e-3,))
     drawn = simulate(TINY, 0, 1)
     objective = Objective(
         drawn.observations, TINY.link, tri(*MIX, rho=0.6), arithmetic=Arithmetic(dtype="float32")
     )
-    start = synthetic._small_start(TINY, 0, 1)
+    start = Trial(TINY, 0, 1).start()
     places = [(row["scaling"], row["iterations"]) for row in rows]
     assert places == [(way, n) for way in SCALINGS for n in SIZES.varied_iterations]
     for row in rows:
@@ -286,7 +287,7 @@ def test_the_radius_is_that_of_the_smallest_held_out_loss(monkeypatch, best):
 
     monkeypatch.setattr(synthetic, "_path", lambda *_: iter(next(paths)))
     monkeypatch.setattr(synthetic, "_mean_loss", loss)
-    tuned, told = fit_tuned(TINY, 0, 0, MIX, TINY.steps)
+    tuned, told = fit_tuned(Trial(TINY, 0, 0, MIX), TINY.steps)
     assert [factors for _, factors in judged] == on_train
     assert tuned["way"] == TUNED
     assert tuned["held_out_loss"] == 0.5
@@ -320,7 +321,7 @@ def test_the_radius_is_chosen_on_entries_that_were_not_fitted(monkeypatch):
 
     monkeypatch.setattr(synthetic, "Objective", spy)
     monkeypatch.setattr(synthetic, "_mean_loss", loss)
-    fit_tuned(TINY, 0, 0, MIX, TINY.steps)
+    fit_tuned(Trial(TINY, 0, 0, MIX), TINY.steps)
     whole = labels(simulate(TINY, 0, 0))
     assert len(held_out) == len(RADII)
     assert len(objectives) == 2
@@ -346,7 +347,7 @@ def test_every_mixture_of_a_trial_holds_out_the_same_entries(monkeypatch):
     monkeypatch.setattr(synthetic, "_mean_loss", loss)
     one = replace(TINY, sizes=replace(SIZES, radii=RADII[:1]))
     for trial, mixture in ((0, PN), (0, MIX), (1, PN)):
-        fit_tuned(one, 0, trial, mixture, TINY.steps)
+        fit_tuned(Trial(one, 0, trial, mixture), TINY.steps)
     np.testing.assert_array_equal(held_out[0], held_out[1])
     assert not np.array_equal(held_out[0], held_out[2])
 
@@ -354,7 +355,7 @@ def test_every_mixture_of_a_trial_holds_out_the_same_entries(monkeypatch):
 @pytest.mark.parametrize("mixture", [PN, (0.0, 0.5, 0.5)])
 @pytest.mark.parametrize("trial", [0, 1])
 def test_the_best_radius_is_no_worse_than_the_chosen(mixture, trial):
-    tuned, told = fit_tuned(TINY, 0, trial, mixture, TINY.steps)
+    tuned, told = fit_tuned(Trial(TINY, 0, trial, mixture), TINY.steps)
     assert told["relative_error"] <= tuned["relative_error"]
     radii = [share * TINY.radius for share in RADII]
     for row in (tuned, told):
@@ -387,7 +388,7 @@ def test_the_posterior_mean_is_told_the_truth_about_the_draw(monkeypatch):
         return 0.25 * simulate(TINY, 6, 1).M
 
     monkeypatch.setattr(synthetic, "posterior_mean", spy)
-    (row,) = fit_posterior(TINY, 6, 1)
+    (row,) = fit_posterior(Trial(TINY, 6, 1))
     drawn = simulate(TINY, 6, 1)
     assert given["observations"] is drawn.observations
     assert (given["link"], given["rank"], given["scale"]) == (TINY.link, 3, drawn.scale)
@@ -397,10 +398,10 @@ def test_the_posterior_mean_is_told_the_truth_about_the_draw(monkeypatch):
 
 
 def test_the_posterior_mean_is_below_what_is_fitted():
-    floor = fit_posterior(TINY, 0, 0)[0]["relative_error"]
+    floor = fit_posterior(Trial(TINY, 0, 0))[0]["relative_error"]
     assert floor < 1
-    assert floor < min(row["relative_error"] for row in fit_paper(TINY, 0, 0, PN, TINY.steps))
-    assert fit_posterior(TINY, 0, 0)[0]["relative_error"] == floor
+    assert floor < min(row["relative_error"] for row in fit_paper(Trial(TINY, 0, 0, PN), TINY.steps))
+    assert fit_posterior(Trial(TINY, 0, 0))[0]["relative_error"] == floor
 
 
 # The study
@@ -420,17 +421,17 @@ def test_every_task_has_its_own_key_and_they_are_counted(name, protocol, quick):
     varied = [task for task in tasks if task.function is fit_varied]
     assert bool(varied) == (protocol == "solved")
     assert len(tasks) == 3 * (1 + len(mixtures)) + len(varied)
-    assert {task.arguments[3] for task in varied} <= set(map(tuple, mixtures))
+    assert {task.arguments[0].mixture for task in varied} <= set(map(tuple, mixtures))
     for mixture in mixtures:
         assert sum(mixture) == pytest.approx(1.0)
         assert min(mixture) >= 0
     fit = {"paper": fit_paper, "solved": fit_solved, "tuned": fit_tuned}[protocol]
     for trial in range(3):
         those = [
-            task for task in tasks if task.arguments[2] == trial and task.function is not fit_varied
+            task for task in tasks if task.arguments[0].number == trial and task.function is not fit_varied
         ]
         assert [task.function for task in those] == [fit_posterior] + [fit] * len(mixtures)
-        assert [list(task.arguments[3]) for task in those[1:]] == mixtures
+        assert [list(task.arguments[0].mixture) for task in those[1:]] == mixtures
 
 
 def test_the_grids():

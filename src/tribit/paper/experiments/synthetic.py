@@ -153,9 +153,9 @@ def synthetic_study(
         found = []
         for trial in range(settings.n_trials):
             where = (experiment, settings.seed, trial)
-            found.append(Task(f"{trial} {FLOOR}", fit_posterior, where))
+            found.append(Task(f"{trial} {FLOOR}", fit_posterior, (Trial(*where),)))
             found += [
-                Task(f"{trial} {_mixture_key(mixture)}", fit, (*where, mixture, steps))
+                Task(f"{trial} {_mixture_key(mixture)}", fit, (Trial(*where, mixture), steps))
                 for mixture in mixtures
             ]
         if solved:
@@ -163,7 +163,7 @@ def synthetic_study(
                 Task(
                     f"{trial} {_mixture_key(mixture)} step {step:g}",
                     fit_varied,
-                    (experiment, settings.seed, trial, mixture, (step,)),
+                    (Trial(experiment, settings.seed, trial, mixture), (step,)),
                 )
                 for trial in range(min(N_VARIED_TRIALS, settings.n_trials))
                 for mixture in varied
@@ -184,29 +184,38 @@ def synthetic_study(
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """One simulated table of an experiment under one mixture."""
+class Trial:
+    """One simulated table of an experiment, and the mixture under which it is completed (None for the floor)."""
 
     experiment: Experiment
     seed: int
     number: int
-    mixture: Mixture | None
+    mixture: Mixture | None = None
 
     @property
     def simulation(self) -> Simulation:
+        """The table."""
         return simulate(self.experiment, self.seed, self.number)
 
-    def draws(self, *purpose: int) -> np.random.Generator:
-        """Return a generator for one purpose; all mixtures of a trial draw the same."""
+    def generator(self, *purpose: int) -> np.random.Generator:
+        """Return a generator for one purpose, the same for all mixtures of a trial."""
         return np.random.Generator(np.random.PCG64([self.seed, self.number, *purpose]))
 
+    def start(self) -> Pair:
+        """Return small random factors."""
+        shape, rank = (self.experiment.size, self.experiment.size), self.experiment.rank
+        scale = np.sqrt(self.experiment.alpha) * (START_VARIANCE / rank) ** 0.25
+        return small_factors(shape, rank, scale, self.generator(1))
+
     def objective(self, seen: Observations | None = None, rho: float | None = None) -> Objective:
+        """Return the risk of the mixture on the observed entries, or on some of them with their own rho."""
         seen = self.simulation.observations if seen is None else seen
         assert self.mixture is not None
         risk = tri(*self.mixture, rho=self.experiment.rho if rho is None else rho)
         return Objective(seen, self.experiment.link, risk, arithmetic=Arithmetic(DTYPE))
 
     def row(self, way: str, X: Array, **found: Any) -> Row:
+        """Return a row of results with the relative error of X."""
         M = self.simulation.M
         weights = self.mixture or (None, None, None)
         return (
@@ -217,12 +226,10 @@ class _Trial:
         )
 
 
-def fit_paper(
-    experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
-) -> list[Row]:
+def fit_paper(trial: Trial, steps: Sequence[float]) -> list[Row]:
     """Run the paper's iteration with each scaling, from the same small random start."""
-    this = _Trial(experiment, seed, trial, mixture)
-    objective, start = this.objective(), _small_start(experiment, seed, trial)
+    experiment = trial.experiment
+    objective, start = trial.objective(), trial.start()
     rows = []
     for scaling, step, most in zip(SCALINGS, steps, experiment.sizes.max_steps, strict=True):
         options: dict[str, Any] = {
@@ -233,7 +240,7 @@ def fit_paper(
         }
         settled = iterate(objective, start, **options, max_iter=most, tol=TOL)
         rows.append(
-            this.row(
+            trial.row(
                 scaling,
                 settled.U @ settled.V.T,
                 radius=experiment.radius,
@@ -246,27 +253,25 @@ def fit_paper(
     return rows
 
 
-def fit_solved(
-    experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
-) -> list[Row]:
+def fit_solved(trial: Trial, _: Sequence[float]) -> list[Row]:
     """Solve the stated problem with growing k, and on the first simulated table from other starts with the last k."""
-    this = _Trial(experiment, seed, trial, mixture)
-    objective = this.objective()
+    experiment = trial.experiment
+    objective = trial.objective()
     columns = tuple(experiment.rank * share for share in experiment.sizes.columns)
     stages: list[tuple[str, int, Stage]] = []
-    for start in range(N_STARTS if trial == 0 else 1):
+    for start in range(N_STARTS if trial.number == 0 else 1):
         found = grow_columns(
             objective,
             columns if start == 0 else (stages[-1][2].columns,),
             radius=experiment.radius,
             alpha=experiment.alpha,
             stopping=experiment.sizes.solved,
-            generator=this.draws(4, start),
+            generator=trial.generator(4, start),
         )
         ways = [START] if start else [NARROW, *[STAGE] * (len(found) - 2), SOLVED]
         stages += [(way, start, stage) for way, stage in zip(ways, found, strict=True)]
     return [
-        this.row(
+        trial.row(
             way,
             stage.dense(),
             radius=experiment.radius,
@@ -281,16 +286,14 @@ def fit_solved(
     ]
 
 
-def fit_varied(
-    experiment: Experiment, seed: int, trial: int, mixture: Mixture, steps: Sequence[float]
-) -> list[Row]:
+def fit_varied(trial: Trial, steps: Sequence[float]) -> list[Row]:
     """Run the paper's iteration with other steps, and return the error after several numbers of steps."""
-    this = _Trial(experiment, seed, trial, mixture)
-    objective = this.objective()
+    experiment = trial.experiment
+    objective = trial.objective()
     rows = []
     for scaling in SCALINGS:
         for step in steps:
-            pair, done = _small_start(experiment, seed, trial), 0
+            pair, done = trial.start(), 0
             for count in experiment.sizes.varied_iterations:
                 settled = iterate(
                     objective,
@@ -304,7 +307,7 @@ def fit_varied(
                 )
                 pair, done = (settled.U, settled.V), count
                 rows.append(
-                    this.row(
+                    trial.row(
                         VARIED,
                         settled.U @ settled.V.T,
                         scaling=scaling,
@@ -317,22 +320,20 @@ def fit_varied(
     return rows
 
 
-def fit_tuned(
-    experiment: Experiment, seed: int, trial: int, mixture: Mixture, _: Sequence[float]
-) -> list[Row]:
+def fit_tuned(trial: Trial, _: Sequence[float]) -> list[Row]:
     """Choose the radius along a path of balls: on a validation set and, to compare, by the hidden matrix itself."""
-    this = _Trial(experiment, seed, trial, mixture)
-    train, held_out = this.simulation.observations.split(HELD_OUT, random_state=this.draws(2))
-    start = Factors.of(*_small_start(experiment, seed, trial))
-    objective = this.objective(train, 1 - (1 - experiment.rho) * (1 - HELD_OUT))
+    experiment = trial.experiment
+    train, held_out = trial.simulation.observations.split(HELD_OUT, random_state=trial.generator(2))
+    start = Factors.of(*trial.start())
+    objective = trial.objective(train, 1 - (1 - experiment.rho) * (1 - HELD_OUT))
     losses = [
         _mean_loss(experiment.link, factors, held_out)
         for factors in _path(objective, experiment, start)
     ]
-    objective = this.objective()
+    objective = trial.objective()
     path = list(_path(objective, experiment, start))
     rows = [
-        this.row(
+        trial.row(
             TUNED,
             factors.row_factors @ factors.column_factors.T,
             radius=share * experiment.radius,
@@ -345,25 +346,19 @@ def fit_tuned(
     return [rows[int(np.argmin(losses))], oracle | {"way": BEST}]
 
 
-def fit_posterior(experiment: Experiment, seed: int, trial: int) -> list[Row]:
+def fit_posterior(trial: Trial) -> list[Row]:
     """Return the error of the posterior mean under the true prior, which no estimate beats on average."""
-    this = _Trial(experiment, seed, trial, None)
+    experiment = trial.experiment
     X = posterior_mean(
-        this.simulation.observations,
+        trial.simulation.observations,
         experiment.link,
         rank=experiment.rank,
-        scale=this.simulation.scale,
+        scale=trial.simulation.scale,
         sweeps=experiment.sizes.sweeps,
         burn_in=experiment.sizes.burn_in,
-        random_state=this.draws(3),
+        random_state=trial.generator(3),
     )
-    return [this.row(FLOOR, X)]
-
-
-def _small_start(experiment: Experiment, seed: int, trial: int) -> Pair:
-    draws = np.random.Generator(np.random.PCG64([seed, trial, 1]))
-    scale = np.sqrt(experiment.alpha) * (START_VARIANCE / experiment.rank) ** 0.25
-    return small_factors((experiment.size, experiment.size), experiment.rank, scale, draws)
+    return [trial.row(FLOOR, X)]
 
 
 def _path(objective: Objective, experiment: Experiment, start: Factors) -> Iterator[Factors]:
