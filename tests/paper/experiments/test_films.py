@@ -14,6 +14,7 @@ from tribit.paper.experiments.films import (
     SAME,
     TUNED,
     ZERO,
+    Trial,
     films_study,
     fingerprint,
     fit_paper,
@@ -120,8 +121,10 @@ def test_the_fingerprint_is_of_the_ratings_not_of_the_file(tmp_path):
 
 def test_the_order_of_the_file_changes_no_number(tmp_path, data):
     other = write(tmp_path, ratings()[::-1])
-    settings = (CHOSEN, 2.0, 3, (1e-2,), MIX)
-    assert fit_paper(data, 1, *settings) == fit_paper(other, 1, *settings)
+    one, again = (
+        fit_paper(Trial(place, 1, CHOSEN, MIX), 2.0, 3, (1e-2,)) for place in (data, other)
+    )
+    assert one == again
 
 
 # One fit
@@ -131,19 +134,19 @@ def test_the_order_of_the_file_changes_no_number(tmp_path, data):
 def fits(monkeypatch):
     """Every estimate that is judged, as it goes by."""
     seen = []
-    original = films._validation_row
+    original = Trial.validation_row
 
-    def spy(part, split, way, mixture, fit):
+    def spy(trial, fit):
         seen.append(fit)
-        return original(part, split, way, mixture, fit)
+        return original(trial, fit)
 
-    monkeypatch.setattr(films, "_validation_row", spy)
+    monkeypatch.setattr(Trial, "validation_row", spy)
     return seen
 
 
 FITS = {
-    "paper": lambda data, mixture: fit_paper(data, 3, SAME, 1.0, 10, (1e-2, 3e-3), mixture),
-    "tuned": lambda data, mixture: fit_tuned(data, 3, mixture),
+    "paper": lambda data, mixture: fit_paper(Trial(data, 3, SAME, mixture), 1.0, 10, (1e-2, 3e-3)),
+    "tuned": lambda data, mixture: fit_tuned(Trial(data, 3, TUNED, mixture)),
 }
 
 
@@ -200,18 +203,18 @@ def test_the_errors_by_rating_make_up_the_whole(data, protocol):
 @pytest.mark.parametrize("errors", [[0.3, 0.2, 0.4], [0.2, 0.2, 0.4], [0.5, 0.4, 0.1]])
 def test_the_step_is_that_of_the_smallest_validation_error(data, monkeypatch, errors):
     steps = (1e-2, 3e-3, 1e-3)
-    original = films._validation_row
+    original = Trial.validation_row
     forced = dict(zip(steps, errors, strict=True))
     judged = {}
 
-    def judge(part, split, way, mixture, fit):
-        row = original(part, split, way, mixture, fit)
+    def judge(trial, fit):
+        row = original(trial, fit)
         assert (row["part"], row["cut"], row["rating"]) == ("validation", MEAN, OVERALL)
         judged[fit.choices["step"]] = fit
         return row | {"error": forced[fit.choices["step"]]}
 
-    monkeypatch.setattr(films, "_validation_row", judge)
-    rows = fit_paper(data, 0, CHOSEN, 2.0, 3, steps, PN)
+    monkeypatch.setattr(Trial, "validation_row", judge)
+    rows = fit_paper(Trial(data, 0, CHOSEN, PN), 2.0, 3, steps)
     best = steps[int(np.argmin(errors))]  # the first of equals
     assert {row["step"] for row in rows if row["chosen"]} == {best}
     others = [row for row in rows if not row["chosen"]]
@@ -224,7 +227,7 @@ def test_the_step_is_that_of_the_smallest_validation_error(data, monkeypatch, er
 
 
 def test_the_paper_s_fit_stays_in_its_set(data, fits):
-    fit_paper(data, 0, CHOSEN, 0.5, 4, (1e-2,), MIX)
+    fit_paper(Trial(data, 0, CHOSEN, MIX), 0.5, 4, (1e-2,))
     (fit,) = fits
     assert fit.U.shape == (30, 4)
     assert fit.V.shape == (25, 4)
@@ -234,7 +237,7 @@ def test_the_paper_s_fit_stays_in_its_set(data, fits):
 
 
 def test_the_tuned_fit_stays_in_its_balls(data, fits):
-    fit_tuned(data, 0, MIX)
+    fit_tuned(Trial(data, 0, TUNED, MIX))
     radii = []
     for fit in fits:
         radius = fit.choices["radius"]
@@ -245,18 +248,18 @@ def test_the_tuned_fit_stays_in_its_balls(data, fits):
     assert radii == list(films.SIZES.radii)
 
 
-@pytest.mark.parametrize("fit", [lambda d: fit_tuned(d, 0, MIX), lambda d: FITS["paper"](d, MIX)])
+@pytest.mark.parametrize("fit", FITS.values())
 def test_rho_is_the_share_of_the_training_part(data, monkeypatch, fit):
     risks = []
     original = films.Objective
 
     def spy(seen, link, risk, **options):
         risks.append(risk)
-        assert cells(seen) in (cells(load_split(data, 0).train), cells(load_split(data, 3).train))
+        assert cells(seen) == cells(load_split(data, 3).train)
         return original(seen, link, risk, **options)
 
     monkeypatch.setattr(films, "Objective", spy)
-    fit(data)
+    fit(data, MIX)
     (risk,) = risks
     assert risk.rho == pytest.approx(1 - 360 / (30 * 25))
     assert (risk.pn, risk.pu, risk.nu) == pytest.approx(MIX)
@@ -310,9 +313,13 @@ def test_the_mixtures_share_the_alpha_and_r_that_do_best_on_validation(data, row
         (6, CHOSEN, 1.0, 2),
         (6, SAME, 1.0, 10),
     ]
-    found = [task.arguments[1:5] for task in tasks]
+    trials = [task.arguments[0] for task in tasks]
+    found = [
+        (trial.split, trial.way, *task.arguments[1:3])
+        for trial, task in zip(trials, tasks, strict=True)
+    ]
     assert found == [where for where in expected for _ in mixtures]
-    assert [task.arguments[6] for task in tasks] == mixtures * 4
+    assert [trial.mixture for trial in trials] == mixtures * 4
     assert {task.function for task in tasks} == {fit_paper}
 
 
@@ -369,7 +376,9 @@ def test_the_splits_are_numbered_from_the_seed(data):
     for protocol in ("paper", "tuned"):
         study = films_study(Settings(trials=3, seed=5, protocol=protocol), [PN, MIX], data)
         results = {f"select {trial}": selection(a2r5=0.3) for trial in range(3)}
-        for stage in study.stages:
+        *selection_stage, last = study.stages
+        assert {task.arguments[0].split for task in last(results)} == {5, 6, 7}
+        for stage in selection_stage:
             assert {task.arguments[1] for task in stage(results)} == {5, 6, 7}
 
 
@@ -417,21 +426,22 @@ def test_the_parameters_say_what_decides_the_numbers(tmp_path, data):
 def test_a_fit_repeats_itself_and_splits_differ(data):
     for fit in FITS.values():
         assert fit(data, MIX) == fit(data, MIX)
-    assert fit_tuned(data, 0, PN) != [row | {"split": 0} for row in fit_tuned(data, 1, PN)]
+    one, other = (fit_tuned(Trial(data, split, TUNED, PN)) for split in (0, 1))
+    assert one != [row | {"split": 0} for row in other]
 
 
 def test_the_first_factors_are_drawn_for_each_split_alone(data, monkeypatch):
     starts = []
-    original = films._small_start
+    original = Trial.start
 
     def spy(*arguments):
         starts.append(original(*arguments)[0])
         return original(*arguments)
 
-    monkeypatch.setattr(films, "_small_start", spy)
+    monkeypatch.setattr(Trial, "start", spy)
     fits = (
-        lambda split, mixture: fit_paper(data, split, SAME, 1.0, 10, (1e-2,), mixture),
-        lambda split, mixture: fit_tuned(data, split, mixture),
+        lambda split, mixture: fit_paper(Trial(data, split, SAME, mixture), 1.0, 10, (1e-2,)),
+        lambda split, mixture: fit_tuned(Trial(data, split, TUNED, mixture)),
     )
     for fit in fits:
         starts.clear()

@@ -130,6 +130,71 @@ class Fit:
     choices: Row
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A split of the ratings, the way to choose hyperparameters, and the mixture of the risks."""
+
+    data: Path | None
+    split: int
+    way: str
+    mixture: Mixture
+
+    @property
+    def parts(self) -> Split:
+        """The entries of training, validation and test."""
+        return load_split(self.data, self.split)
+
+    def objective(self) -> Objective:
+        """Return the risk on the training entries."""
+        train = self.parts.train
+        risk = tri(*self.mixture, rho=1.0 - train.density)
+        return Objective(train, LINK, risk, arithmetic=Arithmetic(DTYPE))
+
+    def start(self, size: float, rank: int) -> Pair:
+        """Return small random factors, the same for every mixture of a split."""
+        draws = np.random.Generator(np.random.PCG64([self.split, 1]))
+        scale = float(np.sqrt(0.1 * size) / rank**0.25)
+        return small_factors(self.parts.train.shape, rank, scale, draws)
+
+    def best_of(self, fits: list[Fit], rested: Callable[[Fit], bool] | None = None) -> list[Row]:
+        """Return each fit's validation error, and all errors of the best fit, with ``at_rest`` where asked for."""
+        judged = [self.validation_row(fit) for fit in fits]
+        best = int(np.argmin([row["error"] for row in judged]))
+        others = [row | {"chosen": False} for place, row in enumerate(judged) if place != best]
+        fit = fits[best]
+        if rested is not None:
+            fit = replace(fit, choices=fit.choices | {"at_rest": rested(fit)})
+        return others + list(self.every_row(fit))
+
+    def validation_row(self, fit: Fit) -> Row:
+        """Return the error by which fits are chosen."""
+        name, cut = JUDGE
+        wrong = _sign_errors(getattr(self.parts, name), fit, cut)
+        return self._row(fit, name, cut, OVERALL, wrong)
+
+    def every_row(self, fit: Fit) -> Iterable[Row]:
+        """Yield the errors of a chosen fit by part, threshold and rating."""
+        for name in ("validation", "test"):
+            entries = getattr(self.parts, name)
+            given = stars(self.data)[entries.rows, entries.columns]
+            for cut in (MEAN, ZERO):
+                wrong = _sign_errors(entries, fit, cut)
+                yield self._row(fit, name, cut, OVERALL, wrong) | {"chosen": True}
+                for rating in range(1, 6):
+                    those = wrong[given == rating]
+                    if those.size:
+                        yield self._row(fit, name, cut, str(rating), those) | {"chosen": True}
+
+    def _row(self, fit: Fit, part: str, cut: str, rating: str, wrong: NDArray[np.bool_]) -> Row:
+        return (
+            {"split": self.split, "way": self.way}
+            | dict(zip(WEIGHTS, self.mixture, strict=True))
+            | fit.choices
+            | {"part": part, "cut": cut, "rating": rating, "entries": int(wrong.size)}
+            | {"error": float(np.mean(wrong))}
+        )
+
+
 def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | None) -> Study:
     """Return the tasks of Fig. 4 and Table 1, which share every fit."""
     ratings = movielens100k(data)
@@ -148,18 +213,22 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
         tasks = []
         for trial in trials:
             for way, alpha, rank in _ways(results[f"select {trial}"]):
-                where = (data, settings.seed + trial, way, alpha, rank, steps)
                 tasks += [
-                    Task(f"{trial} {way} {mixture}", fit_paper, (*where, mixture))
+                    Task(
+                        f"{trial} {way} {mixture}",
+                        fit_paper,
+                        (Trial(data, settings.seed + trial, way, mixture), alpha, rank, steps),
+                    )
                     for mixture in mixtures
                 ]
         return tasks
 
-    fit = fit_tuned if settings.protocol == "tuned" else fit_solved
+    tuned = settings.protocol == "tuned"
+    fit, way = (fit_tuned, TUNED) if tuned else (fit_solved, SOLVED)
 
     def alone(_: Results) -> list[Task]:
         return [
-            Task(f"{trial} {mixture}", fit, (data, settings.seed + trial, mixture))
+            Task(f"{trial} {mixture}", fit, (Trial(data, settings.seed + trial, way, mixture),))
             for trial in trials
             for mixture in mixtures
         ]
@@ -178,48 +247,38 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
 
 def select_by_pn(data: Path | None, split: int, quick: bool, steps: Sequence[float]) -> list[Row]:
     """Fit PN for every alpha, r and step; return the validation error of each."""
-    part = load_split(data, split)
-    objective = _objective(part, PN)
+    trial = Trial(data, split, CHOSEN, PN)
+    objective = trial.objective()
     rows = []
     for alpha in GRIDS[quick].alphas:
         for rank in GRIDS[quick].ranks:
-            for fit in _paper_fits(objective, split, alpha, rank, steps):
-                rows.append(_validation_row(part, split, CHOSEN, PN, fit) | {"chosen": False})
+            for fit in _paper_fits(trial, objective, alpha, rank, steps):
+                rows.append(trial.validation_row(fit) | {"chosen": False})
     return rows
 
 
-def fit_paper(
-    data: Path | None,
-    split: int,
-    way: str,
-    alpha: float,
-    rank: int,
-    steps: Sequence[float],
-    mixture: Mixture,
-) -> list[Row]:
+def fit_paper(trial: Trial, alpha: float, rank: int, steps: Sequence[float]) -> list[Row]:
     """Run the paper's iteration with each step; return the one that is best on the validation part."""
-    part = load_split(data, split)
-    objective = _objective(part, mixture)
-    fits = list(_paper_fits(objective, split, alpha, rank, steps))
+    objective = trial.objective()
+    fits = list(_paper_fits(trial, objective, alpha, rank, steps))
 
     def is_rested(fit: Fit) -> bool:
         options = {name: fit.choices[name] for name in ("radius", "alpha", "step")}
         return is_at_rest(objective, Settled(fit.U, fit.V, fit.choices["iterations"]), **options)
 
-    return _best_of(part, data, split, way, mixture, fits, is_rested)
+    return trial.best_of(fits, is_rested)
 
 
-def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
+def fit_solved(trial: Trial) -> list[Row]:
     """Solve the stated problem with alpha = 1 and r = 10 for each number of latent factors."""
-    part = load_split(data, split)
     rank = SIZES.columns[0]
     bounds = {"alpha": 1.0, "radius": float(np.sqrt(rank))}
     stages = grow_columns(
-        _objective(part, mixture),
+        trial.objective(),
         SIZES.columns,
         **bounds,
         stopping=SIZES.solved,
-        generator=np.random.Generator(np.random.PCG64([split, 2])),
+        generator=np.random.Generator(np.random.PCG64([trial.split, 2])),
     )
     rows: list[Row] = []
     for way, stage in ((NARROW, stages[0]), (SOLVED, stages[-1])):
@@ -232,22 +291,20 @@ def fit_solved(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
             "change": stage.change,
         }
         fit = Fit(stage.factors.row_factors, stage.factors.column_factors, choices)
-        rows += _every_row(part, data, split, way, mixture, fit)
+        rows += replace(trial, way=way).every_row(fit)
     return rows
 
 
-def fit_tuned(data: Path | None, split: int, mixture: Mixture) -> list[Row]:
+def fit_tuned(trial: Trial) -> list[Row]:
     """Minimise inside growing max-norm balls, each from the last; return the best on the validation part."""
-    part = load_split(data, split)
-    objective = _objective(part, mixture)
-    start = Factors.of(*_small_start(part.train.shape, SIZES.radii[0], 10, split))
+    start = Factors.of(*trial.start(SIZES.radii[0], 10))
     fits = []
-    found = minimise_in_balls(objective, SIZES.radii, start, SIZES.tuned)
+    found = minimise_in_balls(trial.objective(), SIZES.radii, start, SIZES.tuned)
     for radius, result in zip(SIZES.radii, found, strict=True):
         choices = {"radius": radius, "rank": 10, "iterations": result.n_iter}
         factors = result.factors
         fits.append(Fit(factors.row_factors, factors.column_factors, choices))
-    return _best_of(part, data, split, TUNED, mixture, fits)
+    return trial.best_of(fits)
 
 
 def _ways(selection: list[Row]) -> list[tuple[str, float, int]]:
@@ -255,15 +312,10 @@ def _ways(selection: list[Row]) -> list[tuple[str, float, int]]:
     return [(CHOSEN, best["alpha"], best["rank"]), (SAME, 1.0, 10)]
 
 
-def _objective(part: Split, mixture: Mixture) -> Objective:
-    risk = tri(*mixture, rho=1.0 - part.train.density)
-    return Objective(part.train, LINK, risk, arithmetic=Arithmetic(DTYPE))
-
-
 def _paper_fits(
-    objective: Objective, split: int, alpha: float, rank: int, steps: Sequence[float]
+    trial: Trial, objective: Objective, alpha: float, rank: int, steps: Sequence[float]
 ) -> Iterable[Fit]:
-    start = _small_start(objective.shape, min(alpha, 1.0), rank, split)
+    start = trial.start(min(alpha, 1.0), rank)
     radius = float(alpha * np.sqrt(rank))
     for step in steps:
         settled = iterate(
@@ -285,73 +337,8 @@ def _paper_fits(
         yield Fit(settled.U, settled.V, choices)
 
 
-def _small_start(shape: tuple[int, int], size: float, rank: int, split: int) -> Pair:
-    draws = np.random.Generator(np.random.PCG64([split, 1]))
-    return small_factors(shape, rank, float(np.sqrt(0.1 * size) / rank**0.25), draws)
-
-
-def _best_of(
-    part: Split,
-    data: Path | None,
-    split: int,
-    way: str,
-    mixture: Mixture,
-    fits: list[Fit],
-    rested: Callable[[Fit], bool] | None = None,
-) -> list[Row]:
-    """Return each fit's validation error, and all errors of the best fit, with ``at_rest`` where asked for."""
-    judged = [_validation_row(part, split, way, mixture, fit) for fit in fits]
-    best = int(np.argmin([row["error"] for row in judged]))
-    others = [row | {"chosen": False} for place, row in enumerate(judged) if place != best]
-    fit = fits[best]
-    if rested is not None:
-        fit = replace(fit, choices=fit.choices | {"at_rest": rested(fit)})
-    return others + list(_every_row(part, data, split, way, mixture, fit))
-
-
-def _validation_row(part: Split, split: int, way: str, mixture: Mixture, fit: Fit) -> Row:
-    name, cut = JUDGE
-    wrong = _sign_errors(getattr(part, name), fit, cut)
-    return _row(split, way, mixture, fit, name, cut, OVERALL, wrong)
-
-
-def _every_row(
-    part: Split, data: Path | None, split: int, way: str, mixture: Mixture, fit: Fit
-) -> Iterable[Row]:
-    for name in ("validation", "test"):
-        entries = getattr(part, name)
-        given = stars(data)[entries.rows, entries.columns]
-        for cut in (MEAN, ZERO):
-            wrong = _sign_errors(entries, fit, cut)
-            yield _row(split, way, mixture, fit, name, cut, OVERALL, wrong) | {"chosen": True}
-            for rating in range(1, 6):
-                those = wrong[given == rating]
-                if those.size:
-                    row = _row(split, way, mixture, fit, name, cut, str(rating), those)
-                    yield row | {"chosen": True}
-
-
 def _sign_errors(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
     x = np.einsum("tk,tk->t", fit.U[entries.rows], fit.V[entries.columns])
     # The mean of X over all entries, from the sums of the factors alone.
     mean = float(fit.U.mean(axis=0) @ fit.V.mean(axis=0))
     return np.asarray((x >= (mean if cut == MEAN else 0.0)) != (entries.labels > 0))
-
-
-def _row(
-    split: int,
-    way: str,
-    mixture: Mixture,
-    fit: Fit,
-    part: str,
-    cut: str,
-    rating: str,
-    wrong: NDArray[np.bool_],
-) -> Row:
-    return (
-        {"split": split, "way": way}
-        | dict(zip(WEIGHTS, mixture, strict=True))
-        | fit.choices
-        | {"part": part, "cut": cut, "rating": rating, "entries": int(wrong.size)}
-        | {"error": float(np.mean(wrong))}
-    )
