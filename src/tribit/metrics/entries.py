@@ -129,7 +129,7 @@ def one_minus_auc(curve: Curve, x: Array, labels: Labels, weights: Array | None 
 
 
 class Metric(NamedTuple):
-    """A measure, and what a report calls it."""
+    """A measure and its title in reports."""
 
     title: str
     measure: Callable[[Curve, Array, Labels, Array | None], float | None]

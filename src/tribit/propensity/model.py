@@ -220,7 +220,7 @@ class Calibration(Reliability):
 
 
 def calibration(model: Missingness, observations: Observations, bins: int = 10) -> Calibration:
-    """Compare ``q`` with what was observed, over all entries by tiles.
+    """Compare ``q`` with the shares of observed entries, over all entries by tiles.
 
     On the mask the model was fitted to this shows misfit, and on another draw of it also overfit.
 

@@ -234,7 +234,7 @@ class CandidateRanker(MatrixEstimator):
         return self._like(cells, longer(self.axes_.rows, theirs))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what a file has to keep beside the observations: small arrays, for :meth:`from_arrays`.
+        """Return the small arrays that a file keeps beside the observations, for :meth:`from_arrays`.
 
         ``coefficients``, ``l2``, ``likes_diagonal`` and ``mask_diagonal`` of the inverses, and ``fitted_rows``, how
         many of the rows, the first, are those of the fit.
@@ -320,7 +320,7 @@ def _check_l2(l2: Any) -> float:
 
 
 def check_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Array]:
-    """Return the arrays of a ranker as float64, checked against the shape of what was seen, or say what is wrong.
+    """Check the arrays of a ranker against the shape of the observations, and return them as float64.
 
     Parameters
     ----------

@@ -140,7 +140,7 @@ class Recommendations(Answer):
             )
 
     def facts(self) -> dict[str, str]:
-        """Return the numbers of rows and listed columns, and what the lists are to bring."""
+        """Return the numbers of rows and listed columns, and the expected dislikes per like."""
         facts = {
             "rows": str(len(self)),
             "columns listed": f"{int(np.count_nonzero(self.is_listed))}{skipped_remark(self.n_skipped)}",

@@ -34,14 +34,14 @@ FLOOR_SHARE, SMOOTHING_SHARE = 0.1, 0.1
 
 @dataclass(frozen=True, eq=False)
 class CellFeatures:
-    """Regressions that were fitted on some rows, and the rows that are asked about, which may be others.
+    """Regressions that were fitted on some rows, and the rows to predict, which may be others.
 
     Attributes
     ----------
     likes, mask : Ease
         Every column on all others, of the likes and of the mask.
     liked, seen : sparse array
-        The 0/1 matrices of the rows that are asked about.
+        The 0/1 matrices of the rows to predict.
     n_fitted : int
         How many of these, the first, are the rows of the fit.
     """
@@ -126,7 +126,7 @@ class CellFeatures:
 
     @cached_property
     def _lengths(self) -> tuple[Array, float, float]:
-        """Numbers of entries of the rows that are asked about, and the range of those of the fit."""
+        """Numbers of entries of the rows to predict, and the range of those of the fit."""
         counts, known = (np.diff(F.indptr).astype(np.float64) for F in (self.seen, self.mask.F))
         return counts, float(known.min()), float(known.max())
 
@@ -158,7 +158,7 @@ def _put_at_entries(
 
 
 def indicators(labels: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
-    """Return the 0/1 matrices of what was liked and of what was observed."""
+    """Return the 0/1 matrices of likes and of observed entries."""
     liked, seen = (_where(labels, chosen) for chosen in (labels.data > 0, labels.data != 0))
     return liked, seen
 

@@ -123,7 +123,7 @@ def check_ready(model: Any) -> None:
 
 
 def model_score(model: Scores | Ranker, ranker: Ranker | None, avoid_dislikes: float) -> Score:
-    """Return what orders the columns for each row, as above."""
+    """Return the score that orders the columns of each row, as above."""
     weight = check_not_negative("avoid_dislikes", avoid_dislikes)
     score = weighed_score(model, ranker)
     return lambda places: score(places, weight)
@@ -142,7 +142,7 @@ def weighed_score(model: Scores | Ranker, ranker: Ranker | None) -> WeighedScore
 def rate_parts(
     model: Scores | Ranker, ranker: Ranker | None
 ) -> Callable[[Positions], RateParts] | None:
-    """Return what the scores of a ranker, with a model or alone, are made of; None for a model alone."""
+    """Return the components of the scores of a ranker, with a model or alone; None for a model alone."""
     if not isinstance(model, Scores):
         if ranker is not None:
             raise InvalidTypeError(

@@ -1,6 +1,6 @@
-"""Choosing from the data what a user leaves open: held-out entries decide, not a grid and not a default.
+"""Hyperparameter search on held-out entries of the observed ones.
 
-:func:`choose` tries models on folds of the observed entries, from the simplest to richer ones;
+:func:`choose` tries models on folds of the observed entries, from the simplest to more complex ones;
 ``BinaryMatrixCompletion`` calls it for every parameter that is ``"auto"`` and keeps the record as ``search_``. The
 names are listed in ``__init__.pyi``: whoever loads a model or predicts needs none of them.
 """

@@ -21,14 +21,14 @@ from tribit.selection.significance import MIN_HELD_OUT_PER_CLASS
 #: Weights of entries, or a function of entries that returns theirs.
 Weights: TypeAlias = Array | Callable[[Observations], Array]
 
-#: Number of entries from which a single tenth is held out; below it the number of held-out entries to reach with fifths
-#: in turn, the number of parts, and the most folds, which bounds the time.
+#: Number of entries from which a single tenth is held out. Below it: the number of held-out entries to reach, the
+#: number of parts, and the most folds, which bounds the time.
 SINGLE_FOLD_ENTRIES, MIN_HELD_OUT, N_PARTS, MAX_FOLDS = 40_000, 2_500, 5, 3
-#: Most entries that are held out: with so many the standard error of a difference of log-losses that models of one
-#: family have is below LEAST_GAIN of the score.
+#: Most entries that are held out: with so many, the standard error of the difference of two models of one family is
+#: below ``MIN_RELATIVE_GAIN`` of the score.
 MAX_HELD_OUT = 50_000
-#: Number of entries of one label alone from which tenths are held out, and how many to reach: what such a label stands
-#: against is known without noise, and the best ridges of a fuller table are nearer to those of the whole.
+#: Number of entries of positive-only data from which tenths are held out, and how many to reach: the unobserved cells
+#: are all there, without noise, and the best penalties of a fuller table are nearer to those of the full data.
 SINGLE_LABEL_TENTHS, MIN_HELD_OUT_ALONE = 3_000, 1_000
 
 
@@ -42,7 +42,7 @@ class Fold:
     share: float  #: training entries as a share of the observed ones
     seed: int
     ends: dict[str, Factors] = field(default_factory=dict)
-    penalty_share: float = 1.0  #: ridges that suit the fold, as a share of those of the whole table
+    penalty_share: float = 1.0  #: penalties that suit the fold, as a share of those of the full data
 
 
 def make_folds(
@@ -59,12 +59,12 @@ def make_folds(
     used = 1 if once else min(MAX_FOLDS, needed)
     if not (observations.n_likes and observations.n_dislikes) and n >= SINGLE_LABEL_TENTHS:
         parts, used = 10, min(MAX_FOLDS, -(-MIN_HELD_OUT_ALONE * 10 // n))
-    # A rare label must be among what is held out, or nothing can be said of it.
+    # A rare label must be among the held-out entries, or it has no score.
     while not once and used < N_PARTS and used * rarer < MIN_HELD_OUT_PER_CLASS * N_PARTS:
         used += 1
     if isinstance(observations, RemoteObservations):
         if parts == 10 and not (observations.n_likes and observations.n_dislikes):
-            parts = max(parts, n // MAX_HELD_OUT)  # what is held out comes to this machine
+            parts = max(parts, n // MAX_HELD_OUT)  # held-out entries come to this machine
         return _remote_folds(observations, parts, used, draws, weights)
     weights = _weights_of(observations, weights)
     number = balanced_fold_numbers(observations.labels > 0, parts, draws)
@@ -89,7 +89,7 @@ def _remote_folds(
     draws: np.random.Generator,
     weights: Weights | None,
 ) -> list[Fold]:
-    """Return folds of entries on other machines; what is held out comes here."""
+    """Return folds of entries on other machines; held-out entries come to this machine."""
     n = observations.n_observed
     folds = [
         Fold(
@@ -113,14 +113,14 @@ def _weights_of(entries: Observations, weights: Weights | None) -> Array:
     return weights(entries) if callable(weights) else weights
 
 
-#: Ridges of factors and of features: what a part of a table scales. Those of intercepts, which have the entries of one
-#: row or column alone, are good for both.
+#: Penalties of factors and of features, which scale with the size of the data. Those of intercepts, which depend on the
+#: entries of one row or column alone, do not.
 PENALTIES = ("l2", "l2_implicit", "l2_side")
 
 
 @dataclass(frozen=True)
 class _ThinnedMask:
-    """A model of the mask when only a share of what was observed is still seen."""
+    """A model of the mask when only a share of the observed entries is kept."""
 
     whole: Missingness
     share: float

@@ -34,7 +34,7 @@ Array = NDArray[np.floating[Any]]
 
 
 def imputed_share(probabilities: Array, labels: NDArray[np.integer[Any]], weights: Array) -> float:
-    """Return ``t`` in [0, 1]: how far held-out labels would pull the probabilities towards the share of likes."""
+    """Return ``t`` in [0, 1]: the weight of the base rate in the mean of least variance."""
     likes = np.asarray(labels) > 0
     g = float(np.average(likes, weights=weights))
     away = probabilities - g
@@ -66,7 +66,7 @@ SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
 #: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MAX_INVERSE_DENSITY = 100.0
-#: Most columns of mixtures: on votes a search with 40 of them took twice as long as with 20, and reached no more.
+#: Highest rank of mixtures: on votes a search with rank 40 took twice as long as with 20, and was no better.
 MAX_RANK = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 MAX_FEATURE_GAIN = 0.03
@@ -75,7 +75,7 @@ IMPUTED_SHARE_RANGE = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MAX_CELLS = 2e6
 #: Ridge of implicit features under PU alone, in units of their ridge under PN scaled as that of the factors is: on
-#: three drawn tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
+#: three simulated tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
 CORNER_IMPLICIT_FACTOR = 30.0
 #: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
 CORNER_INTERCEPT_FACTOR = 4.0
@@ -98,7 +98,7 @@ class Mixtures(Stage):
         return replace(found, notes=(*found.notes, *notes))
 
     def _without_features(self, lines: LineSearches, best: Candidate | None) -> list[str]:
-        """Try mixtures of plain factors, or the one that the user gave; return what was not tried."""
+        """Try mixtures of plain factors, or the user's own; return remarks on those that were not tried."""
         base = lines.base if best is None else best.settings
         seen = lines.trials.folds[0].train
         if "gammas" in lines.free:
@@ -142,7 +142,7 @@ class Mixtures(Stage):
         return first.train.density / first.share
 
     def _rank(self, lines: LineSearches, settings: ModelSpec) -> int:
-        """Return the number of columns of mixtures beside a model: those of that model, but not very many."""
+        """Return the rank of mixtures beside a model: that of the model, up to a limit."""
         if "rank" not in lines.free:
             return settings.rank
         return min(settings.rank or FIRST_RANK, MAX_RANK)
@@ -150,7 +150,7 @@ class Mixtures(Stage):
     def _first_penalties(
         self, lines: LineSearches, settings: ModelSpec, density: float
     ) -> ModelSpec:
-        """Return ridges for a mixture that the user gave: as much stronger as an observed entry counts more."""
+        """Return penalties for the user's own mixture: larger in proportion to the weight of an observed entry."""
         imputed = 1.0 - settings.gammas[0]
         weight = settings.gammas[0] + imputed / density
         if "l2" in lines.free:
@@ -164,13 +164,13 @@ class Mixtures(Stage):
         return settings
 
     def _try_corner(self, lines: LineSearches, best: Candidate | None) -> None:
-        """Try PU alone (NU where dislikes prevail): that what was not seen is disliked may be near the truth."""
+        """Try PU alone (NU where dislikes prevail), which treats unobserved cells as dislikes."""
         if best is None or not best.settings.rank:
             return
         seen = lines.trials.folds[0].train
         gammas = (0.0, 1.0, 0.0) if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
         ridges: dict[str, Any] = {}
-        # It sums over all entries, with observed ones 1 / q times: so much stronger are its ridges.
+        # It sums over all entries, with observed ones 1 / q times, and its penalties grow by as much.
         if "l2" in lines.free:
             ridges["l2"] = best.settings.l2 / seen.density
         if "l2_intercept" in lines.free and best.settings.l2_intercept is not None:
@@ -202,7 +202,7 @@ class Mixtures(Stage):
         return best.score < min(plain) * (1.0 - MAX_FEATURE_GAIN)
 
     def _choose_radius(self, lines: LineSearches, settings: ModelSpec) -> Candidate:
-        """Choose the radius of a mixture, and its ridge where that has not been chosen before it."""
+        """Choose the radius of a mixture, and its penalties where no stage before has chosen them."""
         link = lines.base.link
         if "radius" not in lines.free:
             found = lines.trials.score(settings)
@@ -247,7 +247,7 @@ class Mixtures(Stage):
         )
 
     def _imputed_share(self, lines: LineSearches, best: Candidate | None) -> float:
-        """Return what the rule says of the best model so far, from its probabilities of held-out entries."""
+        """Return the share to impute beside the best model so far, from its probabilities of held-out entries."""
         if best is None or best not in lines.trials.scores:
             return 0.0
         probabilities = lines.base.link.probability(lines.trials.scores[best])

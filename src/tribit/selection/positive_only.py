@@ -90,10 +90,10 @@ def with_regression(factors: Factors, regression: Factors, weight: float) -> Fac
 
 #: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MAX_CELLS = 10**8
-#: Rank of the first factors: ridges are chosen with it, as too many columns do no harm but cost.
+#: Rank of the first factors: ridges are chosen with it, as too high a rank does no harm but cost.
 FIRST_RANK = 16
 #: First ridge weights of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
-#: MovieLens-100k, whole and its densest part, of Coat and on drawn tables (seed 10 of each) the best were within a
+#: MovieLens-100k, whole and its densest part, of Coat and on simulated tables (seed 10 of each) the best were within a
 #: factor of 2 of them.
 FACTOR_SHARE, FEATURE_SHARE = 0.6, 1.7
 #: Ridge of plain factors that is tried beside them, as such a share, and the share of the score within which it is
@@ -199,7 +199,7 @@ class PositiveOnlyTrials(Trials):
         return score, (x, labels, weights)
 
     def calibration_entries(self, members: Sequence[Candidate]) -> HeldOut:
-        """Return the held-out scores of the first member, weighted to calibrate what a fit gives the probability of.
+        """Return the held-out scores of the first member, weighted to calibrate the probability that a fit estimates.
 
         Of a cell that is a like with probability p, a share s of likes being in the training part, the fit estimates
         ``t = s p``. Among the cells that the training part lacks it is held out at odds ``(1 - s) p / (1 - p)``, which
@@ -385,13 +385,13 @@ class PositiveRanks(_PositiveOnly):
         return replace(found, factors=best)
 
     def _leave_out_narrower(self, lines: LineSearches, best: Candidate) -> None:
-        """Leave out of the choice what was tried with fewer columns on the way."""
+        """Make candidates of lower rank, tried on the way, ineligible."""
         before = lines.trials.eligible
         least = best.settings.rank
         lines.trials.eligible = lambda spec: before(spec) and (not spec.rank or spec.rank >= least)
 
     def _plain(self, lines: LineSearches, best: Candidate, l2: float) -> None:
-        """Try factors without implicit features: with many columns they may do as well."""
+        """Try factors without implicit features: at high rank they may do as well."""
         settings = replace(
             best.settings, implicit_features=False, l2_implicit=lines.base.l2_implicit
         )
@@ -438,7 +438,7 @@ def is_searched(lines: LineSearches) -> bool:
 
 
 def double_rank(lines: LineSearches, best: Candidate) -> Candidate:
-    """Double the number of columns while that helps, and is likely to."""
+    """Double the rank while that helps, and is likely to."""
     if "rank" not in lines.free:
         return best
     while True:

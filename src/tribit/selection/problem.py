@@ -130,7 +130,7 @@ def _rho(rho: Any, observations: Observations) -> Any:
 
 
 def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
-    """Return what a fitted model says of every entry."""
+    """Return the imputation by a fitted model."""
     if imputed is None:
         return None
     try:
@@ -155,7 +155,7 @@ def _warn_if_unbounded(
     what = "likes" if observations.n_likes else "dislikes"
     warn(
         UnboundedRiskWarning(
-            f"Only {what} were observed, so the PN risk falls for ever as its entries grow and the fit stops at its "
+            f"Only {what} were observed, so the PN risk has no minimum and the fit stops at its "
             f"iteration limit or tolerance: leave out {parameter('gammas')} to tell them from unseen cells, or pass "
             f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
             f"{parameter('l2')} > 0."
@@ -164,7 +164,7 @@ def _warn_if_unbounded(
 
 
 def warn_if_ran_off(spec: ModelSpec, observations: Observations, factors: Factors) -> None:
-    """Warn where factors without a ridge or a bound separate labels, so that PN falls for ever as they grow."""
+    """Warn where factors without a penalty or a bound separate the labels, so that PN has no minimum."""
     if spec.uses_unobserved or spec.l2 or spec.radius is not None or spec.alpha is not None:
         return
     if observations.is_remote:  # a pass over all entries for a warning alone
@@ -229,7 +229,7 @@ def warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
 
 
 def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
-    """Set the factors of rows and columns with nothing observed to 0: PN would leave them as drawn."""
+    """Set the factors of rows and columns without entries to 0: PN would leave them at their random start."""
     U, V = factors.row_factors.copy(), factors.column_factors.copy()
     rows, columns = observations.counts
     U[rows == 0] = 0.0
@@ -237,7 +237,7 @@ def _quiet_unseen(factors: Factors, observations: Observations) -> Factors:
     return Factors.of(U, V, factors.intercept)
 
 
-#: Scale of the columns that a warm start adds, relative to those of a cold start: smaller, to keep what was fitted.
+#: Scale of the latent factors that a warm start adds, relative to those of a cold start: smaller, to keep the fit.
 NEW_FACTOR_SCALE = 0.3
 #: Root mean square of ``U V'`` below which factors count as 0, as a share of the ``x`` of odds of three to one.
 VANISHED_SHARE = 0.01
@@ -290,7 +290,7 @@ def _pad_rows(part: Array, size: int) -> Array:
 
 
 def _without_vanished_factors(problem: Problem, end: Factors, unit: float) -> Factors:
-    """Return the end without its factors where a large ridge made them vanish: near 0 hardly anything moves.
+    """Return the end without its factors where a large penalty made them vanish: gradients near 0 are tiny.
 
     The factors of the matrix decide: under implicit features the own part of each row may be small beside the shared.
     """
@@ -324,7 +324,7 @@ def _project_start(problem: Problem, factors: Factors) -> Factors:
 
 
 def _with_rank(end: Factors, fresh: Factors) -> Factors:
-    """Return ``end`` with as many columns as ``fresh``: new ones are small, of too many the leading ones stay."""
+    """Return ``end`` at the rank of ``fresh``: new latent factors are small; of too many the leading ones stay."""
     if end.rank > fresh.rank:
         return _leading_factors(end, fresh.rank)
     k = end.rank

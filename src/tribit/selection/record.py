@@ -66,7 +66,7 @@ class Average:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Number of columns of each member."""
+        """Rank of each member."""
         return tuple(each.settings.rank for each in self.members)
 
     @property
@@ -92,23 +92,23 @@ class Search:
     Attributes
     ----------
     candidates : tuple of Candidate
-        In the order in which they were tried.
+        In the order of the search.
     best : Candidate or None
-        The one that was chosen: of the candidates with the smallest score in each family the simplest that no richer
-        one clearly beats; None where there was too little data to hold any out. With implicit features a wider one
-        that is not clearly worse comes before the smallest score.
+        The choice: among the best candidates of all families the simplest that no more complex one clearly beats; None
+        where there were too few entries for a validation set. With implicit features a higher rank that is not clearly
+        worse is preferred to the smallest score.
     scoring, target : str
         The measure, and the entries it is for.
     n_held_out, n_folds : int
         How many entries were held out in all, and in how many folds.
     seconds : float or None
-        How long the search took, without the last fit on all entries; None in a model read from a file.
+        Duration of the search, without the refit on all data; None in a model read from a file.
     stop_reason : str
         Why no more candidates were tried.
     density : float
         The share of the matrix that is observed.
     meaning : str
-        What the probabilities are of: "a like", or what else is identified where one label was observed alone.
+        The event of the probabilities: "a like", or the event that positive-only data identify.
     regression : float or None
         Weight of the regression of the smaller side that is added to the factors
         (:mod:`tribit.selection.positive_only`); None for none.

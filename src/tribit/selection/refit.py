@@ -50,11 +50,11 @@ class Fits:
     specs : tuple of ModelSpec
         The models, the chosen one first, with the ``rho`` and the radius that were used.
     problems : tuple of Problem
-        What each minimises.
+        The problem of each.
     results : tuple of SolverResult
-        What each solver found.
+        The result of each solver.
     found : tuple of Factors
-        The unknowns of each, with the columns of a regression where the search has added one.
+        The unknowns of each, with the factors of a regression where the search has added one.
     ended : str or None
         Why further fits were left out, if any were.
     """
@@ -135,7 +135,7 @@ def fit_members(
 
 
 def fit_calibrator(estimator: Any, search: Search | None) -> Calibrator | None:
-    """Return the calibrator that held-out entries of the search ask for; None for the model's own probabilities."""
+    """Fit the calibrator to the held-out entries of the search; None for the model's own probabilities."""
     if estimator.calibration is None or search is None:
         return None
     if search.held_out is None or one_sided(search.held_out[1]):
@@ -160,16 +160,16 @@ def fit_calibrator(estimator: Any, search: Search | None) -> Calibrator | None:
 def with_chosen_regression(
     unknowns: Factors, observations: Observations, search: Search | None
 ) -> Factors:
-    """Return the unknowns with the columns of the regression that a search of one label has added, if it has."""
+    """Return the unknowns with the factors of the regression that a search on positive-only data has added, if any."""
     if search is None or search.regression is None:
         return unknowns
     return with_regression(unknowns, regression_factors(observations), search.regression)
 
 
-#: Most fits that are averaged where their number is chosen: each costs a fit on all entries.
+#: Most fits that are averaged where their number is chosen: each costs a refit on all data.
 MAX_FITS = 3
-#: Share of the score that a further fit must gain, beside being clearly ahead. On drawn tables that are nearly full,
-#: with a spectrum that decays slowly, it gains .003 to .008, which test parts confirm; on the splits 10 to 14 of
+#: Share of the score that a further fit must gain, beside being clearly ahead. On simulated tables that are nearly
+#: full, with a spectrum that decays slowly, it gains .003 to .008, which test sets confirm; on the splits 10 to 14 of
 #: MovieLens-100k about .001, which they do not.
 MIN_GAIN_OF_A_FIT = 2e-3
 
@@ -219,7 +219,7 @@ def member_specs(
 
 
 def _best_of_other_ranks(trials: Trials, members: list[Candidate]) -> list[Candidate]:
-    """Return the best candidate of each number of columns that no member has, of the members' kind of model."""
+    """Return the best candidate of each rank that no member has, of the members' family."""
     family = members[0].settings.family
     taken = {each.settings.rank for each in members}
     found: dict[int, Candidate] = {}
@@ -249,7 +249,7 @@ def _gains_enough(trials: Trials, losses: Array | None, others: Array | None) ->
 
 
 def _score_higher_ranks(trials: Trials, members: list[Candidate], most: int) -> list[Candidate]:
-    """Try models with more and more columns until there are enough; fewer where the search must end."""
+    """Score models of higher and higher rank until there are enough; fewer where the search must end."""
     specs = [each.settings for each in members]
     found = []
     for spec in _higher_rank_specs(specs, most - len(specs), trials.folds[0].train.shape):
@@ -258,13 +258,13 @@ def _score_higher_ranks(trials: Trials, members: list[Candidate], most: int) -> 
         except SearchEndedError:
             break
         if tried in members or tried in found:
-            break  # no more columns to be had: further fits differ by their draws alone
+            break  # no higher rank: further fits differ by their random start alone
         found.append(tried)
     return found
 
 
 def _higher_rank_specs(specs: list[ModelSpec], n: int, shape: tuple[int, int]) -> list[ModelSpec]:
-    """Return ``n`` models like the first with twice, four times, ... the columns of the widest, as many as fit."""
+    """Return ``n`` models like the first with twice, four times, ... the highest rank, at most the smaller side."""
     widest = max(spec.rank for spec in specs)
     most = max(widest, min(shape))
     return [replace(specs[0], rank=min(widest * 2**i, most)) for i in range(1, n + 1)]

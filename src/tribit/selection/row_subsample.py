@@ -35,28 +35,28 @@ from tribit.selection.space import single_label
 from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, LineSearches, largest_penalty_of
 from tribit.selection.trials import Options, Trials, fit_from
 
-#: Entries of a part: this share of all, and at least so many. On drawn tables (``benchmarks.data``, 1 to 3 million
-#: entries, five draws) a search of such a part, with ridges compared on the whole afterwards, took half to two thirds
-#: of the time of a search of all, and its test log-loss was larger by .0001 to .0004.
+#: Entries of a subsample: this share of all, and at least so many. On simulated tables (``benchmarks.data``, 1 to 3
+#: million entries, five seeds) a search on such a subsample, with penalties compared on the full data afterwards, took
+#: half to two thirds of the time of a search on all, and its test log-loss was larger by .0001 to .0004.
 SUBSAMPLE_SHARE, MIN_SUBSAMPLE_ENTRIES = 0.15, 300_000
-#: Least number of entries of a table of which a part is searched, in multiples of the part: of fewer it saves little.
+#: Least number of entries of a table, in multiples of the subsample: with fewer a subsample saves little.
 MIN_SIZE_RATIO = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class RowSubsample:
-    """Some rows of a table (or some columns), as a table of its own.
+    """A sample of the rows of a table (or of its columns), as a table of its own.
 
     Attributes
     ----------
     observations : Observations
         Their entries.
     positions : array of int
-        Which rows (or columns) of the whole they are, in order.
+        Their positions in the full data, in order.
     axis : {0, 1}
         0 for rows, 1 for columns.
     size : int
-        Number of rows (or columns) of the whole.
+        Number of rows (or columns) of the full data.
     """
 
     observations: Observations
@@ -66,12 +66,12 @@ class RowSubsample:
 
     @property
     def note(self) -> str:
-        """The sentence that a search says of the part."""
+        """Remark on the subsample for the record of a search."""
         sampled = f"{self.positions.size} of {self.size} {('rows', 'columns')[self.axis]}"
         return f"candidates were compared on {sampled}, drawn at random, and the ridges of the best on all"
 
     def side(self, known: SideFeatures | None) -> SideFeatures | None:
-        """Return the side features of the part."""
+        """Return the side features of the subsample."""
         if known is None:
             return None
         sides = list(known)
@@ -84,9 +84,9 @@ class RowSubsample:
         return SideFeatures(*sides)
 
     def full_folds(self, observations: Observations, folds: Sequence[Fold]) -> list[Fold]:
-        """Return folds of the whole table that hold out the same entries as those of the part.
+        """Return folds of the full data that hold out the same entries as those of the subsample.
 
-        So that scores of both are of the same entries, by fits to a part of the rows and to all.
+        The scores of fits to some rows and to all then refer to the same entries.
         """
         found = []
         for fold in folds:
@@ -98,7 +98,7 @@ class RowSubsample:
         return found
 
     def _is_among(self, observations: Observations, some: Observations) -> NDArray[np.bool_]:
-        """Return which entries of the whole are those entries of the part."""
+        """Return a mask of the entries of the full data that are among some of the subsample."""
         sides = [some.rows, some.columns]
         sides[self.axis] = self.positions[sides[self.axis]]
         width = observations.shape[1]
@@ -108,7 +108,7 @@ class RowSubsample:
         return np.asarray(wanted[places] == keys)
 
     def full_ends(self, ends: dict[str, Factors]) -> dict[str, Factors]:
-        """Return the unknowns of fits of the part as starts for the whole: 0 for rows that are not in it.
+        """Return the unknowns of fits to the subsample as starts for the full data: 0 for rows outside it.
 
         Implicit features give such a row factors all the same, and Newton's method finds them in its first half-sweep.
         """
@@ -117,7 +117,7 @@ class RowSubsample:
     def _full_end(self, family: str, end: Factors) -> Factors:
         turned = end.transposed if self.axis else end
         n, others = self.positions.size, self.observations.shape[1 - self.axis]
-        # Own parts stand first, then those of implicit features, which the other side has one of for each row.
+        # Own unknowns stand first, then those of implicit features: one for each row of the other side.
         implicit = "implicit" in family
         found = Factors(
             self._scatter_rows(turned.row_factors, 0, n),
@@ -133,7 +133,7 @@ class RowSubsample:
         return found.transposed if self.axis else found
 
     def _scatter_rows(self, parts: Array, first: int, n: int) -> Array:
-        """Return parts of which ``n`` from the first on are those of the chosen, with 0 for the others."""
+        """Return unknowns in which ``n`` from the first on belong to the subsample, and 0 elsewhere."""
         middle = np.zeros((self.size, *parts.shape[1:]), dtype=parts.dtype)
         middle[self.positions] = parts[first : first + n]
         return np.concatenate([parts[:first], middle, parts[first + n :]])
@@ -142,10 +142,10 @@ class RowSubsample:
 def row_subsample(
     observations: Observations, base: ModelSpec, draws: np.random.Generator
 ) -> RowSubsample | None:
-    """Return the part of a table on which to search; None for all of it, and then nothing is drawn.
+    """Return the row subsample to search on; None for the full data, and then no random number is used.
 
-    All of it where it is not large, on a cluster, where one label was observed alone, and where a model of the mask has
-    a ``rho`` for each cell.
+    The full data serve where they are small, remote or positive-only, and where a model of the mask has a ``rho`` for
+    each cell.
     """
     if observations.is_remote or isinstance(base.rho, Missingness):
         return None
@@ -160,7 +160,7 @@ def row_subsample(
 
 
 def subsample_of(observations: Observations, chosen: Positions, axis: int) -> RowSubsample:
-    """Return the part of a table that has the chosen rows (``axis=0``) or columns, in increasing order."""
+    """Return the subsample of rows (``axis=0``) or columns at increasing positions."""
     size = observations.shape[axis]
     places = np.full(size, -1, dtype=np.int64)
     places[chosen] = np.arange(chosen.size)
@@ -176,18 +176,18 @@ def subsample_of(observations: Observations, chosen: Positions, axis: int) -> Ro
     )
 
 
-#: Ridge of intercepts beside which two tables are compared, in units of four times the link's curvature at 0: amid what
-#: a search tries, whose choice is not known yet. It is the same for both.
+#: Penalty of intercepts for both tables, in units of four times the link's curvature at 0: in the middle of the values
+#: that a search tries.
 INTERCEPT_WEIGHT = 3.0
 
 
 def penalty_share(
     part: Observations, whole: Observations, base: ModelSpec, options: Options
 ) -> float:
-    """Return the largest ridge of a part of a table as a share of that of the whole.
+    """Return the largest penalty of a subsample as a share of that of the full data.
 
-    A column of the part has fewer entries, so that a smaller ridge is enough against the noise in its factor: ridges
-    that are good for the part are too small for the whole, by about this share.
+    A column of the subsample has fewer entries, so that a smaller penalty suffices against the noise in its factor.
+    Penalties that suit the subsample are too small for the full data, by about this share.
     """
     norms = [_largest_penalty(each, base, options) for each in (part, whole)]
     return norms[0] / norms[1]
@@ -207,7 +207,7 @@ def _largest_penalty(seen: Observations, base: ModelSpec, options: Options) -> f
             implicit_features=False,
             side_features=False,
         )
-        # Nothing is drawn for a model without factors.
+        # A model without factors needs no random start.
         draws = np.random.Generator(np.random.PCG64(0))
         end, _ = fit_from(seen, settings, options, {}, draws)
     return largest_penalty_of(seen, base.link, end)
@@ -226,13 +226,13 @@ class FullDataTrials(Trials):
 
 
 def search_full_data_penalty(lines: LineSearches, chosen: Candidate) -> Candidate:
-    """Return the best candidate on the full data, at the ridges that a row subsample chose or at multiples of them."""
+    """Return the best candidate on the full data, at the subsample's penalties or at multiples of them."""
     best = lines.trials.score(chosen.settings)
     names = [name for name in PENALTIES if name in lines.free]
     if not any(getattr(best.settings, name) for name in names):
         return best
-    # Larger ones first beside implicit features and smaller ones without: so it was on all of the six drawn tables
-    # that were tried but one, where neither was better.
+    # Larger ones first beside implicit features and smaller ones without: the right direction on five of six simulated
+    # tables, and neither was better on the sixth.
     step = FACTOR_STEP if best.settings.implicit_features else 1.0 / FACTOR_STEP
     return lines.step_while_better(
         best,
@@ -243,13 +243,13 @@ def search_full_data_penalty(lines: LineSearches, chosen: Candidate) -> Candidat
 
 
 def multiply_penalties(settings: ModelSpec, names: Iterable[str], factor: float) -> ModelSpec:
-    """Return settings with some ridges multiplied; those that the model does not have stay away."""
+    """Return settings with some penalties multiplied; absent ones stay absent."""
     values = {name: getattr(settings, name) for name in names}
     return replace(settings, **{name: factor * each for name, each in values.items() if each})
 
 
 def scale_average(average: Average, chosen: Candidate, best: Candidate) -> Average:
-    """Return an average whose members have their ridges multiplied as those of the chosen one were to become best."""
+    """Return an average with its penalties multiplied by those of the best candidate over the chosen one."""
     before, after = chosen.settings, best.settings
     factors = {
         name: getattr(after, name) / getattr(before, name)

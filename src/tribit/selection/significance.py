@@ -1,8 +1,7 @@
-"""Probabilities by which a search judges held-out entries: those of the calibrator that the model will have.
+"""Significance of differences between candidates, after the calibration that the model will have.
 
-A model that is calibrated in the end is compared with others after calibration, or one that is only too sure of itself
-would lose to a worse one that is not. A calibrator that is fitted to the entries it is judged on flatters itself,
-so that each entry has the calibrator of the other parts of what is held out.
+Candidates are compared after calibration, since an overconfident model would otherwise lose to a worse one that is not.
+The calibrator of each held-out entry is fitted to the other folds of held-out entries, to avoid overfitting.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from tribit.model.calibration import CALIBRATORS, Identity, cross_fit_probabilit
 from tribit.model.links import Link
 from tribit.model.spec import AUTO
 
-#: Least number of held-out entries of the rarer label, where the data has as many: scores and calibrators say little of
-#: a label with fewer.
+#: Least number of held-out entries of the rarer label, where the data have as many: with fewer, scores and calibrators
+#: are too noisy.
 MIN_HELD_OUT_PER_CLASS = 20
-#: Standard errors of the difference by which a richer family must win: CLEARLY on many held-out entries, up to CAUTION
-#: more on few, half of that at FEW. Each family is there with the best of its candidates, and on little data the
-#: smallest of many scores is often luck: with CLEARLY alone 4 of 20 tables of noise, 30 x 20, were given more than
-#: intercepts.
+#: Standard errors of the paired difference by which a more complex family must win: the first number on many held-out
+#: entries, up to the second more on few, half of that at the third. Each family has the best of its candidates, and on
+#: little data the smallest of many scores is often luck: with the first number alone 4 of 20 tables of noise, 30 x 20,
+#: were given more than intercepts.
 MIN_STANDARD_ERRORS, EXTRA_STANDARD_ERRORS, EXTRA_HALVED_AT = 0.5, 1.5, 1000
-#: Share of the score by which it must win too: of two models that are nearly the same the simpler is chosen.
+#: Share of the score by which it must win too: of two nearly equal models the simpler is chosen.
 MIN_RELATIVE_GAIN = 5e-4
-#: Seed of the parts of the held-out entries: the same for every candidate, so that differences are paired.
+#: Seed of the folds of held-out entries: the same for every candidate, so that differences are paired.
 CALIBRATION_SEED = 0
 
 
 def one_sided(labels: NDArray[Any]) -> bool:
-    """Return whether one label is so rare among these entries that they tell next to nothing of it."""
+    """Return whether one label is too rare among these entries for an estimate."""
     likes = int(np.count_nonzero(np.asarray(labels) > 0))
     return min(likes, labels.size - likes) < MIN_HELD_OUT_PER_CLASS
 
@@ -71,7 +70,7 @@ def preferred_calibrator(
 def cross_fitted_curve(
     calibration: str | None, link: Link, x: Array, labels: NDArray[Any], weights: Array
 ) -> Curve:
-    """Return P(like) of held-out entries as the calibrated model would say it (see :func:`preferred_calibrator`)."""
+    """Return the cross-fitted curve of the calibrator that :func:`preferred_calibrator` selects."""
     return preferred_calibrator(calibration, link, x, labels, weights)[1]
 
 
@@ -82,7 +81,7 @@ def clearly_less(losses: Array, others: Array, weights: Array) -> bool:
 
 
 def is_clear(gain: float, error: float, n: int, score: float) -> bool:
-    """Return whether a mean gain over ``n`` entries is clearly above its error and worth a richer model."""
+    """Return whether a mean gain over ``n`` entries is clearly above its error and worth a more complex model."""
     clearly = MIN_STANDARD_ERRORS + EXTRA_STANDARD_ERRORS / (1.0 + n / EXTRA_HALVED_AT)
     return gain > max(clearly * error, MIN_RELATIVE_GAIN * abs(score))
 

@@ -1,4 +1,4 @@
-"""The search space: what a search may choose, and why not the rest, decided once.
+"""The search space: which hyperparameters a search may choose, and why not the others, decided once.
 
 Every reason for which a parameter is not searched stands here, with the warnings and refusals that the user sees. A
 parameter is free where it is "auto", a fit with the other values reads it, and the solvers can keep what it may become.
@@ -35,7 +35,7 @@ __all__ = [
 
 #: Values of the parameters that are not chosen from the data.
 DEFAULTS = ModelSpec()
-#: Parameters that a model without features of either kind does not read.
+#: Parameters that only a model with features reads.
 FEATURE_PARAMETERS = (
     "implicit_features",
     "l2_implicit",
@@ -47,7 +47,7 @@ FEATURE_PARAMETERS = (
 MIN_ENTRIES, MIN_ENTRIES_PER_LABEL = 100, 20
 #: Least number of entries of a label that was observed alone.
 MIN_ENTRIES_ALONE = 100
-#: Probability that the balls of mixtures let an entry reach, where the user gave no radius.
+#: Largest probability inside the balls of mixtures, where the user gave no radius.
 BALL_PROBABILITY = 0.99
 
 
@@ -216,7 +216,7 @@ class _Draft:
             return
         gammas = check_gammas(self.fixed.get("gammas", self.parameters.gammas))
         if self.label and gammas == corner_gammas(self.label):
-            self.fixed["rho"] = 0.0  # what is identified: whether a cell was seen and liked
+            self.fixed["rho"] = 0.0  # only whether a cell was seen and liked is identified
         else:
             weighted = self.parameters.target == "all" or bool(self.parameters.inverse_power)
             self.fixed["rho"] = "low-rank" if weighted else None

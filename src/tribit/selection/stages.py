@@ -33,7 +33,7 @@ from tribit.selection.trials import Trials
 
 #: Rank of the first factors that are tried.
 FIRST_RANK = 10
-#: Share of the score that a step must gain for a line search over a setting to go on.
+#: Share of the score that a step must gain for a line search to go on.
 MIN_STEP_GAIN = 5e-4
 #: Share of the best score within which a family is refined further.
 REFINED_WITHIN = 0.01
@@ -46,7 +46,7 @@ class LineSearches:
 
     def __init__(self, trials: Trials, space: SearchSpace) -> None:
         self.trials, self.space = trials, space
-        #: The unit of ridge weights: in it they mean the same whatever the scale of X.
+        #: The unit of penalties: in it they mean the same whatever the scale of X.
         self.unit = 4.0 * float(space.base.link.second(np.zeros(1), 1)[0])
 
     @property
@@ -124,34 +124,34 @@ class LineSearches:
         return replace(settings, radius=radius, alpha=alpha)
 
 
-#: Ridge weights of intercepts, from none left to nearly free, as multiples of four times the link's curvature at 0
-#: (1 for the logistic link): in such units they do not depend on the scale of X.
+#: Penalties of intercepts, from fully shrunk to nearly free, as multiples of four times the link's curvature at 0 (1
+#: for the logistic link): in such units they do not depend on the scale of X.
 INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-#: Ridge weights of factors, as shares of the weight at which they vanish.
+#: Penalties of factors, as shares of the penalty at which they vanish.
 PENALTY_SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
-#: Factor by which implicit features widen the factors, and the largest number of columns that is tried. On each of the
-#: splits 10 to 14 of MovieLens-100k 4 times the columns beside implicit features lowered the log-loss, by .0002 to
-#: .0027; twice the columns gain about half of that, for half of the cost.
+#: Factor by which the rank grows beside implicit features, and the highest rank that is tried. On each of the splits 10
+#: to 14 of MovieLens-100k 4 times the rank beside implicit features lowered the log-loss, by .0002 to .0027; twice the
+#: rank gains about half of that, for half of the cost.
 RANK_FACTOR, MAX_RANK = 4, 80
-#: Singular value, as a share of the largest, above which a column is in use.
+#: Singular value, as a share of the largest, above which a latent factor is in use.
 MIN_SINGULAR_SHARE = 0.02
 MIN_FACTOR_GAIN = (
-    3e-3  #: share of the score that factors must gain for other numbers of columns to be tried
+    3e-3  #: share of the score that factors must gain for other ranks to be tried
 )
-#: Share of the score that implicit features must gain for other numbers of columns without them not to be tried: these
-#: gained up to .009 on MovieLens-100k (splits 10 to 14) and on drawn tables, beside gains of .04 to .06 by features.
+#: Share of the score that implicit features must gain for other ranks without them not to be tried: these gained up to
+#: .009 on MovieLens-100k (splits 10 to 14) and on simulated tables, beside gains of .04 to .06 by features.
 DECISIVE_FEATURE_GAIN = 0.02
-#: Ridge weights that are tried with a lower rank, as shares of the best at the higher one.
+#: Penalties that are tried with a lower rank, as shares of the best at the higher one.
 LOW_RANK_PENALTY_SHARES = (0.6, 0.4, 0.27, 0.18, 0.12)
 LOW_RANKS = (5, 2, 1)  #: the lower ranks
-#: First ridge weights of the factors and of the implicit features, as multiples of the best ``l2`` without features.
+#: First penalties of the factors and of the implicit features, as multiples of the best ``l2`` without features.
 IMPLICIT_STARTS = ((1.0, 5.0), (1.5, 2.5))
-#: Factors by which a line search changes the ridge of the features and that of the factors.
+#: Factors by which a line search changes the penalty of the features and that of the factors.
 IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
-#: How often the step in the ridge of the factors is doubled, in logarithms: where features tell nearly everything the
-#: ridge may be ten times that without them.
+#: How often the step in the penalty of the factors is doubled, in logarithms: where features explain nearly everything
+#: the penalty may be ten times that without them.
 FACTOR_DOUBLINGS = 2
-#: Ridge weights of side features, as multiples of the ridge of factors.
+#: Penalties of side features, as multiples of the penalty of factors.
 SIDE_WEIGHTS = (60.0, 25.0, 10.0, 4.0, 1.5)
 
 
@@ -170,7 +170,7 @@ class Found:
     sided : Candidate or None
         The best with side features, where they were tried.
     penalty : float
-        The ridge weight at which factors vanish, where a stage has computed it.
+        The penalty at which factors vanish, where a stage has computed it.
     notes : tuple of str
         Remarks on what was not tried, for the record.
     """
@@ -199,11 +199,11 @@ class Stage(ABC):
 
     @abstractmethod
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return what was found before, with the candidates of this stage."""
+        """Return the earlier candidates with those of this stage."""
 
 
 class InterceptPenalty(Stage):
-    """The ridge of intercepts, without factors."""
+    """The penalty of intercepts, without factors."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether models of the observed signs alone are searched."""
@@ -211,7 +211,7 @@ class InterceptPenalty(Stage):
         return not space.label and ("gammas" in space.free or not space.base.uses_unobserved)
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return the best ridge."""
+        """Return the best penalty."""
         plain = replace(
             lines.base,
             gammas=(1.0, 0.0, 0.0),
@@ -236,14 +236,14 @@ class InterceptPenalty(Stage):
 
 
 class FactorPenalty(Stage):
-    """The ridge of the factors, with the first rank."""
+    """The penalty of the factors, at the first rank."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether there are intercepts to start from."""
         return not space.label and found.intercepts is not None
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return the best ridge; the intercepts alone where the user has asked for no factors."""
+        """Return the best penalty; the intercepts alone where the user fixed rank 0."""
         start = found.intercepts
         assert start is not None
         shape = lines.trials.folds[0].train.shape
@@ -262,14 +262,14 @@ class FactorPenalty(Stage):
         return replace(found, factors=best)
 
     def _largest_ridge(self, lines: LineSearches, settings: ModelSpec) -> float:
-        """Return the ridge weight above which the factors vanish, of the table that settings are meant for."""
+        """Return the penalty above which the factors vanish, on the full data."""
         fold = lines.trials.folds[0]
         end = fold.ends.get(settings.family)
         return largest_penalty_of(fold.train, lines.base.link, end) / fold.penalty_share
 
 
 class ImplicitFeatures(Stage):
-    """Whether to use implicit features, and their ridge weights."""
+    """Whether to use implicit features, and their penalties."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether features may be had beside factors."""
@@ -281,7 +281,7 @@ class ImplicitFeatures(Stage):
         return space.base.radius is None and space.base.alpha is None
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return the best ridges; the plain factors where features do not help."""
+        """Return the best penalties; the plain factors where features do not help."""
         plain, asked = found.factors, "implicit_features" not in lines.free
         assert plain is not None
         tried: list[Candidate] = []
@@ -302,7 +302,7 @@ class ImplicitFeatures(Stage):
         return replace(found, featured=self._activity(lines, best))
 
     def _activity(self, lines: LineSearches, best: Candidate) -> Candidate:
-        """Let short columns, then short rows, count as inactive, where that is clearly better for held-out entries."""
+        """Count short columns, then short rows, as inactive where that is clearly better on held-out entries."""
         if "activity_floor" not in lines.free:
             return best
         for keep_rows, keep_columns in ((1.0, 0.0), (0.0, 1.0)):
@@ -311,7 +311,8 @@ class ImplicitFeatures(Stage):
             tried = lines.trials.score(replace(best.settings, activity_floor=floor))
             if lines.trials.ahead(tried, best):
                 best = tried
-        # Held-out entries are those of rows as long as they are now: what shorter ones need is kept unless they object.
+        # Held-out entries have rows of the present lengths: the floor for shorter rows is kept unless it is clearly
+        # worse.
         lines.trials.preferred[best.settings.family] = best
         return best
 
@@ -329,14 +330,14 @@ class Ranks(Stage):
     """The rank of plain factors: higher ones, and far lower ones that are shrunk less."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
-        """Return whether implicit features have not decided the matter, and factors bring something."""
+        """Return whether factors improve the score, and implicit features do not improve it much more."""
         first, plain, featured = found.factors, found.intercepts, found.featured
         if space.label or first is None or plain is None or "rank" not in space.free:
             return False
         decided = featured is not None and featured.score < first.score * (
             1.0 - DECISIVE_FEATURE_GAIN
         )
-        # Where factors bring next to nothing, more of them bring no more.
+        # Where factors gain next to nothing, a higher rank gains no more.
         return not decided and first.score < plain.score * (1.0 - MIN_FACTOR_GAIN)
 
     def run(self, lines: LineSearches, found: Found) -> Found:
@@ -345,12 +346,12 @@ class Ranks(Stage):
         assert first is not None
         best = self._raise_rank(lines, first, first)
         if best is not first:
-            # The ridge was found with too few columns; where it becomes smaller more of them may be in use.
+            # The penalty was found at too low a rank; where it becomes smaller more latent factors may be in use.
             best = self._raise_rank(lines, lines.refine(best, "l2", FACTOR_STEP), first)
         return replace(found, factors=self._lower_rank(lines, best))
 
     def _lower_rank(self, lines: LineSearches, best: Candidate) -> Candidate:
-        """Try far fewer columns, shrunk less: the ridge that keeps many quiet shrinks the few that count as well."""
+        """Try low ranks with a smaller penalty: the penalty needed at high rank over-shrinks a table of low rank."""
         l2 = best.settings.l2
         shares = LOW_RANK_PENALTY_SHARES if "l2" in lines.free else (1.0,)
         firsts = [
@@ -369,9 +370,9 @@ class Ranks(Stage):
         return found if lines.trials.ahead(found, best) else best
 
     def _raise_rank(self, lines: LineSearches, best: Candidate, first: Candidate) -> Candidate:
-        """Double the number of columns while all of them are in use and more of them help.
+        """Double the rank while all latent factors are in use and more of them help.
 
-        Where twice the columns help, four times are taken unless they are clearly worse
+        Where twice the rank helps, four times is taken unless it is clearly worse
         (:class:`HigherRankWithFeatures`).
         """
         while (wider := higher_rank(lines, best, 2)) is not None:
@@ -387,14 +388,14 @@ class Ranks(Stage):
 
 
 class SideFeaturePenalty(Stage):
-    """Whether to use side features, and their ridge weight."""
+    """Whether to use side features, and their penalty."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether there are any."""
         return not space.label and space.base.side_features and found.best is not None
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return the best ridges."""
+        """Return the best penalties."""
         plain = found.best
         assert plain is not None
         if lines.trials.options.side is None:
@@ -457,7 +458,7 @@ def _all_in_use(lines: LineSearches, family: str) -> bool:
 
 
 def largest_penalty_of(seen: Observations, link: Link, end: Factors | None) -> float:
-    """Return the ridge weight above which the factors vanish: the spectral norm of the gradient without them.
+    """Return the penalty above which the factors vanish: the spectral norm of the gradient without them.
 
     At a minimum with ``U = V = 0`` the ridge ``l2 |X|_*`` outweighs every direction of the gradient.
 

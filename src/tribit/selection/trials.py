@@ -53,7 +53,7 @@ class Options:
 
 
 def options_of(estimator: Any, side: SideFeatures | None = None, device: str = "cpu") -> Options:
-    """Return how the arithmetic of every candidate is done, and the side features of rows and columns."""
+    """Return the arithmetic of every candidate, and the side features of rows and columns."""
     arithmetic = Arithmetic(estimator.dtype, estimator.n_jobs, estimator.backend, device=device)
     return Options(arithmetic, side)
 
@@ -87,7 +87,7 @@ class Trials:
         self.candidates: list[Candidate] = []
         self.labels = np.concatenate([fold.held_out.labels for fold in folds])
         self.weights = np.concatenate([fold.weights for fold in folds])
-        #: What a stage prefers in its family to the smallest score.
+        #: Candidate that a stage prefers to the smallest score of its family.
         self.preferred: dict[str, Candidate] = {}
         #: ``x`` of the held-out entries for each candidate, and their losses where the measure is a mean of losses.
         self.scores: dict[Candidate, Array] = {}
@@ -95,7 +95,7 @@ class Trials:
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate with the smallest score among those that keep what the user fixed; None before there is one.
+        """The candidate with the smallest score among those that keep the user's own values; None before there is one.
 
         Of equal ones it is the first, which is the simpler.
         """
@@ -104,10 +104,10 @@ class Trials:
 
     @property
     def choice(self) -> Candidate | None:
-        """The best of the simplest family that no richer one clearly beats.
+        """The best candidate of the simplest family that no more complex one clearly beats.
 
-        Richer is what was tried later. It must be ahead by a number of standard errors of the difference, entry by
-        entry, which grows from a half to two as held-out entries become few.
+        Families that were tried later are more complex. They must win by 0.5 to 2 standard errors of the paired
+        difference: more on few held-out entries.
         """
         families: dict[str, Candidate] = {}
         for candidate in self.candidates:
@@ -187,9 +187,9 @@ class Trials:
         return candidate
 
     def early_stopping_fold(self, fold: Fold) -> Fold | None:
-        """Return the fold where a fit may end when its held-out entries see no change; None where it may not.
+        """Return the fold for early stopping on its held-out entries; None for a fit to convergence.
 
-        Only on large tables, where that saves time and there are enough entries to see.
+        Early stopping is for large tables, where it saves time and the validation loss has little noise.
         """
         return fold if fold.train.n_observed >= SINGLE_FOLD_ENTRIES else None
 
@@ -228,7 +228,7 @@ class Trials:
     def _measure(
         self, settings: ModelSpec, found: list[Factors]
     ) -> tuple[float, tuple[float, ...], Any]:
-        """Return the measure of fits, one for each fold: in all, in each fold, and what to keep of them."""
+        """Return the measure of fits, one for each fold: in all, in each fold, and the scores and losses to keep."""
         x = np.concatenate(
             [
                 factors.at(fold.held_out.rows, fold.held_out.columns)
@@ -242,7 +242,7 @@ class Trials:
         self.scores[candidate], self.losses[candidate] = kept
 
     def _time_left(self) -> float | None:
-        """Return how long a fit may take: as long as it likes where nothing is known yet."""
+        """Return the seconds that a fit may take: no limit for the first candidate."""
         if self.deadline is None or (self.needs_candidate and not self.candidates):
             return None
         left = self.deadline - time.perf_counter()
@@ -309,13 +309,17 @@ def default_solver(settings: ModelSpec) -> Solver:
     return next(able, Newton())
 
 
-#: Number of looks that must agree, and the share of the loss within which they do: less than half of what a step of a
-#: line search must gain.
+#: Number of evaluations that must agree, and the share of the loss within which they do: less than half of the least
+#: gain of a step of a line search.
 N_EVALUATIONS, MAX_RELATIVE_CHANGE = 3, 2e-4
 
 
 class ValidationEarlyStopping:
-    """Asked with the factors of a fit: whether its log-loss on held-out entries has stopped changing."""
+    """Early stopping: whether the log-loss of held-out entries has plateaued.
+
+    A fit approaches its minimum long after its validation loss has plateaued. On large tables, where a single fold is
+    held out, a candidate ends there; the refit of the chosen one goes on to ``tol``.
+    """
 
     def __init__(
         self, problem: Problem, held_out: Observations, weights: Array, link: Link
@@ -324,7 +328,7 @@ class ValidationEarlyStopping:
         self.losses: list[float] = []
 
     def __call__(self, unknowns: Factors) -> bool:
-        """Return whether the last looks, this one with them, were of the same loss."""
+        """Return whether the last evaluations, with this one, have the same loss."""
         factors = self.problem.factors(unknowns.to_numpy())
         x = factors.at(self.held_out.rows, self.held_out.columns)
         self.losses.append(log_loss(self.link, x, self.held_out.labels, self.weights))
