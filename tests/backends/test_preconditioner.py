@@ -85,10 +85,10 @@ def test_it_lowers_the_condition_number_of_the_curvature():
     objective, unknowns = featured(rank=1, l2_implicit=0.2)
     # At the start the parts of features are 0 and hardly any direction is known to be bent: a point nearer the end.
     rng = np.random.default_rng(3)
-    unknowns = unknowns.unflatten(unknowns.flat() + 0.1 * rng.standard_normal(unknowns.flat().size))
+    unknowns = unknowns.from_flat(unknowns.flat() + 0.1 * rng.standard_normal(unknowns.flat().size))
 
     def gradient(x):
-        return objective.gradient(unknowns.unflatten(x))[1].flat()
+        return objective.gradient(unknowns.from_flat(x))[1].flat()
 
     H = approx_fprime(unknowns.flat(), gradient, 1e-6)
     H = (H + H.T) / 2

@@ -354,7 +354,7 @@ def test_what_cannot_be_explained_is_refused():
         imputed.explain(1, 2, A)
 
 
-def test_slopes_on_features_are_a_part():
+def test_the_feature_regression_is_a_term():
     """Of a column without entries whose features say more than the map from features to factors."""
     rng = np.random.default_rng(0)
     genres = rng.integers(3, size=60)
@@ -366,6 +366,6 @@ def test_slopes_on_features_are_a_part():
     model = BinaryMatrixCompletion((1, 0, 0), **options, random_state=0)
     model.fit(A, column_features=np.eye(3)[genres])
     found = model.explain(3, 55, A)
-    assert found.parts["slopes on features"] != 0.0
+    assert found.parts["feature regression"] != 0.0
     assert sum(found.parts.values()) == pytest.approx(found.x, abs=1e-5)
-    assert "slopes on features" not in model.explain(3, 5, A).parts
+    assert "feature regression" not in model.explain(3, 5, A).parts

@@ -176,7 +176,7 @@ def test_bad_input_is_named():
         made.sets([0], [0], level="most")
     with pytest.raises(InvalidInputError, match="above 0 and at most 1"):
         conformal(model, held_out, propensity=ByColumn(np.zeros(30)))
-    with pytest.raises(InvalidInputError, match="observed for sure"):
+    with pytest.raises(InvalidInputError, match="probability q = 1 of being observed"):
         conformal(model, held_out, propensity=ByColumn(np.ones(30)), target="unobserved")
     full = Observations.from_matrix(np.ones((3, 3)))
     with pytest.raises(InvalidInputError, match="3 x 3"):

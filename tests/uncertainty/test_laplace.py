@@ -24,7 +24,7 @@ from tribit.paper.systems import SYSTEMS
 from tribit.propensity import row_column
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import Posterior, laplace, mean_probability
-from tribit.uncertainty import row_covariances as side_module
+from tribit.uncertainty import row_covariances as covariances_module
 
 
 def seen_entries(shape=(30, 25), seed=0, rho=0.5, alpha=4.0, link=None):
@@ -92,8 +92,8 @@ def test_row_curvature_is_the_second_difference_of_the_objective(monkeypatch):
         factors = model._factors()
         plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
         places = seen.rows, seen.columns, plus, minus
-        monkeypatch.setattr(side_module, "_spread", lambda *_: None)  # the curvature alone
-        side = side_module.row_covariances(objective, objective.backend, factors, places, None)
+        monkeypatch.setattr(covariances_module, "_spread", lambda *_: None)  # the curvature alone
+        side = covariances_module.row_covariances(objective, objective.backend, factors, places, None)
         H = np.linalg.inv(side.covariances(np.array([3]))[0])
         step = 1e-3
 
@@ -187,7 +187,7 @@ def test_variance_is_that_of_draws():
     posterior = laplace(fitted(seen, l2=2.0), seen)
     draws = np.random.default_rng(0)
     i, j = np.array([0, 3, 7, 12]), np.array([1, 4, 9, 20])
-    x = np.array([posterior.draw(draws).at(i, j) for _ in range(3000)])
+    x = np.array([posterior.sample_factors(draws).at(i, j) for _ in range(3000)])
     np.testing.assert_allclose(x.std(axis=0), posterior.deviation(i, j), rtol=0.07)
     np.testing.assert_allclose(x.mean(axis=0), posterior.fitted.scores.x(i, j), atol=0.08)
 
@@ -206,7 +206,7 @@ def test_blocks_change_nothing(monkeypatch):
     model = fitted(seen)
     i, j = (part.reshape(-1) for part in np.indices((30, 25)))
     whole = laplace(model, seen).deviation(i, j)
-    monkeypatch.setattr(side_module, "BLOCK", 50)
+    monkeypatch.setattr(covariances_module, "BLOCK", 50)
     # The package's name laplace is the function.
     monkeypatch.setattr(sys.modules["tribit.uncertainty.laplace"], "BLOCK", 50)
     monkeypatch.setattr("tribit.backends.base.PRODUCTS_BYTES", 0)

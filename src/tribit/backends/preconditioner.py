@@ -173,7 +173,7 @@ class Deflated:
         return self._apply(x, _Part.transposed_times)
 
     def _apply(self, x: Vector, of: Callable[[_Part, Array], Array]) -> Vector:
-        given = self.like.unflatten(x)
+        given = self.like.from_flat(x)
         (rows, row_intercepts), (columns, column_intercepts) = self.sides
         return Factors(
             of(rows, given.row_factors),

@@ -75,7 +75,7 @@ def score_parts(member: Member, cell: Cell, side: tuple[Array, float]) -> dict[s
         "labels of the row": float(own @ v),
     }
     if maps[0].activity is not None:
-        found["columns that the row has seen"] = float(seen @ v) + seen_effect
+        found["implicit feedback"] = float(seen @ v) + seen_effect
     if maps[0].encoder is not None:
         found["row features"] = float(side[0] @ v) + side[1]
     if maps[1].encoder is not None:
@@ -323,10 +323,10 @@ def explain(
         effects += (x[0] - x[1:]) / of
         minimum += x[0] / of
     place = np.array([cell.row]), np.array([cell.column])
-    slopes = float((fitted.scores.factors.at(*place) - fitted.factors.at(*place))[0])
-    if slopes:
-        parts["slopes on features"] = slopes
-    return _explanation(fitted, cell, parts, effects, minimum + slopes)
+    regression_term = float((fitted.scores.factors.at(*place) - fitted.factors.at(*place))[0])
+    if regression_term:
+        parts["feature regression"] = regression_term
+    return _explanation(fitted, cell, parts, effects, minimum + regression_term)
 
 
 def _explanation(

@@ -105,7 +105,7 @@ def fit_feature_regression(
     unit = curvature_unit(link)
     nothing = np.zeros(G.shape[0])
 
-    def solved(part: Observations, at: Array, weight: float) -> Array:
+    def solve(part: Observations, at: Array, weight: float) -> Array:
         ridge = np.full(G.shape[1], unit * weight)
         ridge[0] = unit * REGRESSION_CONSTANT_RIDGE
         return solve_free_rows(part, G, nothing, at, ridge, link, n_jobs)
@@ -113,7 +113,7 @@ def fit_feature_regression(
     def loss(weight: float) -> float:
         total = 0.0
         for rest, test, trial in parts:
-            C = solved(rest, trial, weight) if np.isfinite(weight) else trial
+            C = solve(rest, trial, weight) if np.isfinite(weight) else trial
             x = np.einsum("ij,ij->i", G[test.rows], C[test.columns])
             total += float(np.mean(losses(link, x, test.labels)))
         return total
@@ -127,7 +127,7 @@ def fit_feature_regression(
             break
     if best is None:
         return None
-    return np.asarray(solved(entries.transpose(), centre, best) - centre)
+    return np.asarray(solve(entries.transpose(), centre, best) - centre)
 
 
 class ColdMap(NamedTuple):

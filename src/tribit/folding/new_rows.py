@@ -241,8 +241,8 @@ def update(
         _Update(pair, jobs, entries, new, touched).apply(each, earlier, tables)
         for each, pair in zip(fitted.members, risks, strict=True)
     )
-    slopes = update_feature_regressions(fitted.feature_regressions, new, touched)
-    return replace(fitted.with_axes(axes), members=members, feature_regressions=slopes)
+    regressions = update_feature_regressions(fitted.feature_regressions, new, touched)
+    return replace(fitted.with_axes(axes), members=members, feature_regressions=regressions)
 
 
 @dataclass(frozen=True)
@@ -334,10 +334,10 @@ def scores_of_new_rows(
     mean = Factors.mean_of(found, [each.weight for each in fitted.members])
     rows, columns = fitted.feature_regressions
     n = entries.shape[0]
-    slopes = (
+    regressions = (
         None if rows is None else replace(rows, features=np.zeros((n, rows.own.shape[1]))),
         None if columns is None else replace(columns, own=np.zeros((n, columns.own.shape[1]))),
     )
     return Scores(
-        entries.axes, with_feature_regressions(mean, slopes), fitted.spec.link, fitted.calibrator
+        entries.axes, with_feature_regressions(mean, regressions), fitted.spec.link, fitted.calibrator
     )

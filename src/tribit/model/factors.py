@@ -82,13 +82,13 @@ class Factors:
     def flat(self, dtype: Any = np.float64) -> NDArray[np.floating[Any]]:
         """Return all unknowns in one vector: of a dtype in NumPy, of their own on a device."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
-        one: Any = self.intercept  # an array of the device after `unflatten` there
+        one: Any = self.intercept  # an array of the device after `from_flat` there
         one = full_beside((1,), one, U) if isinstance(one, float | int) else xp.reshape(one, (1,))
         parts = [xp.reshape(U, (-1,)), xp.reshape(V, (-1,)), one]
         parts += [self.row_intercepts, self.column_intercepts]
         return np.concatenate(parts, dtype=dtype) if xp is np else xp.concat(parts)
 
-    def unflatten(self, x: NDArray[np.floating[Any]]) -> Factors:
+    def from_flat(self, x: NDArray[np.floating[Any]]) -> Factors:
         """Return a vector as factors of the same shapes; their arrays are views of it."""
         (d1, k), d2 = self.row_factors.shape, self.column_factors.shape[0]
         ends = np.cumsum([0, d1 * k, d2 * k, 1, d1, d2]).tolist()

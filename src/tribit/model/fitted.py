@@ -156,24 +156,24 @@ class Member:
         U, a = self.factors.row_factors, self.factors.row_intercepts
         own = replace(
             self.unknowns,
-            row_factors=_inserted(self.unknowns.row_factors, n, found[0] - shared[0]),
-            row_intercepts=_inserted(self.unknowns.row_intercepts, n, found[1] - shared[1]),
+            row_factors=_insert(self.unknowns.row_factors, n, found[0] - shared[0]),
+            row_intercepts=_insert(self.unknowns.row_intercepts, n, found[1] - shared[1]),
         )
         if (
             self.maps[1].activity is not None
         ):  # columns have a coefficient for each row, 0 for new ones
             own = replace(
                 own,
-                column_factors=_inserted(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),
-                column_intercepts=_inserted(own.column_intercepts, d2 + n, np.zeros(m)),
+                column_factors=_insert(own.column_factors, d2 + n, np.zeros((m, U.shape[1]))),
+                column_intercepts=_insert(own.column_intercepts, d2 + n, np.zeros(m)),
             )
         return replace(
             self,
             unknowns=own,
             factors=replace(
                 self.factors,
-                row_factors=_inserted(U, n, found[0]),
-                row_intercepts=_inserted(a, n, found[1]),
+                row_factors=_insert(U, n, found[0]),
+                row_intercepts=_insert(a, n, found[1]),
             ),
             maps=(self.maps[0], self.maps[1].with_other_rows(m)),
         )
@@ -435,6 +435,6 @@ def _transposed_rho(rho: Any) -> Any:
     return TransposedRho(rho) if isinstance(rho, Missingness) else rho
 
 
-def _inserted(parts: Array, place: int, new: Array) -> Array:
+def _insert(parts: Array, place: int, new: Array) -> Array:
     """Return the parts with new ones at a place, of the same type."""
     return np.concatenate([parts[:place], new.astype(parts.dtype), parts[place:]])

@@ -331,7 +331,7 @@ class _Iterations:
         ahead = self.preconditioner.transposed_times(direction)
         length, noise = 1.0, 1e-12 * abs(value)
         for _ in range(MAX_HALVINGS):
-            moved = self.like.unflatten(x + length * ahead)
+            moved = self.like.from_flat(x + length * ahead)
             reached = self._at(moved)
             # Written so that a NaN is a failure.
             if reached[0] <= value + ARMIJO * length * slope + noise:
