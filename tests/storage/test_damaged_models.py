@@ -289,7 +289,8 @@ def test_a_missing_field_is_named(whole, refusal, where):
     for name in names:
         text = refusal(lambda _, header, __, name=name: objects_of(header)[where].pop(name))
         assert "is a damaged tribit model (" in text
-        assert name in text.split("damaged tribit model")[1]
+        reason = f"{name} is missing" if where in OBJECTS else name
+        assert reason in text.split("damaged tribit model")[1]
 
 
 U, V, A_ROW, C_COLUMN = (f"member 0:unknowns {name}" for name in storage.fitted.ARRAYS)
