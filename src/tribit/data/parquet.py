@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path
@@ -17,6 +17,10 @@ from tribit.data.sources import (
     column_places,
 )
 from tribit.errors import InvalidInputError, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 #: Rows, and bytes by the metadata, that are read at a time.
 BATCH_ROWS, BATCH_BYTES = 2**18, 2**26
@@ -76,23 +80,23 @@ def write(path: Path, arrays: dict[str, AnyArray]) -> None:
         pq.write_table(packed, temporary)
 
 
-def _leaves(metadata: Any) -> dict[str, int]:
+def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
     """Return the place of each column that holds values, by its name with those of the records around it."""
     return {metadata.schema.column(leaf).path: leaf for leaf in range(metadata.num_columns)}
 
 
-def _groups(metadata: Any) -> list[Any]:
+def _groups(metadata: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
     # Not further, to the columns of a group: where a file is damaged there, pyarrow ends the process.
     return [metadata.row_group(place) for place in range(metadata.num_row_groups)]
 
 
-def _size(metadata: Any, leaves: list[int]) -> int:
+def _size(metadata: pq.FileMetaData, leaves: list[int]) -> int:
     """Return a lower bound of the bytes of the rows by the metadata: a cell is a reference, or has a width."""
     rows = max(metadata.num_rows, sum(group.num_rows for group in _groups(metadata)))
     return int(rows * sum(max(CELL_BYTES, metadata.schema.column(leaf).length) for leaf in leaves))
 
 
-def _batch_rows(metadata: Any) -> int:
+def _batch_rows(metadata: pq.FileMetaData) -> int:
     """Return the number of rows to read at a time, so that they take few bytes by the metadata."""
     widest = max(
         (group.total_byte_size // max(1, group.num_rows) for group in _groups(metadata)), default=0
@@ -100,16 +104,16 @@ def _batch_rows(metadata: Any) -> int:
     return int(min(BATCH_ROWS, max(1, BATCH_BYTES // max(1, widest))))
 
 
-def _is_text(metadata: Any, leaf: int) -> bool:
+def _is_text(metadata: pq.FileMetaData, leaf: int) -> bool:
     return bool(metadata.schema.column(leaf).physical_type == "BYTE_ARRAY")
 
 
-def _read_batches(file: Any, columns: list[str], name: str, limit: int) -> dict[str, TextColumn]:
+def _read_batches(file: pq.ParquetFile, columns: list[str], name: str, limit: int) -> dict[str, TextColumn]:
     """Read some rows at a time and limit the bytes that are kept, as the metadata may be wrong."""
     import pyarrow as pa  # noqa: PLC0415
 
     texts = {column: _Texts() for column in columns}
-    numbers: dict[str, list[Any]] = {column: [] for column in columns}
+    numbers: dict[str, list[pa.Array]] = {column: [] for column in columns}
     for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
         for column in columns:
             values = batch.column(column)
@@ -133,10 +137,10 @@ class _Texts:
     def __init__(self) -> None:
         self.builder = ColumnBuilder()
         self.size = 0
-        self._dictionary: Any = None
+        self._dictionary: pa.Array | None = None
         self._numbers = self.builder.number([None])
 
-    def add(self, values: Any) -> None:
+    def add(self, values: pa.DictionaryArray) -> None:
         """Add places in a dictionary, which is often that of the values before."""
         import pyarrow as pa  # noqa: PLC0415
 

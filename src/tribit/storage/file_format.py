@@ -89,7 +89,6 @@ def passes(check: Callable[[Any], Any]) -> Callable[[Any], bool]:
 TEXT = Field("text", lambda value: type(value) is str)
 SWITCH = Field("true or false", lambda value: type(value) is bool)
 COUNT = Field("a whole number, at least 0", lambda value: type(value) is int and value >= 0)
-SIZE = Field("a whole number, at least 1", lambda value: type(value) is int and value >= 1)
 OBJECT = Field("an object", lambda value: type(value) is dict)
 NUMBER = Field(
     "a finite number",
