@@ -159,7 +159,7 @@ def test_templates_escape_all_but_themselves():
         "{{ macros.chart(x, x, x) }}",
         "{% call macros.table(x, [x]) %}{{ x }}{% endcall %}",
         "{% set caption %}{{ x }}{% endset %}{{ macros.chart('name', caption) }}",
-        "{{ x|with_article }}{{ 2|counted(x) }}{{ '%s of %s'|format(x, x) }}{{ x ~ x|capitalize }}",
+        "{{ x|with_article }}{{ 2|with_noun(x) }}{{ '%s of %s'|format(x, x) }}{{ x ~ x|capitalize }}",
     ):
         page = rendered(source, x="<script>&\"'")
         assert "script&gt;&amp;&#34;&#39;" in page

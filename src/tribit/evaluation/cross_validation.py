@@ -6,9 +6,9 @@ hyperparameter search, and evaluated on the fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -21,6 +21,9 @@ from tribit.factor_model import FactorModel
 from tribit.progress import steps_bar
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
 from tribit.solvers.loop import INTERRUPTED
+
+if TYPE_CHECKING:
+    from tribit.ranking import CandidateRanker
 
 __all__ = ["CrossValidation", "cross_validate"]
 
@@ -70,14 +73,16 @@ class CrossValidation:
             if self.evaluations[0].is_informative(name)
         }
         for name in self.evaluations[0].baselines:
-            found = self._values(lambda each, name=name: each.baselines[name].measures)
+            found = self._values(lambda each, name=name: each.baselines[name].measures)  # type: ignore[misc]
             shown = (
                 f"{titles[measure]} {np.mean(values):.4f}" for measure, values in found.items()
             )
             facts[f"baseline: {name}"] = ", ".join(shown)
         return facts
 
-    def _values(self, of: Callable[..., Any] = Evaluation.measures) -> dict[str, list[float]]:
+    def _values(
+        self, of: Callable[[Evaluation], Mapping[str, float | None]] = Evaluation.measures,
+    ) -> dict[str, list[float]]:
         """Return the values of each measure over the folds that have it."""
         found: dict[str, list[float]] = {}
         for evaluation in self.evaluations:
@@ -114,7 +119,7 @@ def cross_validate(
     *,
     row_features: Any = None,
     column_features: Any = None,
-    ranker: Any = None,
+    ranker: CandidateRanker | None = None,
     **options: Any,
 ) -> CrossValidation:
     """Evaluate a model by cross-validation over entries: fit a clone without each fold, and evaluate it there.

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tribit.answers import Answer
@@ -298,13 +299,13 @@ class _Test:
 
     rows: Positions
     columns: Positions
-    labels: Any
+    labels: NDArray[np.int8]
     measured: dict[str, float | None]
     influences: dict[str, Any]
 
 
 def measure_entries(
-    curve: Curve, x: Any, labels: Any
+    curve: Curve, x: NDArray[np.floating[Any]], labels: NDArray[np.int8]
 ) -> tuple[dict[str, float | None], dict[str, Any]]:
     """Return all registered measures, and the influence of each entry on those with a known influence function."""
     found = {name: metric.measure(curve, x, labels, None) for name, metric in METRICS.items()}

@@ -161,7 +161,7 @@ def _labels_at(
     return np.where(keys[found] == wanted, labels[found], 0).astype(np.int8)
 
 
-def _given_score(scores: Any, shape: tuple[int, int], ranker: Any) -> Score:
+def _given_score(scores: Any, shape: tuple[int, int], ranker: Ranker | None) -> Score:
     if ranker is not None:
         raise InvalidInputError("A ranker needs a model; add its scores to the array yourself.")
     if callable(scores):

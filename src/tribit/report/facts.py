@@ -238,7 +238,7 @@ def search_facts(search: Search) -> Facts | None:
     shares = {id(each): imputed_shares(each, search.density) for each in mixtures}
     most = max((1.0 - signs for signs, _, _ in shares.values()), default=0.0)
 
-    def described(each: Candidate) -> Facts:
+    def candidate_facts(each: Candidate) -> Facts:
         return {
             "family": each.settings.family,
             "score": each.score,
@@ -257,8 +257,8 @@ def search_facts(search: Search) -> Facts | None:
         "n_held_out": search.n_held_out,
         "n_candidates": len(search.candidates),
         "chosen": str(search.best.settings),
-        "families": [described(each) for each in best],
-        "candidates": [described(each) for each in candidates],
+        "families": [candidate_facts(each) for each in best],
+        "candidates": [candidate_facts(each) for each in candidates],
         "view": simplex_view(most) if mixtures else None,
         "average": None if average is None else str(average),
     }

@@ -18,9 +18,10 @@ from tribit import __version__
 from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidTypeError
 from tribit.evaluation import Evaluation
+from tribit.randomness import RandomState
 from tribit.report.facts import page_facts
 from tribit.report.trial import make_trial
-from tribit.report.wording import counted, percent, signed, with_article
+from tribit.report.wording import percent, with_article, with_noun, with_sign
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -74,7 +75,7 @@ class Report:
 
 
 def make_report(
-    recommender: Recommender, test: Any = None, *, title: str | None = None, random_state: Any = 0
+    recommender: Recommender, test: Any = None, *, title: str | None = None, random_state: RandomState = 0
 ) -> Report:
     """Return the report of a fitted recommender; see :func:`write_report`."""
     from tribit.recommender import Recommender  # noqa: PLC0415
@@ -97,7 +98,7 @@ def write_report(
     test: Any = None,
     *,
     title: str | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> Report:
     """Write an HTML page on the data, the quality of the model, its recommendations and its limits.
 
@@ -169,10 +170,10 @@ def templates() -> Environment:
     )
     environment.filters |= {
         "with_article": with_article,
-        "counted": counted,
+        "with_noun": with_noun,
         "decimal": lambda value, digits: "" if value is None else f"{value:.{digits}f}",
         "percent": percent,
-        "signed": signed,
+        "with_sign": with_sign,
         "thousands": "{:,}".format,
     }
     # The filter tojson escapes all characters that could end a script or start a comment.

@@ -21,14 +21,15 @@ from tribit.evaluation import Evaluation, evaluate
 from tribit.folding.new_rows import place_entries
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores, read_entries
-from tribit.randomness import generator
-from tribit.report.wording import counted
+from tribit.randomness import RandomState, generator
+from tribit.report.wording import with_noun
 
 if TYPE_CHECKING:
+    from tribit.ranking.scores import Ranker
     from tribit.recommender import Recommender
 
 #: Function from entries and a seed to the chosen model, refitted to these entries.
-Refit: TypeAlias = Callable[[Observations, Any], Fitted]
+Refit: TypeAlias = Callable[[Observations, RandomState], Fitted]
 
 #: Number of entries for each held-out one: without a tenth, the refit stays close to the model.
 ENTRIES_PER_HELD_OUT = 10
@@ -57,7 +58,7 @@ class Trial:
     """
 
     scores: Scores
-    ranker: Any
+    ranker: Ranker | None
     train: Observations | None
     held_out: Observations
     held_out_here: bool
@@ -83,7 +84,7 @@ class Trial:
         return evaluate(self.scores, self.held_out, self.train, ranker=self.ranker, level=LEVEL)
 
 
-def make_trial(recommender: Recommender, test: Any, random_state: Any, refit: Refit) -> Trial:
+def make_trial(recommender: Recommender, test: Any, random_state: RandomState, refit: Refit) -> Trial:
     """Return the trial of a recommender on a given test set, else on entries that are held out here.
 
     ``refit`` fits the chosen model to other entries.
@@ -100,7 +101,7 @@ def make_trial(recommender: Recommender, test: Any, random_state: Any, refit: Re
     train, held_out = split_entries(seen, random_state)
     model = recommender.model_
     text = (
-        f"No test set was given: a random sample of {len(held_out):,} of the {counted(seen.n_observed, 'entry')} was "
+        f"No test set was given: a random sample of {len(held_out):,} of the {with_noun(seen.n_observed, 'entry')} was "
         "held out, and the chosen model was refitted to the others with the same hyperparameters."
     )
     notes = [text]
@@ -125,7 +126,7 @@ def make_trial(recommender: Recommender, test: Any, random_state: Any, refit: Re
     return Trial(again, ranker, train, held_out, True, tuple(notes))
 
 
-def split_entries(seen: Observations, random_state: Any) -> tuple[Observations, Observations]:
+def split_entries(seen: Observations, random_state: RandomState) -> tuple[Observations, Observations]:
     """Return training entries, which keep an entry of each label, and a random tenth to hold out."""
     # The last entry of each label in a random order stays: a tiny table could lose a label.
     order = generator(random_state).permutation(seen.n_observed)
@@ -133,7 +134,7 @@ def split_entries(seen: Observations, random_state: Any) -> tuple[Observations, 
     free = [place for place in order.tolist() if place not in kept]
     if not free:
         raise InvalidInputError(
-            f"The model was fitted on {counted(seen.n_observed, 'entry')}, too few to hold out a test set: give "
+            f"The model was fitted on {with_noun(seen.n_observed, 'entry')}, too few to hold out a test set: give "
             f"entries that it was not fitted on ({either('test=', '--test FILE')})."
         )
     chosen = np.zeros(seen.n_observed, dtype=bool)
@@ -156,7 +157,7 @@ def _trial_on(recommender: Recommender, test: Any) -> Trial:
                 f"{n} of the {labels.size} test entries were also training entries, which biases the measures: give "
                 "entries that the model was not fitted on, or none, and the report holds some out."
             )
-    notes = [f"Measured on the {counted(len(held_out), 'entry')} of the given test set."]
+    notes = [f"Measured on the {with_noun(len(held_out), 'entry')} of the given test set."]
     if seen is None:
         notes.append(
             "The model keeps no entries, so that there are no baselines and no recommendations."

@@ -140,12 +140,12 @@ def names_at(axis: Axis, positions: Positions) -> list[str]:
     return [name_of(name) for name in axis.names(positions).tolist()]
 
 
-def counted(n: int, thing: str) -> str:
+def with_noun(n: int, thing: str) -> str:
     """Return a number with its noun: "1 row", "1,682 columns"."""
     return f"{n:,} {thing if n == 1 else plural(thing)}"
 
 
-def signed(value: float, digits: int) -> str:
+def with_sign(value: float, digits: int) -> str:
     """Return a number with its sign, with a typographic minus."""
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
@@ -163,7 +163,7 @@ def baseline_name(name: str, words: Wording) -> str:
 
 def describe_data(facts: Facts | None, shape: tuple[int, int], words: Wording) -> str:
     """Return sentences on the size of the data, the base rate and the medians."""
-    size = f"{counted(shape[0], words.row)} and {counted(shape[1], words.column)}"
+    size = f"{with_noun(shape[0], words.row)} and {with_noun(shape[1], words.column)}"
     if facts is None:
         return f"The model knows {size}. It does not keep the entries that it was fitted on."
     likes, dislikes, median = facts["likes"], facts["dislikes"], facts["median"]
@@ -175,7 +175,7 @@ def describe_data(facts: Facts | None, shape: tuple[int, int], words: Wording) -
     else:
         labels = f"{likes:,} are likes and {dislikes:,} dislikes (base rate {percent(likes / n)})."
     return (
-        f"The data have {size}, with {counted(n, 'entry')}: {percent(facts['density'])} of all {words.pairs}. "
+        f"The data have {size}, with {with_noun(n, 'entry')}: {percent(facts['density'])} of all {words.pairs}. "
         f"{labels} The median {words.row} has {median['row']:g} entries, the median {words.column} "
         f"{median['column']:g}."
     )
@@ -204,7 +204,7 @@ def describe_quality(found: Evaluation, words: Wording) -> list[str]:
 
 def _describe_errors(found: Evaluation, words: Wording) -> str:
     text = (
-        f"On {counted(found.n_entries, 'test entry')} of {counted(found.n_rows, words.row)} the error rate of the "
+        f"On {with_noun(found.n_entries, 'test entry')} of {with_noun(found.n_rows, words.row)} the error rate of the "
         f"model is {percent(found.sign_error)}"
     )
     if (ends := found.intervals.get("sign_error")) is not None:
@@ -222,8 +222,8 @@ def _compare_with_biases(found: Evaluation, words: Wording) -> tuple[bool, str] 
     reach = float(ndtri(0.5 + found.level / 2)) * error
     low, high = difference - reach, difference + reach
     numbers = (
-        f"(difference of the log-loss {signed(difference, 4)}, {100 * found.level:g}% interval "
-        f"{signed(low, 4)} to {signed(high, 4)})"
+        f"(difference of the log-loss {with_sign(difference, 4)}, {100 * found.level:g}% interval "
+        f"{with_sign(low, 4)} to {with_sign(high, 4)})"
     )
     if high < 0:
         return True, f"It is better than {words.biases} {numbers}."
@@ -241,7 +241,7 @@ def _describe_unseen(found: Evaluation, words: Wording) -> str:
         )
     return (
         "One label alone was observed. The AUC, the probability that the model ranks one of "
-        f"{counted(report.n_entries, 'test entry')} above one of {counted(report.n_unseen, 'unseen pair')}, is "
+        f"{with_noun(report.n_entries, 'test entry')} above one of {with_noun(report.n_unseen, 'unseen pair')}, is "
         f"{percent(report.auc)}{_baseline_clause(found, 'unseen_auc', BIASES, words.biases)}."
     )
 
@@ -258,7 +258,7 @@ def describe_lists(found: Evaluation, words: Wording) -> str | None:
     if lists is None:
         return None
     text = (
-        f"Top-{lists.n} recommendations for {counted(lists.n_users, words.row)} with a test like find "
+        f"Top-{lists.n} recommendations for {with_noun(lists.n_users, words.row)} with a test like find "
         f"{lists.likes_shown:,} such likes (mean recall {percent(lists.recall)})"
     )
     if lists.dislikes_per_like is not None and found.unseen is None:
@@ -273,8 +273,9 @@ def describe_search(facts: Facts | None, spec: ModelSpec) -> str:
     families = facts["families"]
     chosen = next(each for each in families if each["chosen"])
     text = (
-        f"The search tried {counted(facts['n_candidates'], 'candidate')} of {counted(len(families), 'model family')}. "
-        f"It chose {chosen['family']}, with a validation {facts['measure']} of {chosen['score']:.4f}"
+        f"The search tried {with_noun(facts['n_candidates'], 'candidate')} of "
+        f"{with_noun(len(families), 'model family')}. It chose {chosen['family']}, with a validation "
+        f"{facts['measure']} of {chosen['score']:.4f}"
     )
     if others := [each for each in families if not each["chosen"]]:
         second = others[0]
@@ -298,7 +299,7 @@ def describe_limits(
         texts += _limits_of_data(facts, words)
     if found.n_entries < MIN_TEST_ENTRIES:
         texts.append(
-            f"Not a precise measurement: the test set has {counted(found.n_entries, 'entry')}, and all measures have "
+            f"Not a precise measurement: the test set has {with_noun(found.n_entries, 'entry')}, and all measures have "
             "wide intervals."
         )
     if (comparison := _compare_with_biases(found, words)) is not None and not comparison[0]:
@@ -344,7 +345,7 @@ def _limits_of_data(facts: Facts, words: Wording) -> list[str]:
             )
         if empty:
             texts.append(
-                f"Not for {counted(empty, words.noun(side))} without any entry (cold start): the data hold no "
+                f"Not for {with_noun(empty, words.noun(side))} without any entry (cold start): the data hold no "
                 "information about them."
             )
     if facts["head"]["column"] > MAX_HEAD_SHARE and facts["columns"] >= 10:

@@ -1,6 +1,6 @@
 "use strict";
-// What charts share: nodes, scales, axes, marks that can be hovered, clicked and reached by keys. Texts of users enter
-// the page as text nodes only.
+// Shared parts of charts: nodes, scales, axes, and marks for pointer and keyboard. Texts of users enter the page only as
+// text nodes.
 const data = JSON.parse(document.getElementById("report-data").textContent);
 const FAMILY_COLOURS = {
   "intercepts": "#8a8f98", "factors": "#3b82d0", "implicit features": "#2e9e6b", "side features": "#12a0a8",
@@ -37,13 +37,13 @@ function short(text, most) {
   return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
 }
 
-// A drawing is made again when the width of its place changes; what was chosen is kept by whoever draws.
+// Draw a chart, again whenever its width changes; the caller keeps the selection.
 function draws(name, draw) {
   const holder = document.getElementById(`chart-${name}`);
   if (!holder) return () => {};
   let width = 0;
   const again = () => {
-    if (!holder.clientWidth) return;  // hidden, as between two layouts: there is nothing to draw in
+    if (!holder.clientWidth) return;  // hidden, as between two layouts
     const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     width = holder.clientWidth;
     const caption = holder.parentElement.querySelector("figcaption").textContent.replace(/\s+/g, " ");
@@ -70,7 +70,7 @@ function written(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-// Bars from zero, one below the other, each with its name above and its number at its end.
+// Horizontal bars from zero, each with its name above and its value at the end.
 function namedBars(width, caption, bars) {
   const height = 40 * bars.length + 4;
   const most = Math.max(...bars.map((each) => Math.max(each.value, each.high || 0)), 1e-12);
@@ -180,7 +180,7 @@ function reachable(marks, texts, choose) {
   });
 }
 
-// A colour between others, visible on light and dark pages alike.
+// An interpolated colour, visible on light and dark pages.
 function blend(colours, share) {
   const at = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
   const k = Math.min(Math.floor(at), colours.length - 2);
@@ -188,7 +188,7 @@ function blend(colours, share) {
   return `rgb(${mixed.join(",")})`;
 }
 
-// A bar of colours with what its two ends mean.
+// A colour bar with labels at its ends.
 function colourBar(x, y, width, colours, low, high) {
   const group = node("g", { "aria-hidden": "true" });
   const n = 24;

@@ -1,4 +1,4 @@
-// The maps of columns and of rows: hover names a point, a click lists the most similar ones.
+// Maps of columns and of rows: hovering names a point, a click lists its nearest neighbours.
 const SHARES = [[214, 106, 24], [150, 152, 160], [37, 116, 205]];
 
 for (const side of ["columns", "rows"]) {
@@ -22,7 +22,7 @@ for (const side of ["columns", "rows"]) {
     const pad = 14;
     const bottom = shares ? 30 : 0;
     const [left, right, low, high] = [Math.min(...x), Math.max(...x), Math.min(...y), Math.max(...y)];
-    // One scale for both directions, or distances would not be those of the scores.
+    // Equal scales in both directions preserve distances.
     const scale = Math.min((width - 2 * pad) / ((right - left) || 1), (height - bottom - 2 * pad) / ((high - low) || 1));
     const cx = (k) => width / 2 + (x[k] - (left + right) / 2) * scale;
     const cy = (k) => (height - bottom) / 2 - (y[k] - (low + high) / 2) * scale;
@@ -42,7 +42,7 @@ for (const side of ["columns", "rows"]) {
     });
     reachable(marks, texts, choose);
     svg.append(...marks);
-    // What was chosen comes last, above the others; the order of the keys stays.
+    // Selected points come last, above the others; the keyboard order stays.
     svg.append(...marks.filter((mark, k) => close.has(k)), ...marks.filter((mark, k) => k === kept));
     if (shares) svg.append(colourBar(width / 2 - 60, height - 16, 120, SHARES, "0% liked", "100%"));
     return svg;

@@ -1,4 +1,4 @@
-// The charts of the summary, of data, calibration, trade-off and search.
+// Charts of the summary, data, calibration, trade-off and search.
 if (data.beside) {
   draws("beside", (width, caption) => namedBars(width, caption, data.beside.bars.map((each, k) => ({
     ...each, text: percent(each.value, 1), class: k ? "pale" : "like",
@@ -183,7 +183,7 @@ if (data.search) {
     const scores = mixed.map((k) => candidates[k].score);
     const [low, high] = [Math.min(...scores), Math.max(...scores)];
     const ramp = [[37, 110, 205], [130, 150, 175], [190, 150, 100]];
-    // The best are drawn last, above the others.
+    // The best candidates come last, above the others.
     mixed.sort((a, b) => candidates[b].score - candidates[a].score);
     const marks = mixed.map((k) => {
       const [cx, cy] = place(candidates[k].shares);
