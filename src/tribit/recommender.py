@@ -1,4 +1,4 @@
-"""The recommender: a model of the labels, a ranker, and what was seen, as one object and one file."""
+"""The recommender: a model of the labels, a ranker and the observed entries, as one object and one file."""
 
 from __future__ import annotations
 
@@ -57,23 +57,23 @@ __all__ = ["Recommender"]
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
-    """Lists of what a row will like, with probabilities, intervals and reasons; saved as one file.
+    """Recommender system: top-N lists with probabilities, intervals and explanations; saved as one file.
 
-    It holds a :class:`BinaryMatrixCompletion`, which tells likes from dislikes; a
-    :class:`tribit.ranking.CandidateRanker`, which estimates what a row will observe (exposure); and the entries that
-    both were fitted on, which lists leave out and explanations name. Lists order columns by the expected likes less
-    ``avoid_dislikes`` times the expected dislikes.
+    It holds a :class:`BinaryMatrixCompletion`, which predicts likes and dislikes; a
+    :class:`tribit.ranking.CandidateRanker`, which estimates the exposure, the rate at which a row observes a column;
+    and the entries that both were fitted on. Lists leave these entries out, and explanations name them. Lists order
+    columns by the expected likes minus ``avoid_dislikes`` times the expected dislikes.
 
     Parameters
     ----------
     model : BinaryMatrixCompletion or None, default=None
         The model of the labels, which is cloned; None for the default.
     ranker : bool or "auto", default="auto"
-        Whether to fit a ranker. "auto" does where likes and dislikes were seen: of one label alone the model itself
-        estimates what is seen and liked.
+        Whether to fit a ranker. "auto" fits one if likes and dislikes were observed: with one label the model itself
+        predicts the cells that are observed and liked.
     keep_seen : bool, default=True
-        Whether a file keeps the entries. What is read from one without them, for privacy, must be given what lists
-        leave out, has no ranker, which needs them, and cannot explain or update.
+        Whether a file keeps the entries. Without them, for privacy, a recommender from the file has no ranker, cannot
+        explain or update, and lists need the entries to leave out.
     like_at : float or None, default=None
         The smallest rating that is a like, for a matrix of ratings; None for that of the model.
     random_state : int, Generator, RandomState or None, default=None
@@ -88,7 +88,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     seen_ : Observations or None
         The entries, in the rows and columns of the model.
     reading_ : Reading or None
-        The rules by which the table was read, where there was a file.
+        The rules for reading the table, if it was a file.
     summary_ : dict
         Facts about the data and the fit.
 
@@ -131,13 +131,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+            Likes (+1) and dislikes (-1); cells that are 0, NaN or not stored are unobserved.
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
             As in :meth:`BinaryMatrixCompletion.fit`.
         client : distributed.Client, optional
-            A dask cluster for the fit of the model, as there. Then there is no ranker, and entries are not kept.
+            A dask cluster for the fit of the model. The recommender then has no ranker and keeps no entries.
         """
         check_switch("keep_seen", self.keep_seen)
         model = self._unfitted_model()
@@ -184,35 +184,35 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     @property
     def row_ids_(self) -> AnyArray | None:
-        """The user's ids of rows, where there are any."""
+        """The user's row ids, or None."""
         return self.model_.row_ids_
 
     @property
     def column_ids_(self) -> AnyArray | None:
-        """The user's ids of columns, where there are any."""
+        """The user's column ids, or None."""
         return self.model_.column_ids_
 
     @property
     def headings(self) -> tuple[str, str]:
-        """Names of the columns of row and column ids in answers: those of the table of the fit."""
+        """Headings of row and column ids in answers: those of the table of the fit."""
         reading = self.reading_
         return headings((None, None) if reading is None else (reading.row, reading.column))
 
     @cached_property
     def seen_mask_(self) -> sp.csr_array:
-        """Cells of the entries."""
+        """Mask of the observed cells."""
         return self.axes_.mask(self.require_entries("lists leave out what was seen"), "seen has")
 
     @cached_property
     def top_n_(self) -> TopN:
-        """Top-N lists, made ready for any number of questions."""
+        """Top-N lists, prepared for repeated questions."""
         return TopN(self.model_.scores_, self.ranker_, self.model_.device)
 
     def new_rows(self, entries: Observations) -> tuple[Scores, TopN]:
         """Return the scores and the lists of new rows alone, at the cost of these rows.
 
-        They are those of :meth:`fold_in`, which copies what everybody has seen as well. ``entries`` are in the columns
-        of the model, matched by id where it has ids.
+        They equal those of :meth:`fold_in`, which also copies the entries of every other row. ``entries`` are in the
+        columns of the model, matched by id if it has ids.
         """
         model = self.with_rho().model_
         columns = self.axes_.columns.match(
@@ -234,17 +234,17 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def replace(
         self, *, fitted: Fitted, entries: Observations | None = None, new: int | None = None
     ) -> Self:
-        """Return a copy with another result of a fit and further entries: the only way to a changed recommender.
+        """Return a copy with another result of a fit and further entries; every change is made here.
 
         Parameters
         ----------
         fitted : Fitted
             The result.
         entries : Observations or None
-            Entries that it knows too; the new label of an entry counts.
+            Further entries; a new label replaces the old one.
         new : int or None
-            The axis (0 for rows, 1 for columns) whose members without ids are all new. New rows are ranked by the
-            regressions of the fit; after any other change the ranker is fitted again.
+            The axis of a fold-in, 0 for rows and 1 for columns; without ids all of its entries are new. The ranker of
+            the fit ranks new rows; after any other change it is fitted again.
         """
         again = type(self)(**self.get_params(deep=False))
         again.reading_ = self.reading_
@@ -262,7 +262,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return again._set(model, ranker, seen, summary)
 
     def with_rho(self) -> Self:
-        """Return the recommender with its model of the mask, which a file does not keep, fitted again."""
+        """Return the recommender with the model of the mask, which files do not keep, fitted again."""
         model, seen = self.model_, self.seen_
         if model.rho_ is not None or seen is None or not model.spec_.uses_unobserved:
             return self
@@ -275,36 +275,36 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return again
 
     def require_entries(self, reason: str, *, again: bool = False) -> Observations:
-        """Return the entries, or say why they are needed; ``again`` where only a fit that keeps them helps."""
+        """Return the entries, or raise an error with the reason; ``again`` if only a new fit helps."""
         if self.seen_ is not None:
             return self.seen_
         fit = either(
             "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
         )
         given = either(
-            "pass exclude_seen=False or the entries to leave out", "name the table of what was seen"
+            "pass exclude_seen=False or the entries to leave out", "pass the table of entries to leave out"
         )
         raise InvalidInputError(
             f"The file keeps no entries, and {reason}: {fit if again else f'{given}, or {fit}'}."
         )
 
-    def are_of_the_fit(self, entries: Observations) -> bool:
-        """Return whether entries may be those of the fit, by their numbers; a warning says where they are not."""
+    def match_fit_counts(self, entries: Observations) -> bool:
+        """Return whether the entries have as many likes and dislikes as those of the fit; warn if they have not."""
         counts = {"likes": entries.n_likes, "dislikes": entries.n_dislikes}
         if all(self.summary_.get(name, count) == count for name, count in counts.items()):
             return bool(entries.n_likes and entries.n_dislikes)
         warn(
             TribitWarning(
-                "The entries are not those of the fit, which a ranker needs: lists are by the probability of a like "
-                "alone."
+                "The entries are not those of the fit, so that no ranker can be fitted: lists are in the order of the "
+                "probability of a like."
             )
         )
         return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one safetensors file, which :meth:`load` and the command line read.
+        """Write the recommender to one safetensors file, which :meth:`load` and the command line read.
 
-        The entries and the ranker, which needs them, only where ``keep_seen`` is true.
+        Entries and ranker are included if ``keep_seen`` is true.
         """
         check_is_fitted(self)
         reading = None if self.reading_ is None else self.reading_.to_json()
@@ -319,7 +319,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a recommender that :meth:`save` or ``tribit fit`` wrote; of a model file it has the model alone."""
+        """Read a recommender that :meth:`save` or ``tribit fit`` wrote; a model file gives one with a model alone."""
         return storage.read(path, cls._of)
 
     @classmethod
@@ -352,25 +352,25 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         summary: dict[str, Any],
     ) -> Self:
         self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
-        for name in ("seen_mask_", "top_n_"):  # of another fit
+        for name in ("seen_mask_", "top_n_"):  # cached for another fit
             self.__dict__.pop(name, None)
         return self
 
 
-def wants_ranker(asked: Any, observations: Observations) -> bool:
-    """Return whether to fit a ranker, by the parameter and what was observed."""
-    if not is_auto(asked) and check_switch("ranker", asked):
+def wants_ranker(ranker: Any, observations: Observations) -> bool:
+    """Return whether to fit a ranker, from the parameter and the observed labels."""
+    if not is_auto(ranker) and check_switch("ranker", ranker):
         observations.require_local(
             f"A ranker needs all entries on one machine: leave out {parameter('ranker')}, or fit without a cluster."
         )
         return True
-    if observations.is_remote or not is_auto(asked):
+    if observations.is_remote or not is_auto(ranker):
         return False
     return bool(observations.n_likes and observations.n_dislikes)
 
 
 def ranker_from(arrays: Mapping[str, Any], seen: Observations) -> CandidateRanker:
-    """Return a ranker from the arrays of a file, or say in one sentence that they are damaged."""
+    """Return a ranker from the arrays of a file."""
     try:
         found: CandidateRanker = CandidateRanker.from_arrays(arrays, seen)
     except (LookupError, ValueError) as error:

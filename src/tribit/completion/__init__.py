@@ -1,4 +1,4 @@
-"""Completion of a binary matrix: :class:`BinaryMatrixCompletion` and the files that it is kept in."""
+"""The estimator :class:`BinaryMatrixCompletion`, its fit and its files."""
 
 from tribit.completion.estimator import BinaryMatrixCompletion
 

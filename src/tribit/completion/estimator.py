@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from tribit.explain import Explanation
 
 
-#: Entries that predictions may be for.
+#: Populations of the predictions.
 TARGETS = ("observed", "all")
 
 
 def _parameter(default: Any, help: str, check: Any = None, command: Any = None) -> Any:  # noqa: A002
-    """Return a field with its check, its help text and the default of the command line where that is another."""
+    """Return a field with its check, its help text and, if it differs, the default of the command line."""
     return field(default=default, metadata={"help": help, "check": check, "command": command})
 
 
@@ -46,20 +46,20 @@ def _choice(known: Iterable[str]) -> Callable[[str, Any], str]:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Parameters of the estimator that are no part of the model; the options of ``tribit fit`` beside those of it."""
+    """Parameters of the estimator beside those of the model; each is also an option of ``tribit fit``."""
 
     target: str = _parameter(
         "observed",
-        "Predictions are for cells like the observed ones, or for all alike: observed, all.",
+        "Population of the predictions: observed (entries like the observed ones) or all.",
         _choice(TARGETS),
     )
     scoring: str = _parameter(
-        "log_loss", "Measure to choose by: log_loss, error or auc.", _choice(SCORINGS)
+        "log_loss", "Measure on the validation set: log_loss, error or auc.", _choice(SCORINGS)
     )
     search: bool = _parameter(
-        True, "Whether to search for what is auto, which has its default otherwise.", check_switch
+        True, "Tune the hyperparameters that are auto; otherwise they have defaults.", check_switch
     )
-    n_candidates: int | None = _parameter(None, "Most settings to try.", check_count)
+    n_candidates: int | None = _parameter(None, "Limit on the candidates of the search.", check_count)
     calibration: str | None = _parameter(
         AUTO,
         "Calibration: auto, platt, isotonic or none.",
@@ -67,19 +67,21 @@ class FitOptions:
     )
     n_fits: int | str = _parameter(
         AUTO,
-        "Fits to average, of different ranks.",
+        "Number of fits of different ranks to average.",
         lambda name, value: value if is_auto(value) else check_count(name, value),
     )
-    solver: Any = _parameter(AUTO, "newton, lbfgs, augmented_lagrangian or projected_gradient.")
-    max_iter: int | None = _parameter(None, "Most iterations.")
-    max_time: float | None = _parameter(None, "Most seconds.")
+    solver: Any = _parameter(
+        AUTO, "Solver: newton, lbfgs, augmented_lagrangian or projected_gradient."
+    )
+    max_iter: int | None = _parameter(None, "Limit on the iterations.")
+    max_time: float | None = _parameter(None, "Limit in seconds, for the search and for the refit.")
     tol: float = _parameter(
         1e-4, "Stop when the predicted decrease is below this share of the objective."
     )
-    dtype: str = _parameter("float32", "float32 or float64.")
+    dtype: str = _parameter("float32", "Type of the arithmetic: float32 or float64.")
     n_jobs: int | None = _parameter(None, "Threads; -1 for every core.", command=-1)
     backend: str = _parameter(AUTO, "Sums over all cells: auto, exact or sampled.", _choice(SUMS))
-    device: str = _parameter("cpu", "Where to compute: cpu, cuda (a GPU) or auto.")
+    device: str = _parameter("cpu", "Device: cpu, cuda (a GPU) or auto.")
     random_state: Any = _parameter(None, "Seed of the initial factors.", command=0)
 
     def __post_init__(self) -> None:
@@ -95,7 +97,7 @@ def _hyperparameter(name: str) -> Any:
 
 
 class BinaryMatrixCompletion(FactorModel):
-    """Complete a matrix of likes and dislikes, learning from the unobserved entries too.
+    """Matrix factorization of likes and dislikes, which also learns from the unobserved entries.
 
     Minimises over low-rank ``X = U V' + intercepts``
 
@@ -103,168 +105,169 @@ class BinaryMatrixCompletion(FactorModel):
 
     subject to ``|X|_max <= radius`` and ``|U V'|_inf <= alpha`` where given, and estimates
     ``P(like) = f(x)`` for every entry (Hayashi, Sakai and Sugiyama, Eq. for L_TRI). With implicit features, as in SVD++
-    (Koren 2008), U and V also have sums over the entries observed in a row or column; with side features, over what is
-    known of it (:mod:`tribit.model.features`).
+    (Koren 2008), U and V also have sums over the entries observed in a row or column; with side features, sums over
+    its features (:mod:`tribit.model.features`).
 
-    A parameter that is ``"auto"``, by default each that matters, is chosen on held-out entries
-    (:mod:`tribit.selection`); ``print(model.search_)`` says what was chosen and why.
+    Hyperparameters that are ``"auto"`` are tuned on a validation set (:mod:`tribit.selection`);
+    ``print(model.search_)`` shows the choice and its reasons.
 
     Parameters
     ----------
     gammas : tuple of three floats or "auto", default="auto"
         Weights ``(g_PN, g_PU, g_NU)`` of the risks: at least 0, summing to 1. (1, 0, 0) learns from the observed
-        signs alone. Where likes alone were observed "auto" is (0, 1, 0), for dislikes alone (0, 0, 1).
+        labels alone. "auto" is (0, 1, 0) if only likes were observed, and (0, 0, 1) if only dislikes.
     rho : float, Missingness, {"constant", "row-column", "low-rank", "auto"} or None, default="auto"
-        Probability that an entry is unobserved; None or "constant" for the share that is. It matters when
-        g_PU + g_NU > 0, and for ``target="all"``. A model has one for each entry; a name fits that model of
-        :mod:`tribit.propensity` to where the observations are. "auto" is "low-rank" for ``target="all"``, else
-        "constant"; where likes alone were observed it is 0, and probabilities are of a cell being seen and liked.
+        Probability that an entry is unobserved; None or "constant" for the unobserved share of the matrix. It matters
+        if g_PU + g_NU > 0 and for ``target="all"``. A :class:`Missingness` has one for each entry; a name fits that
+        model of :mod:`tribit.propensity` to the mask. "auto" is "low-rank" for ``target="all"``, else "constant". If
+        only likes were observed it is 0, and probabilities are those of a cell being observed and liked.
     link : str or Link, default="logistic"
         "logistic", "probit" or a :class:`~tribit.Link` such as ``Logistic(scale=7)``.
     rank : int or "auto", default="auto"
-        Number of columns of U and V; 0 for intercepts alone.
+        Number of latent factors; 0 for biases alone.
     radius : float, None or "auto", default="auto"
-        Radius of the norm ball. None: no ball under PN or with ``rho=0`` and a ridge; a mixture has no minimum without
-        one and is given ``f^-1(0.75)`` (about 1.1 for the logistic link): see ``radius_``. "auto" is None under PN.
+        Radius of the norm ball. None is no ball under PN, and with ``rho=0`` and a ridge penalty. Any other mixture has
+        no minimum without a ball and gets ``f^-1(0.75)`` (about 1.1 for the logistic link), see ``radius_``. "auto" is
+        None under PN.
     norm : {"max", "trace"}, default="max"
-        Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" is kept by
-        the solver "augmented_lagrangian".
+        Norm of the ball, in factor form, by its name in ``tribit.model.constraints.NORMS``. "trace" needs the solver
+        "augmented_lagrangian".
     alpha : float, None or "auto", default=None
-        Bound on the entries of ``U V'``. Below ``radius`` the solver "augmented_lagrangian" keeps it exactly;
-        ``solver="projected_gradient"`` keeps it by scaling all of ``U V'`` as the paper does, and stops well above the
-        minimum. "auto" is the radius that is chosen.
+        Bound on the entries of ``U V'``. If it is below ``radius``, the solver "augmented_lagrangian" satisfies it
+        exactly. "projected_gradient" satisfies it by scaling all of ``U V'``, as the paper does, and stops well above
+        the minimum. "auto" is the chosen radius.
     l2 : float or "auto", default="auto"
         Weight of the ridge penalty on U and V.
     l2_intercept : float, None or "auto", default="auto"
-        Weight of the ridge penalty on row and column intercepts; None for ``l2``.
+        Weight of the ridge penalty on row and column biases; None for ``l2``.
     implicit_features : bool or "auto", default="auto"
         Whether to add implicit-feedback features, as in SVD++ (Koren 2008, "Factorization meets the neighborhood"):
-        factors then have sums over the entries observed in a row or column, of any label. With them
-        a ball is a smooth bound, which rows may exceed by a few percent.
+        factors then have sums over the observed entries of a row or column, whatever the label. The ball is then a
+        smooth bound, which rows may exceed by a few percent.
     l2_implicit : float, None or "auto", default="auto"
-        Weight of the ridge penalty on the parts of implicit features; None for 1.7 ``l2``.
+        Weight of the ridge penalty on the coefficients of implicit features; None for 1.7 ``l2``.
     activity_floor : tuple of two floats or "auto", default="auto"
-        Least activity of rows and of columns in implicit features, as shares of the mean number of entries: shorter
-        ones, which may just be new, count as having so many (:class:`tribit.model.features.Activity`). 0 for none.
+        Smallest activity of rows and of columns in implicit features, as shares of the mean number of entries. Rows or
+        columns with fewer entries, which may be new, count as having so many
+        (:class:`tribit.model.features.Activity`). 0 for none.
     side_features : bool or "auto", default="auto"
-        Whether the features that ``fit`` is given are parts of the factors of rows and columns with entries. Those
-        without any are predicted from them in any case. It needs PN alone.
+        Whether the features passed to ``fit`` contribute to the factors of rows and columns with entries. Rows and
+        columns without entries (cold start) are predicted from them in any case. True needs PN alone.
     l2_side : float, None or "auto", default="auto"
-        Weight of the ridge penalty on the parts of side features; None for ``l2``.
+        Weight of the ridge penalty on the coefficients of side features; None for ``l2``.
     intercept : bool, default=True
-        Whether to fit one intercept, one for each row and one for each column. They are outside the ball. When
-        g_PU + g_NU > 0 and ``rho > 0`` the one is fixed at the level of the observed likes, and the others are kept
-        within the radius (or alpha): the risk has no minimum in them otherwise.
+        Whether to fit a global intercept and biases of rows and columns (main effects). They are outside the ball. If
+        g_PU + g_NU > 0 and ``rho > 0``, the intercept is fixed at the level of the observed likes and the biases are
+        bounded by the radius (or alpha), as the risk has no minimum in them otherwise.
     inverse_power : float, default=0.0
-        PN gives an observed entry the weight ``(1 / q)^inverse_power``, 1 on average, with ``q = 1 - rho``: 0 for all
-        alike, 1 for the unbiased risk of every entry of the matrix.
+        Power of the inverse propensity: PN weights an observed entry by ``(1 / q)^inverse_power``, scaled to mean 1,
+        with ``q = 1 - rho``. 0 is equal weights, 1 the unbiased risk over all entries of the matrix.
     imputed : FactorModel or None, default=None
-        A fitted model, whose probabilities take the place of the labels that were not seen: the doubly robust risk in
-        the place of PU and NU, with their weight.
+        A fitted model for imputation: its probabilities replace the unobserved labels. PU and NU become the doubly
+        robust risk, with their weight.
     target : {"observed", "all"}, default="observed"
-        The entries that predictions are for, which decides what is chosen: those that are observed in the same way as
-        the given ones, or all entries alike (held-out entries then weigh ``1 / q``, q the probability of being
-        observed).
+        Population of the predictions, for which hyperparameters are tuned: "observed" for entries that are selected as
+        the given ones were, "all" for all entries alike. Validation entries then have the weight ``1 / q``, q the
+        probability of being observed.
     scoring : {"log_loss", "error", "auc"}, default="log_loss"
-        The measure of held-out entries by which to choose.
+        The measure on the validation set by which to choose.
     search : bool, default=True
-        Whether to search for what is "auto". Without a search every such parameter has its default: the observed signs
-        alone, rank 10, ``l2=5``, no implicit features, no calibrator and one fit.
+        Whether to tune the parameters that are "auto". Otherwise they have their defaults: the observed labels alone,
+        rank 10, ``l2=5``, no implicit features, no calibrator and one fit.
     n_candidates : int or None, default=None
-        Most settings to try.
+        Greatest number of candidates of the search.
     calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
-        How ``x`` becomes a probability: "platt" is ``f(slope x + offset)``, which is the link with its scale chosen
-        from the data. "auto" takes what predicts held-out entries best, if a search has held any out; None the link.
+        The map from ``x`` to probabilities: "platt" is ``f(slope x + offset)``, the link with a fitted scale; None is
+        the link. "auto" takes the best on the validation set, if a search has one.
     n_fits : int or "auto", default="auto"
-        Number of fits with different numbers of columns whose mean ``x`` is the model: such a mean has all their
-        columns side by side. "auto" is one, or up to three where ``rank`` is "auto" too and held-out entries clearly
-        prefer the mean. Intercepts alone (rank 0) have one minimum, and one fit.
+        Number of fits of different ranks whose mean ``x`` is the model; it has the latent factors of all of them.
+        "auto" is one, or up to three if ``rank`` is "auto" too and the mean is clearly better on the validation set.
+        Biases alone (rank 0) have one minimum, and one fit.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "augmented_lagrangian", "projected_gradient", or a solver such as
-        ``ProjectedGradient(step=0.01)``. "auto" is the first that keeps the model: "newton", "lbfgs" for implicit
-        features and for rank 0 without a ball, "augmented_lagrangian" for ``norm="trace"`` and for ``alpha < radius``.
+        ``ProjectedGradient(step=0.01)``. "auto" is the first that can fit the model: "newton", "lbfgs" for
+        implicit features and for rank 0 without a ball, "augmented_lagrangian" for ``norm="trace"`` and for
+        ``alpha < radius``.
     max_iter : int or None, default=None
-        Most iterations; None for the solver's own number (newton 100 sweeps, lbfgs 1000 steps,
+        Greatest number of iterations; None for the solver's own (newton 100 sweeps, lbfgs 1000 steps,
         augmented_lagrangian 3000, projected_gradient 2000).
     max_time : float or None, default=None
-        Most seconds: of the search, again of the last fit, and again of what is learned of rows and columns without
-        entries from their features, which is left out if it takes longer (``stop_reason_`` says so).
+        Limit in seconds for the search, for the refit on all data, and for the cold-start regression on features,
+        each. A regression that takes longer is left out (see ``stop_reason_``).
     tol : float, default=1e-4
-        Stop when an iteration's first-order decrease, and what further iterations would gain at the rate at which gains
-        have shrunk, are at most this share of the objective (:func:`tribit.solvers.loop.predicted_decrease`).
+        Stop when the first-order decrease of an iteration, and the predicted decrease by all further ones, are at most
+        this share of the objective (:func:`tribit.solvers.loop.predicted_decrease`).
     like_at : float or None, default=None
-        Read a matrix as ratings: from ``like_at`` up a like, below a dislike, 0 or NaN or unstored unobserved.
+        Read a matrix as ratings: from ``like_at`` up a like, below it a dislike; 0, NaN or not stored is unobserved.
     dtype : {"float32", "float64"}, default="float32"
         Type of the arithmetic and of the factors. Sums are float64 either way.
     n_jobs : int or None, default=None
         Threads; None or -1 for every core. The result has the same bits for any number.
     backend : {"auto", "exact", "sampled"}, default="auto"
-        How sums over all entries are done where g_PU + g_NU > 0. "exact" visits every cell in each pass. "sampled" has
-        a quadratic part of them exactly and estimates the rest from a sample, unbiased, at a cost that grows with the
-        observed entries, rows and columns (:mod:`tribit.backends.sampled`). "auto" is "exact" up to 2 x 10^9 cells;
-        ``backend_`` says which it was.
+        Computation of sums over all entries if g_PU + g_NU > 0. "exact" visits every cell in each pass. "sampled"
+        computes a quadratic part exactly and estimates the rest without bias from a sample, at a cost that grows with
+        the observed entries, rows and columns (:mod:`tribit.backends.sampled`). "auto" is "exact" up to 2 x 10^9 cells;
+        ``backend_`` has the choice.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where search and fit are computed, and lists and other large answers. "cuda" is a GPU, by PyTorch and Triton
-        (``pip install "tribit[gpu]"``); its answers agree with the CPU's as float32 allows. "auto" is a GPU where there
-        is one and the table has 300,000 entries or more. With a client it is where each worker sums its partitions.
+        Device of the search, the fit and large answers such as top-N lists. "cuda" is a GPU, by PyTorch and Triton
+        (``pip install "tribit[gpu]"``), with the accuracy of float32. "auto" is a GPU if there is one and the table has
+        300,000 entries or more. With a client it is the device of each worker.
     random_state : int, Generator, RandomState or None, default=None
-        Draws the first factors, which entries are held out, and the sample where there is one.
+        Seed of the initial factors, of the validation set, and of the sample of a sampled backend.
     verbose : int, default=0
         1 shows a progress bar (on a terminal).
     callback : callable or None, default=None
-        Called with a :class:`~tribit.Iteration` after each iteration of the last fit; returning True stops it.
+        Called with a :class:`~tribit.Iteration` after each iteration of the refit; returning True stops it.
 
     Attributes
     ----------
     fitted_ : Fitted
         The result of the fit (:class:`tribit.model.fitted.Fitted`): members, axes, calibrator. The attributes below
-        are read from it and from ``record_``.
+        come from it and from ``record_``.
     record_ : FitRecord
-        How it was found (:class:`tribit.selection.record.FitRecord`).
+        The record of search and solver (:class:`tribit.selection.record.FitRecord`).
     scores_ : Scores
         Axes, factors and curve of the predictions (:class:`tribit.model.scores.Scores`).
     row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
         U and V. The mean of several fits has the latent factors of all of them.
     intercept_ : float
-        The one intercept, 0 without intercepts.
+        The global intercept, 0 without intercepts.
     row_intercepts_, column_intercepts_ : array
-        One intercept for each row and column.
+        The biases (main effects) of rows and columns.
     objective_ : float
-        The objective above at the solution, in float64; with a sampled backend an estimate, from a sample other than
-        that of the fit. Of several fits that of the first, as are ``n_iter_`` and
-        ``history_``. The regression of a small side that a search of likes alone may add to the factors
-        (``search_.regression``) is no part of it; its latent factors are counted in ``rank_``.
+        The objective above at the solution, in float64; with a sampled backend an estimate from another sample than
+        that of the fit. Of several fits that of the first, like ``n_iter_`` and ``history_``. It does not include the regression that a
+        search on likes alone may add to the factors (``search_.regression``); ``rank_`` counts its latent factors.
     backend_ : {"exact", "sampled"} or None
-        How sums over all entries were done; None in a model read from a file.
+        The computation of sums over all entries; None in a model read from a file.
     n_iter_ : int
         Iterations of the refit on all data.
     converged_ : bool
-        Whether ``tol`` was reached, by each fit. False after Ctrl-C, which ends a fit with the best found so far; a
-        second one raises KeyboardInterrupt.
+        Whether each fit reached ``tol``. False after Ctrl-C, which ends a fit with the best factors so far; a second
+        Ctrl-C raises KeyboardInterrupt.
     stop_reason_ : str
-        Why the solver stopped; "interrupted from the keyboard" also where that ended the search, and so does
-        ``search_.stop_reason`` then.
+        The reason why the solver stopped; "interrupted from the keyboard" also if Ctrl-C ended the search.
     history_ : list of Iteration
-        What was known after each iteration; without times in a model read from a file.
+        A record of each iteration; without times in a model read from a file.
     calibration_ : Calibrator or None
         The map from ``x`` to probabilities; None for the link itself.
     search_ : Search or None
-        Every candidate that was tried, without times in a model read from a file; None where nothing was "auto".
+        Every candidate of the search, without times in a model read from a file; None if nothing was "auto".
     spec_ : ModelSpec
-        The model that was fitted, with every value that was chosen.
+        The fitted model, with its hyperparameters.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_, ...
-        Its values that may have been chosen.
+        Its hyperparameters.
     n_fits_ : int
-        Number of fits whose mean the model is. Below ``n_fits`` where ``max_time`` or Ctrl-C left some out.
+        Number of fits whose mean the model is; below ``n_fits`` if ``max_time`` or Ctrl-C left some out.
     unknowns_ : Factors
         The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
-        implicit features the parts that they are made of (:class:`tribit.model.features.Features`).
+        features the coefficients that they are computed from (:class:`tribit.model.features.Features`).
     rho_ : float, Missingness or None
-        The ``rho`` that was used. A file does not keep a fitted model of it: then None, and it may be set.
+        The ``rho`` of the fit. A file does not keep a fitted model of the mask: then None, and it may be set.
     n_features_in_ : int
         Number of columns of the matrix.
     row_ids_, column_ids_ : array or None
-        The user's ids, where the observations had any.
+        The user's ids, if the observations had any.
 
     Examples
     --------
@@ -389,17 +392,16 @@ class BinaryMatrixCompletion(FactorModel):
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved. With a client also a dask data
-            frame of row ids, column ids and labels or ratings, in its first three columns.
+            Likes (+1) and dislikes (-1); cells that are 0, NaN or not stored are unobserved. With a client also a dask
+            data frame of row ids, column ids and labels or ratings, in its first three columns.
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
-            What is known of rows and of columns (:mod:`tribit.data.features`). A frame is matched by id: the index
-            of a pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
-            categories, lists of tags and missing values are welcome.
+            Features of rows and of columns (:mod:`tribit.data.features`). A frame is matched by id: the index of a
+            pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
+            categories, lists of tags and missing values are allowed.
         client : distributed.Client, optional
-            A dask cluster on whose workers the entries are summed (:mod:`tribit.cluster`); the solver and the factors
-            stay here.
+            A dask cluster whose workers compute the sums over entries (:mod:`tribit.cluster`); the solver runs here.
 
         Returns
         -------
@@ -432,21 +434,20 @@ class BinaryMatrixCompletion(FactorModel):
     ) -> Self:
         """Return a copy of the model with new rows (or columns) added, everything else fixed.
 
-        Each new row is at the minimum of its own part of the objective, implicit and side features included
-        (:mod:`tribit.folding`). A row without entries and features is predicted by the column biases, and a warning
-        says so.
+        Fold-in: each new row minimises its own terms of the objective, implicit and side features included
+        (:mod:`tribit.folding`). A row without entries and features is predicted by the column biases, with a warning.
 
         Parameters
         ----------
         X : Observations, sparse matrix, array or None
-            The entries of the new rows, in the columns of the model; with ids where the model has ids. None for rows
-            of which features alone are known.
+            The entries of the new rows, in the columns of the model; with ids if the model has ids. None for rows
+            with features alone.
         axis : {"rows", "columns"}, default="rows"
-            Which are new. New columns come with entries in the rows of the model.
+            Whether rows or columns are new. New columns have entries in the rows of the model.
         prior : {"fit", "new"}, default="fit"
-            The ridge of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has the same
-            factors. "new" shrinks factors less (0.6 ``l2``) and intercepts more (1.5 ``l2_intercept``): for rows that
-            came after the fit, to whose entries the columns have not adapted.
+            The ridge penalty of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has
+            the same factors. "new" shrinks factors less (0.6 ``l2``) and biases more (1.5 ``l2_intercept``): for rows whose
+            entries the columns were not fitted on.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of the new rows (or columns), as in :meth:`fit`.
 
@@ -473,15 +474,15 @@ class BinaryMatrixCompletion(FactorModel):
     def update(
         self, X: Any, seen: Any, *, row_features: Any = None, column_features: Any = None
     ) -> Self:
-        """Return a copy of the model that knows new entries too: rows and columns that have any are solved for again.
+        """Return a copy of the model updated with new entries; rows and columns that have any are solved for again.
 
         Rows, columns and rows once more, each with the others fixed; new ids become new rows and columns. It is much
-        cheaper than a fit and not the same: rows and columns without new entries stay, and nothing is chosen again.
+        cheaper than a fit but not equal to one: rows and columns without new entries and hyperparameters stay.
 
         Parameters
         ----------
         X : Observations, sparse matrix or array
-            The new entries. One that was seen before has its new label.
+            The new entries; a new label replaces the old one.
         seen : Observations, sparse matrix or array
             The entries the model was fitted on.
         row_features, column_features : data frame, sparse matrix or array, optional
@@ -513,7 +514,7 @@ class BinaryMatrixCompletion(FactorModel):
         row, column : id or int
             The cell: ids where the model has ids, else positions from 0.
         seen : Observations, sparse matrix or array
-            The entries the model was fitted on; of a row that was folded in, its entries.
+            The entries of the fit, and those of rows that were folded in.
 
         Returns
         -------
@@ -529,16 +530,16 @@ class BinaryMatrixCompletion(FactorModel):
     def refit(
         self, X: Any, random_state: Any = None, *, rho: Any = AUTO, imputed: Any = None
     ) -> Fitted:
-        """Return the chosen model fitted to other entries of the same matrix: without a search and side features.
+        """Return the model fitted to other entries of the same matrix, without a search and side features.
 
         Parameters
         ----------
         X : Observations, sparse matrix or array
             The entries.
         random_state : int, Generator, RandomState or None
-            Draws the initial factors.
+            Seed of the initial factors.
         rho : float, Missingness, str or "auto", default="auto"
-            As in the constructor; "auto" is what the fit was asked for.
+            As in the constructor; "auto" is the parameter of the fit.
         imputed : FactorModel or None
             As in the constructor.
         """
@@ -572,7 +573,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     @property
     def spec_(self) -> ModelSpec:
-        """The model that was fitted."""
+        """The fitted model with its hyperparameters."""
         return self.fitted_.spec
 
     @property
@@ -601,7 +602,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     @property
     def history_(self) -> list[Iteration]:
-        """What was known after each iteration."""
+        """A record of each iteration."""
         return list(self.record_.history)
 
     @property
@@ -611,7 +612,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     @property
     def backend_(self) -> str | None:
-        """How sums over all entries were done."""
+        """The computation of sums over all entries."""
         return self.record_.backend
 
     @property
@@ -626,7 +627,7 @@ class BinaryMatrixCompletion(FactorModel):
 
     @property
     def stop_reason_(self) -> str:
-        """Why the solver stopped."""
+        """The reason why the solver stopped."""
         return self.record_.stop_reason
 
     def _factors(self) -> Factors:

@@ -25,7 +25,7 @@ from tribit.storage.file_format import DAMAGE_ERRORS, reason_of
 
 __all__ = ["contents_of", "load", "model_of", "save"]
 
-#: Parameters that are not part of what was fitted, or are live objects.
+#: Parameters that do not determine the fit, or are live objects.
 NOT_SAVED = (
     "callback",
     "imputed",
@@ -55,8 +55,7 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
     """Read a model that :meth:`BinaryMatrixCompletion.save` wrote, or the model of a saved recommender.
 
-    The file is checked before memory is taken for it. ``history_`` and ``search_`` are without
-    times: ``seconds`` is None.
+    The file is checked before memory is allocated. ``history_`` and ``search_`` have no times: ``seconds`` is None.
 
     Raises
     ------
@@ -67,18 +66,18 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
 
 
 def contents_of(model: BinaryMatrixCompletion) -> Contents:
-    """Return the content of a model's file."""
+    """Return the contents of a model's file."""
     try:
         check_parameters(model)
     except DAMAGE_ERRORS as error:
         raise InvalidInputError(
-            f"The model cannot be saved, as no file may hold it ({reason_of(error)}); fit it again."
+            f"The model cannot be saved, as its parameters were changed ({reason_of(error)}); fit it again."
         ) from None
     return Contents(parameters_to_json(model), model.fitted_, model.record_)
 
 
 def model_of(contents: Contents) -> BinaryMatrixCompletion:
-    """Return the model of a file's content, its parameters checked."""
+    """Return the model of a file's contents, with its parameters checked."""
     model = BinaryMatrixCompletion(
         **parameters_from_json(contents.parameters, BinaryMatrixCompletion())
     )
@@ -88,8 +87,8 @@ def model_of(contents: Contents) -> BinaryMatrixCompletion:
 
 
 def warn_of_rho(model: BinaryMatrixCompletion) -> None:
-    """Warn of a model of the mask that was fitted for a name, as a file does not keep it."""
-    # Here rho is a name: a model that was passed in is refused as a parameter.
+    """Warn that the file does not keep the model of the mask that was fitted for a name."""
+    # Then rho is a name: a model as a parameter is refused above.
     if isinstance(model.rho_, Missingness) and not is_auto(model.rho):
         warn(
             TribitWarning(
@@ -100,12 +99,12 @@ def warn_of_rho(model: BinaryMatrixCompletion) -> None:
 
 
 def parameters_to_json(model: BinaryMatrixCompletion) -> dict[str, Any]:
-    """Return the parameters that a file keeps, as JSON can hold them."""
+    """Return the parameters of a file as values for JSON."""
     return {name: _to_json(name, getattr(model, name)) for name in _saved_names(model)}
 
 
 def parameters_from_json(values: dict[str, Any], model: BinaryMatrixCompletion) -> dict[str, Any]:
-    """Return parameters from what JSON holds of them; ``model`` knows their names."""
+    """Return parameters from values of JSON; ``model`` has their names."""
     known = _saved_names(model)
     for name in values:
         if name not in known:
@@ -118,7 +117,7 @@ def _saved_names(model: BinaryMatrixCompletion) -> tuple[str, ...]:
 
 
 def _to_json(name: str, value: Any) -> Any:
-    """Return a parameter as JSON can hold it; a registered link or solver as its name and options."""
+    """Return a parameter as a value for JSON; a registered link or solver as its name and options."""
     for registered, kind in REGISTRIES.get(name, {}).items():
         if type(value) is kind:
             options = {key: _as_python(option) for key, option in dataclasses.asdict(value).items()}
@@ -139,7 +138,7 @@ def _to_json(name: str, value: Any) -> Any:
 
 
 def _from_json(name: str, value: Any) -> Any:
-    """Return a parameter from what JSON holds of it."""
+    """Return a parameter from a value of JSON."""
     if isinstance(value, dict):
         options = dict(value)
         try:
@@ -157,7 +156,7 @@ def _as_python(value: Any) -> Any:
 
 
 def check_parameters(model: BinaryMatrixCompletion) -> None:
-    """Refuse parameters that no fit would take; what is "auto" is what was chosen."""
+    """Refuse parameters that a fit would refuse; those that are "auto" have the chosen values."""
     check_options(model)
     if not is_auto(model.solver):
         as_solver(model.solver)

@@ -1,4 +1,4 @@
-"""The fit of the estimator: a search where something is "auto", the refit on all data, and what is kept of them."""
+"""The fit of the estimator: the search over "auto" hyperparameters and the refit on all data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fit(
     draws = generator(model.random_state)
     asked = None if is_auto(model.solver) else as_solver(model.solver)
     device = _device(model, observations)
-    # All of it, not the solver alone: beside another fit BLAS is limited between the solvers too.
+    # Around all of it: beside another fit BLAS is limited between the solvers too.
     with single_threaded_blas(), memory_named(), sharing_layouts(observations):
         encoders, side = features.fit_side_features(
             observations.axes, row_features, column_features
@@ -56,7 +56,7 @@ def fit(
         spec, search = search_hyperparameters(model, observations, asked, draws, side, device)
         spec = with_fitted_rho(spec, observations, model, draws)
         solver = default_solver(spec) if asked is None else asked
-        # Ctrl-C once ends the search or the refit early; twice it is an error.
+        # One Ctrl-C ends the search or the refit early; a second one is an error.
         interrupted = search is not None and search.interrupted
         most = solver.max_iter if model.max_iter is None else model.max_iter
         specs = member_specs(spec, search, model.n_fits, observations.shape)
@@ -90,8 +90,8 @@ def refit(
     rho: Any,
     imputed: Any,
 ) -> Fitted:
-    """Return the chosen model fitted to other entries; see the model's own method."""
-    rho = asked_rho(model) if is_auto(rho) else rho
+    """Return the model fitted to other entries; see the method of the estimator."""
+    rho = requested_rho(model) if is_auto(rho) else rho
     fitted, search = model.fitted_, model.search_
     specs = [_before_regression(each.spec, each.own_rank, search) for each in fitted.members]
     draws = generator(random_state)
@@ -115,17 +115,17 @@ def refit(
     return Fitted(observations.axes, members, (None, None), fitted.calibrator, fitted.meaning)
 
 
-def asked_rho(model: BinaryMatrixCompletion) -> Any:
-    """Return the probability of being missing as it was asked for, to be found again on other entries."""
+def requested_rho(model: BinaryMatrixCompletion) -> Any:
+    """Return ``rho`` as the parameter of a fit to other entries."""
     if not is_auto(model.rho):
         return model.rho
-    if model.fitted_.rho == 0.0:  # chosen where one label alone was observed
+    if model.fitted_.rho == 0.0:  # chosen if one label was observed
         return 0.0
     return "low-rank" if model.target == "all" or model.inverse_power else None
 
 
 def _before_regression(spec: ModelSpec, own_rank: int, search: Search | None) -> ModelSpec:
-    """Return a model with the rank that it had before a regression was added to its factors."""
+    """Return a model with its rank before a regression was added to its factors."""
     return spec if search is None or search.regression is None else replace(spec, rank=own_rank)
 
 
@@ -146,9 +146,9 @@ def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool)
 
 
 def _device(model: BinaryMatrixCompletion, observations: Observations) -> str:
-    """Return where to compute."""
+    """Return the device of the fit."""
     if observations.is_remote:
-        return check_device(model.device)  # each worker looks for a GPU of its own
+        return check_device(model.device)  # each worker has a device of its own
     return usable_device(model.device, observations.n_observed, as_link(model.link))
 
 
@@ -161,9 +161,9 @@ def _with_cold_start(
     *,
     interrupted: bool,
 ) -> tuple[Fitted, str | None]:
-    """Return the fit with factors of rows and columns without entries from their features, if there is time for it.
+    """Return the fit with cold-start factors from features for rows and columns without entries.
 
-    The reason follows if there was not.
+    If it took too long or was interrupted, the stop reason follows and the factors are left out.
     """
     from tribit.folding.cold_start import with_cold_maps  # noqa: PLC0415 - features are rare
 
@@ -172,7 +172,7 @@ def _with_cold_start(
         return with_cold_maps(fitted, observations, side, draws, n_jobs, model.max_time), None
     except TimeoutError:
         return fitted, OUT_OF_TIME
-    except KeyboardInterrupt:  # the fit is kept, once
+    except KeyboardInterrupt:  # the first one keeps the fit
         if interrupted:
             raise
         return fitted, INTERRUPTED

@@ -104,7 +104,7 @@ class Recommend(Question[Recommendations]):
             seen, n_lost = known_entries(recommender, _not_none(excluded), "skip")
             n_skipped += n_lost
             left_out = recommender.axes_.mask(seen, "exclude_seen has")
-            if self.ranker and recommender.seen_ is None and recommender.are_of_the_fit(seen):
+            if self.ranker and recommender.seen_ is None and recommender.match_fit_counts(seen):
                 # A file without entries has no ranker; one is fitted to the given entries.
                 top = replace(top, ranker=CandidateRanker(random_state=0).fit(seen), prepared=None)
         found = self.lists(top, places, left_out)
