@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tribit.backends.base import Backend, GramCache, Panel, RowModels
 from tribit.backends.rows import HalfSweep, RowProblem, RowState
 from tribit.cluster import parts
-from tribit.cluster.calls import Cluster
+from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.matrices import MaskFeatures, blocks_of_mask
 from tribit.data.axis import Positions
 from tribit.model.design import Block, Design
@@ -68,7 +68,7 @@ class ClusterBackend(Backend):
     def __init__(
         self,
         cluster: Cluster,
-        held: Sequence[Any],
+        held: Sequence[Future],
         rows: Sequence[Positions],
         shape: tuple[int, int],
         dtype: np.dtype[Any],
@@ -86,7 +86,7 @@ class ClusterBackend(Backend):
         return True
 
     @classmethod
-    def arrange(cls, layout: Any, weights: Any, bounds: Any) -> Never:
+    def arrange(cls, layout: object, weights: object, bounds: object) -> Never:
         """Refuse: the entries are arranged on the workers."""
         raise NotImplementedError("the entries are on the workers")
 
@@ -246,7 +246,7 @@ class ClusterColumns(Backend):
 class ClusterPanel:
     """A block of columns against the rows of all partitions."""
 
-    def __init__(self, backend: ClusterColumns, number: int, against: Sequence[Any]) -> None:
+    def __init__(self, backend: ClusterColumns, number: int, against: Sequence[Future]) -> None:
         self.backend, self.against = backend, against
         start = number * backend.width
         self.rows = slice(start, min(start + backend.width, backend.shape[0]))
@@ -268,7 +268,7 @@ class ClusterPanel:
         return RowModels(values, gradients, curvatures, float(tight) / self.backend.shape[1])
 
     def _sum_over_parts(
-        self, function: Callable[..., Any], P: Array, width: int, **options: Any
+        self, function: Callable[..., Any], P: Array, width: int, **options: object
     ) -> Any:
         """Return the sum over partitions of arrays with ``width`` numbers a column."""
         backend = self.backend.by_rows

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from tribit.errors import (
     printable,
     quoted,
 )
+
+#: A future of distributed, which has no types: only passed on.
+Future: TypeAlias = object
+Item = TypeVar("Item")
 
 #: Results added in one task, all in the memory of one worker.
 TREE_BRANCHES = 8
@@ -119,7 +123,9 @@ class Cluster:
                 ) from None
         self.client = client
 
-    def map(self, function: Callable[..., Any], *lists: Iterable[Any], **same: Any) -> list[Any]:
+    def map(
+        self, function: Callable[..., Any], *lists: Iterable[object], **same: object
+    ) -> list[Future]:
         """Return futures of a function of one item of each list, with shared keyword arguments.
 
         A large shared argument becomes a task, sent to one worker and from there to the others. As a part of the graph
@@ -134,7 +140,7 @@ class Cluster:
                 else value
                 for name, value in same.items()
             }
-            found: list[Any] = self.client.map(function, *lists, pure=False, **given)
+            found: list[Future] = self.client.map(function, *lists, pure=False, **given)
         return found
 
     def spread(self, pieces: list[Any]) -> list[Any]:
@@ -143,14 +149,14 @@ class Cluster:
             return pieces
         return self.map(_identity, pieces)
 
-    def reduce(self, function: Callable[[list[Any]], Any], futures: Sequence[Any]) -> Any:
+    def reduce(self, function: Callable[[list[Any]], Any], futures: Sequence[Future]) -> Future:
         """Return a future of the results combined by a function in their order, group by group up a tree."""
         level = list(futures)
         while len(level) > 1:
             level = [self.client.submit(function, group, pure=False) for group in _groups(level)]
         return level[0]
 
-    def total(self, futures: Sequence[Any], n_bytes: int) -> Any:
+    def total(self, futures: Sequence[Future], n_bytes: int) -> Any:
         """Return the sum of arrays, or of each of several arrays, of so many bytes each.
 
         The tree has a fixed order, so that the bits do not depend on where the sum is made.
@@ -159,7 +165,7 @@ class Cluster:
             return sum_by_tree(self.results(futures))
         return self.results(self.reduce(_sum, futures))
 
-    def own_and_total(self, futures: Sequence[Any], n_bytes: int) -> tuple[list[Any], Any]:
+    def own_and_total(self, futures: Sequence[Future], n_bytes: int) -> tuple[list[Any], Any]:
         """Return the first halves of results that are pairs, and the sum of the second, of so many bytes each."""
         if n_bytes * len(futures) <= MAX_ROUND_BYTES:
             first, second = zip(*self.results(futures), strict=True)
@@ -169,7 +175,7 @@ class Cluster:
         found: list[Any] = self.results([own, shared])
         return found[0], found[1]
 
-    def results(self, futures: Any) -> Any:
+    def results(self, futures: object) -> Any:
         """Wait for futures and return their results in the same nesting."""
         from distributed import KilledWorker  # noqa: PLC0415 - an extra
 
@@ -195,7 +201,7 @@ class Cluster:
                 f"the table into more partitions ({parameter('n_partitions')}), or give workers more memory."
             ) from error
 
-    def _wait(self, futures: Any) -> None:
+    def _wait(self, futures: object) -> None:
         """Wait for futures as long as there are workers, or for new ones for a while."""
         import distributed  # noqa: PLC0415 - an extra
 
@@ -223,7 +229,7 @@ def sum_by_tree(items: list[Any]) -> Any:
     return level[0]
 
 
-def _groups(items: list[Any]) -> list[list[Any]]:
+def _groups(items: list[Item]) -> list[list[Item]]:
     return [items[i : i + TREE_BRANCHES] for i in range(0, len(items), TREE_BRANCHES)]
 
 
@@ -237,11 +243,11 @@ def _sum(items: list[Any]) -> Any:
     return total
 
 
-def _is_large(value: Any) -> bool:
+def _is_large(value: object) -> bool:
     """Return whether a value or one of its parts is large: dask counts models, risks and functions as small."""
     from dask.sizeof import sizeof  # noqa: PLC0415 - an extra
 
-    inside: tuple[Any, ...] = value if isinstance(value, tuple) else ()
+    inside: tuple[object, ...] = value if isinstance(value, tuple) else ()
     if is_dataclass(value):
         inside = tuple(getattr(value, each.name) for each in fields(value))
     elif isinstance(value, FunctionType):
@@ -249,9 +255,9 @@ def _is_large(value: Any) -> bool:
     return bool(sizeof(value) > SHARED_TASK_BYTES) or any(map(_is_large, inside))
 
 
-def _identity(data: Any) -> Any:
+def _identity(data: Item) -> Item:
     return data
 
 
-def _item(items: Any, place: int) -> Any:
+def _item(items: Sequence[Item], place: int) -> Item:
     return items[place]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tribit.cluster.calls import Cluster
+from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
@@ -34,7 +34,7 @@ from tribit.errors import (
 )
 
 
-def is_dask_frame(X: Any) -> bool:
+def is_dask_frame(X: object) -> bool:
     """Return whether X is a data frame of dask, without importing it."""
     return any(
         each.__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "to_delayed")
@@ -181,13 +181,13 @@ def _names(
     return columns[0], columns[1], (columns[2] if len(columns) == 3 else None)
 
 
-def _futures(cluster: Cluster, frame: Any) -> list[Any]:
+def _futures(cluster: Cluster, frame: Any) -> list[Future]:
     """Return futures of the partitions of a frame; the tasks behind them stay in the graph."""
-    found: list[Any] = cluster.client.compute(frame.to_delayed())
+    found: list[Future] = cluster.client.compute(frame.to_delayed())
     return found
 
 
-def _axes(cluster: Cluster, found: Sequence[Any]) -> tuple[Axes, int]:
+def _axes(cluster: Cluster, found: Sequence[Future]) -> tuple[Axes, int]:
     """Return the ids of all partitions, and the sum of their numbers of rows."""
     counts = cluster.map(_n_rows, found)
     ids, sizes = cluster.results([cluster.reduce(_unite_ids, found), counts])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.cluster import parts
-from tribit.cluster.calls import Cluster
+from tribit.cluster.calls import Cluster, Future
 from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.model.design import Block, Design
@@ -44,7 +44,7 @@ class PartMatrix:
     """
 
     cluster: Cluster
-    held: Sequence[Any]
+    held: Sequence[Future]
     rows: Sequence[Positions]
     of: tuple[int, int]
     turned: bool = False
@@ -65,7 +65,7 @@ class PartMatrix:
         """Return the matrix: both products go by its rows."""
         return self
 
-    def astype(self, dtype: Any) -> PartMatrix:  # noqa: ARG002
+    def astype(self, dtype: object) -> PartMatrix:  # noqa: ARG002
         """Return the matrix: its products are in float64."""
         return self
 
@@ -236,7 +236,7 @@ def blocks_of_mask(
     return rows, columns
 
 
-def _ones(entries: Observations, _: Any) -> Array:
+def _ones(entries: Observations, _: object) -> Array:
     return np.ones(len(entries))
 
 

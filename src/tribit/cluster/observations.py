@@ -12,13 +12,14 @@ from tribit.backends.losses import make_loss
 from tribit.checks import check_count
 from tribit.cluster import parts
 from tribit.cluster.backend import ClusterBackend
-from tribit.cluster.calls import Cluster
+from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.matrices import PartMatrix
 from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError
+from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 
@@ -47,11 +48,11 @@ class PartitionedObservations(RemoteObservations):
 
     __slots__ = ("cluster", "part_rows", "parts")
     cluster: Cluster
-    parts: list[Any]
+    parts: list[Future]
     part_rows: list[Positions]
 
     def __init__(
-        self, cluster: Cluster, held: Sequence[Any], part_rows: Sequence[Positions], axes: Axes
+        self, cluster: Cluster, held: Sequence[Future], part_rows: Sequence[Positions], axes: Axes
     ) -> None:
         found = cluster.map(parts.facts, held)
         own, (columns, likes) = cluster.own_and_total(found, 8 * axes.columns.size)
@@ -107,7 +108,7 @@ class PartitionedObservations(RemoteObservations):
             rows[numbers] = found
         return rows, columns
 
-    def matrix(self, values: ValuesOf, factors: Any = None) -> PartMatrix:
+    def matrix(self, values: ValuesOf, factors: Factors | None = None) -> PartMatrix:
         """Return a matrix with a value at each entry; ``values`` is given ``x`` where there are factors."""
         P, Q = (None, None) if factors is None else factors.product_factors()
         cut = [None if P is None else P[rows] for rows in self.part_rows]
@@ -141,7 +142,7 @@ class PartitionedObservations(RemoteObservations):
         """Return the same observations with their entries on this machine."""
         return self._gather(self.cluster.map(parts.entries, self.parts))
 
-    def _gather(self, pieces: Sequence[Any]) -> Observations:
+    def _gather(self, pieces: Sequence[Future]) -> Observations:
         """Return the entries of all partitions from futures of their rows, columns and labels."""
         found = self.cluster.results(pieces)
         rows, columns, labels = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -180,6 +181,6 @@ class PartitionedObservations(RemoteObservations):
         found = self.cluster.map(parts.apply, self.parts, *cut, to=function, **same)
         return self.cluster.own_and_total(found, n_bytes)
 
-    def _of(self, held: Sequence[Any]) -> Self:
+    def _of(self, held: Sequence[Future]) -> Self:
         """Return observations of the same rows with other entries."""
         return type(self)(self.cluster, held, self.part_rows, self.axes)

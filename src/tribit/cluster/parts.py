@@ -25,7 +25,7 @@ from tribit.data.remote import RemoteObservations
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.factors import Factors
 from tribit.model.links import Link
-from tribit.model.risks import Imputation, Missingness, Risk
+from tribit.model.risks import Imputation, Integers, Missingness, Risk
 from tribit.randomness import hashed_fold_numbers
 
 Array = NDArray[np.floating[Any]]
@@ -106,7 +106,7 @@ class _InverseWeights:
     rho: Missingness
     power: float
 
-    def __call__(self, entries: Observations, _: Any = None) -> Array:
+    def __call__(self, entries: Observations, _: object = None) -> Array:
         return np.asarray((1.0 - self.rho.rho_at(entries.rows, entries.columns)) ** -self.power)
 
 
@@ -119,7 +119,7 @@ class _RowsOf(Missingness):
     first: int = 0
     transposed: bool = False
 
-    def rho_at(self, rows: Any, columns: Any) -> Array:
+    def rho_at(self, rows: Integers, columns: Integers) -> Array:
         """Return ``P(entry is unobserved)``."""
         if self.transposed:
             rows, columns = columns, rows + self.first
@@ -306,7 +306,9 @@ def split(part: Partition, *, n: int, number: int, seed: int) -> Partition:
     )
 
 
-def in_fold(part: Partition, *, n: int, number: int, seed: int) -> tuple[Any, Any, Any]:
+def in_fold(
+    part: Partition, *, n: int, number: int, seed: int
+) -> tuple[Positions, Positions, NDArray[np.int8]]:
     """Return rows, columns and labels of the entries of a fold, where they stand in the whole."""
     chosen = _is_in_fold(part, n, number, seed)
     entries = part.entries
