@@ -63,10 +63,10 @@ def test_without_a_gpu_pytorch_says_so(monkeypatch):
 
 @pytest.mark.usefixtures("a_gpu")
 def test_auto_takes_a_gpu_for_large_tables_and_links_that_it_computes():
-    assert device.usable_device("auto", device.ENOUGH, Logistic()) == "cuda"
-    assert device.usable_device("auto", device.ENOUGH - 1, Logistic()) == "cpu"
-    assert device.usable_device("auto", device.ENOUGH, object()) == "cpu"
-    assert device.usable_device("cpu", device.ENOUGH, Logistic()) == "cpu"
+    assert device.usable_device("auto", device.MIN_ENTRIES, Logistic()) == "cuda"
+    assert device.usable_device("auto", device.MIN_ENTRIES - 1, Logistic()) == "cpu"
+    assert device.usable_device("auto", device.MIN_ENTRIES, object()) == "cpu"
+    assert device.usable_device("cpu", device.MIN_ENTRIES, Logistic()) == "cpu"
     assert device.usable_device("cuda", 1, Logistic()) == "cuda"
 
 

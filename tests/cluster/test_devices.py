@@ -48,7 +48,7 @@ def test_auto_is_a_gpu_for_a_part_that_is_large_enough(monkeypatch, seen, enough
         asked.append(options["device"])
 
     monkeypatch.setattr(device, "missing", lambda: None)
-    monkeypatch.setattr(device, "ENOUGH", enough)
+    monkeypatch.setattr(device, "MIN_ENTRIES", enough)
     monkeypatch.setattr("tribit.cluster.parts.make_backend", made)
     part = Partition(seen, np.arange(seen.shape[0]), seen.shape[0])
     held = PartBackend(part, Logistic(), pn(), "float64", "auto")

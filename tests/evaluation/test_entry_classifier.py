@@ -173,9 +173,13 @@ def test_what_cannot_be_read_is_refused():
         classifier.fit(M, Y)
     with pytest.raises(InvalidInputError, match=r"y has the shape \(3,\) for"):
         classifier.fit(X, Y[:3])
-    with pytest.raises(InvalidInputError, match=r"y must have two different labels, got 1 \(1\.0\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"y must have two different labels, got 1 \(1\.0\)"
+    ):
         classifier.fit(X, np.ones(Y.size))
-    with pytest.raises(InvalidInputError, match=r"y must have two different labels, got 3 \(0, 1, 2\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"y must have two different labels, got 3 \(0, 1, 2\)"
+    ):
         classifier.fit(X, np.arange(Y.size) % 3)
     with pytest.raises(InvalidTypeError, match="not a list of pairs"):
         classifier.fit([1, 2, 3], [0, 1, 1])

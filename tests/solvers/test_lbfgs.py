@@ -25,8 +25,9 @@ from tribit.model.factors import Factors
 from tribit.model.links import Logistic, Probit
 from tribit.model.risks import pn, tri
 from tribit.model.spec import ModelSpec
+from tribit.selection.problem import make_problem
 from tribit.solvers import LBFGS, SOLVERS, Newton, Stopping, as_solver, lbfgs, loop
-from tribit.solvers.lbfgs import LimitedMemory
+from tribit.solvers.lbfgs import REFRESH_GROWTH, REFRESH_STEPS, LimitedMemory
 
 A = random_matrix((12, 9), observed=0.6)
 RANK = 2
@@ -471,3 +472,55 @@ def test_newton_s_own_value_counts_both_ridges(link):
     first = values_of(result)[0]
     assert first == pytest.approx(objective.value(start_of()), rel=1e-12)
     assert shorter.objective >= result.objective
+
+
+# Renewals of the preconditioner
+
+REFRESH_SEEN = observations_of(random_matrix((40, 30)))
+REFRESH_SPEC = ModelSpec(rank=3, l2=0.3, implicit_features=True, l2_implicit=0.5)
+
+
+@pytest.fixture
+def refreshes(monkeypatch):
+    """Return the objectives at which a preconditioner was made."""
+    found = []
+    make = Objective.preconditioner
+
+    def counted(self, parts):
+        found.append(self.value(parts))
+        return make(self, parts)
+
+    monkeypatch.setattr(Objective, "preconditioner", counted)
+    return found
+
+
+def fit_implicit(start=None, max_iter=REFRESH_GROWTH * REFRESH_STEPS + 5):
+    draws = np.random.default_rng(0)
+    problem = make_problem(
+        REFRESH_SEEN,
+        REFRESH_SPEC,
+        arithmetic=Arithmetic(dtype="float64", n_jobs=1),
+        generator=draws,
+    )
+    start = problem.start if start is None else start
+    stopping = Stopping(max_iter, tol=0.0)
+    return LBFGS().minimise(problem.objective, problem.constraints, start, stopping, draws)
+
+
+def test_the_preconditioner_is_renewed_while_the_objective_falls(refreshes):
+    history = fit_implicit().history
+    values = [each.objective for each in history]
+    expected = [values[0], values[REFRESH_STEPS]]
+    if (
+        values[REFRESH_STEPS] - values[REFRESH_GROWTH * REFRESH_STEPS]
+        > 1e-3 * values[REFRESH_GROWTH * REFRESH_STEPS]
+    ):
+        expected.append(values[REFRESH_GROWTH * REFRESH_STEPS])
+    np.testing.assert_allclose(refreshes, expected)
+
+
+def test_one_preconditioner_serves_a_start_near_the_minimum(refreshes):
+    near = fit_implicit(max_iter=300).factors
+    refreshes.clear()
+    fit_implicit(near)
+    assert len(refreshes) == 1

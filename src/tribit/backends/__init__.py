@@ -75,7 +75,7 @@ BACKENDS = LazyRegistry(
 )
 #: Methods of sums over all entries.
 SUMS = ("auto", "exact", "sampled")
-#: Number of cells above which "auto" estimates sums over all of them: a round number, not a measured crossing. A sampled
+#: Number of cells above which "auto" estimates sums over all cells: a round number, not a measured crossing. A sampled
 #: sweep cost as much as an exact one at 3.6 x 10^7 cells and less at 4 x 10^8 (synthetic tables). Exact sums are used
 #: well beyond that, as they need no stages and no second sample.
 MAX_EXACT_CELLS = 2 * 10**9

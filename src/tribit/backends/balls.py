@@ -256,3 +256,13 @@ def _backward(L: Array, b: Array) -> Array:
         x[j] /= L[j, j]
         x[:j] -= L[j, :j] * x[j]
     return x
+
+
+def multiply_stacks(left: Array, right: Array) -> Array:
+    """Return the products of two stacks of matrices.
+
+    OpenBLAS multiplies stale values of its buffers and discards them: sometimes that raises the flag of an invalid
+    operation, and a warning, where every number is right.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.matmul(left, right))

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import Roots
 from tribit.backends.compiled import kernels_for
-from tribit.backends.layout import Layout, layouts, masks
+from tribit.backends.layout import Layout, layouts, make_once
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
-from tribit.model.design import Block, Design
+from tribit.model.design import Block, Design, ScaledMask, scaled_masks
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, Features, implicit_blocks
 from tribit.model.risks import Imputation, Risk
@@ -68,6 +68,11 @@ class Panel(Protocol):
     def models(self, P: Array, free: int, *, exact: bool, value: bool) -> RowModels:
         """Return a model of each row in its first ``free`` columns; bounds for curvature unless ``exact``."""
         ...
+
+
+def masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
+    """Return the scaled masks of rows and of columns, the basis of implicit features."""
+    return make_once(observations, "masks", lambda: scaled_masks(observations))
 
 
 class Backend(ABC):

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.observations import Observations
-from tribit.model.design import ScaledMask, scaled_masks
 
 Places = NDArray[np.integer[Any]]
 
@@ -84,11 +83,6 @@ def make_if_changed(
     return found[1]
 
 
-def masks(observations: Observations) -> tuple[ScaledMask, ScaledMask]:
-    """Return the scaled masks of rows and of columns, the basis of implicit features."""
-    return make_once(observations, "masks", lambda: scaled_masks(observations))
-
-
 def layouts(kind: type[Kind], observations: Observations) -> tuple[Kind, Kind]:
     """Return the layouts of the matrix and of its transpose."""
     rows, columns, (d1, d2) = observations.rows, observations.columns, observations.shape
@@ -152,8 +146,7 @@ class RowLayout:
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
         self.shape, self.n_entries = shape, rows.size
-        # 32-bit places where they fit: half the memory traffic of every gather.
-        place = np.int32 if max(*shape, rows.size + 1) < 2**31 else np.int64
+        place = place_type(*shape, rows.size + 1)
         order = stable_order(rows).astype(place)
         counts = np.bincount(rows, minlength=shape[0])
         offsets = np.concatenate([[0], np.cumsum(counts)])

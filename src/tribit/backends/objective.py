@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from tribit.arrays import add_in_place, full_beside, is_numpy, match_device, namespace
 from tribit.backends import Arithmetic, make_backend
-from tribit.backends.base import Backend
-from tribit.backends.layout import make_once, masks
+from tribit.backends.base import Backend, masks
+from tribit.backends.layout import make_once
 from tribit.backends.preconditioner import (
     Deflated,
     Diagonal,

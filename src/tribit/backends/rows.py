@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.balls import MIN_RIDGE_SHARE, lift, solve_ball_constrained_rows
+from tribit.backends.balls import (
+    MIN_RIDGE_SHARE,
+    lift,
+    multiply_stacks,
+    solve_ball_constrained_rows,
+)
 from tribit.backends.layout import Batch, RowLayout
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.data.observations import Observations
@@ -361,6 +366,4 @@ def _near(slope: Array, values: Array) -> bool:
 
 def _times(matrices: Array, vectors: Array) -> Array:
     """Return the products of a stack of matrices with one vector each."""
-    # OpenBLAS multiplies stale values of its buffers and discards them, which may raise a flag without an error.
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
+    return multiply_stacks(matrices, vectors[:, :, None])[:, :, 0]

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.base import Backend, GramCache, Panel, Places, RowModels
-from tribit.backends.layout import Batch, cut, stable_order
+from tribit.backends.layout import Batch, cut, place_type, stable_order
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.sparse import SparseBackend, SparsePanel
 from tribit.backends.tile_sample import (
@@ -54,7 +54,7 @@ class SampledLayout:
         counts = np.bincount(rows, minlength=shape[0])
         self.rows = Blocks(counts)
         self.columns = Blocks(np.bincount(columns, minlength=shape[1]))
-        place = np.int32 if max(*shape, rows.size + 1) < 2**31 else np.int64
+        place = place_type(*shape, rows.size + 1)
         order = stable_order(self.rows.places[rows]).astype(place)
         lengths = counts[self.rows.order]
         offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.balls import Roots
+from tribit.backends.balls import Roots, multiply_stacks
 from tribit.backends.base import Backend, GramCache, RowModels
 from tribit.backends.compiled import kernels_for
 from tribit.backends.layout import Batch, RowLayout
@@ -30,21 +30,11 @@ class _SparseSide:
         self.weights = [(a[batch.entries], b[batch.entries]) for batch in layout.batches]
 
 
-def _multiply_stacks(left: Array, right: Array) -> Array:
-    """Return the products of two stacks of matrices.
-
-    OpenBLAS multiplies stale values of its buffers and discards them: sometimes that raises the flag of an invalid
-    operation, and a warning, where every number is right.
-    """
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.matmul(left, right))
-
-
 def squares(q: Array, bend: Array) -> Array:
     """Return ``sum_j bend_j^2 q_j q_j'`` of each row of a batch."""
     # One array on both sides: the product is symmetric, and costs half.
     bent = q * bend[:, :, None]
-    return _multiply_stacks(bent.transpose(0, 2, 1), bent)
+    return multiply_stacks(bent.transpose(0, 2, 1), bent)
 
 
 class SparsePanel:
@@ -60,7 +50,7 @@ class SparsePanel:
     def predictors(self, P: Array) -> Array:
         """Return ``z = scale x`` at the entries of the batch."""
         scaled = P * self.backend.dtype.type(self.backend.loss.scale)
-        return _multiply_stacks(self.q, scaled[:, :, None])[:, :, 0]
+        return multiply_stacks(self.q, scaled[:, :, None])[:, :, 0]
 
     def values(self, P: Array) -> Array:
         """Return the risk of each row in float64."""
@@ -71,7 +61,7 @@ class SparsePanel:
         loss, z, q = self.backend.loss, self.predictors(P), self.q[:, :, :free]
         first, second = loss.correct(z, *self.weights, True)
         bend = np.sqrt(np.maximum(0.0 if second is None else second, 0)).astype(first.dtype)
-        gradients = _multiply_stacks(first[:, None, :], q)[:, 0]
+        gradients = multiply_stacks(first[:, None, :], q)[:, 0]
         return RowModels(
             self._row_sums(z) if value else np.full(self.height, np.nan),
             gradients.astype(np.float64) * (loss.unit * loss.slope),
@@ -94,7 +84,7 @@ class SparsePanel:
         z = self.predictors(P)
         total = float(np.sum(self._row_sums(z))) if value else 0.0
         first = self.backend.loss.correct(z, *self.weights, False)[0]
-        return total, first, _multiply_stacks(first[:, None, :], self.q)[:, 0]
+        return total, first, multiply_stacks(first[:, None, :], self.q)[:, 0]
 
     def _row_sums(self, z: Array) -> Array:
         values = self.backend.loss.correct_value(z, *self.weights)
@@ -147,7 +137,7 @@ class SparseBackend(Backend):
         def by_columns(batch: Batch) -> None:
             first = derivatives[batch.entries]
             q = np.take(P, batch.columns, axis=0)
-            in_Q[batch.rows] = _multiply_stacks(first[:, None, :], q)[:, 0]
+            in_Q[batch.rows] = multiply_stacks(first[:, None, :], q)[:, 0]
 
         total = float(sum(self.map(by_rows, range(self.n_panels))))
         for _ in self.map(by_columns, self.other.batches):

@@ -88,7 +88,8 @@ def fit(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write the model to.")],
     wide: Annotated[
-        bool, typer.Option("--wide", help="Short for --layout wide: one row of the matrix in each line.")
+        bool,
+        typer.Option("--wide", help="Short for --layout wide: one row of the matrix in each line."),
     ] = False,
     row_features: Annotated[
         Path | None, typer.Option(help="Table of features of rows, ids in the first column.")
@@ -110,14 +111,13 @@ def fit(
     keep_seen: Annotated[
         bool,
         typer.Option(
-            "--seen/--no-seen", help="Keep the entries in the model's file; recommendations leave them out."
+            "--seen/--no-seen",
+            help="Keep the entries in the model's file; recommendations leave them out.",
         ),
     ] = True,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            help="Address of a dask scheduler to fit on: tcp://10.0.0.1:8786."
-        ),
+        typer.Option(help="Address of a dask scheduler to fit on: tcp://10.0.0.1:8786."),
     ] = None,
     keep_partial: Annotated[
         bool,
@@ -157,7 +157,11 @@ def fit(
             raise KeyboardInterrupt
         bundle.save(out)
     except (KeyboardInterrupt, StoppedError):
-        hint = "there was no model yet" if keep_partial else "--keep-partial writes the best model so far"
+        hint = (
+            "there was no model yet"
+            if keep_partial
+            else "--keep-partial writes the best model so far"
+        )
         raise StoppedError(f"{quoted(str(out))} was not changed ({hint}).") from None
     seen = bundle.summary_
     shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
@@ -304,14 +308,13 @@ def report(
     test: Annotated[
         Path | None,
         typer.Option(
-            "--test", help="Test set: observed entries that the fit did not use [a part of the entries]."
+            "--test",
+            help="Test set: observed entries that the fit did not use [a part of the entries].",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
-    random_state: Annotated[
-        int, typer.Option(help="Seed of the split, without --test.")
-    ] = 0,
+    random_state: Annotated[int, typer.Option(help="Seed of the split, without --test.")] = 0,
     unknown: UnknownRefused = "error",
 ) -> None:
     """Write a report on a model and its evaluation, as one page for any browser."""
@@ -341,11 +344,16 @@ def serve(
         str, typer.Option(help="Address to listen at; 0.0.0.0 for requests from other machines.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at, 0 for any free one.")] = 8000,
-    workers: Annotated[int, typer.Option(help="Number of processes, each with the model in its memory.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Number of processes, each with the model in its memory.")
+    ] = 1,
     max_body: Annotated[
         Any,
         typer.Option(
-            parser=size, metavar="bytes", help="Limit on the bytes of a request: 1M.", show_default="1M"
+            parser=size,
+            metavar="bytes",
+            help="Limit on the bytes of a request: 1M.",
+            show_default="1M",
         ),
     ] = 2**20,
     max_pairs: Annotated[

@@ -65,7 +65,9 @@ def reproduce(
     which: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, table1 or all.")],
     trials: Annotated[
         int | None,
-        typer.Option(help="Simulations or splits [10; 4 if solved; 2 with --quick].", show_default=False),
+        typer.Option(
+            help="Simulations or splits [10; 4 if solved; 2 with --quick].", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for results, pictures and summaries.")

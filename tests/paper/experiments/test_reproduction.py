@@ -240,7 +240,11 @@ def whole_solved(tmp_path_factory, data):
 
 @pytest.mark.parametrize(
     ("results", "further", "word"),
-    [("whole", "-alpha-1", ""), ("whole_tuned", None, "radius"), ("whole_solved", "-k-10", "grown")],
+    [
+        ("whole", "-alpha-1", ""),
+        ("whole_tuned", None, "radius"),
+        ("whole_solved", "-k-10", "grown"),
+    ],
 )
 def test_every_file_is_written_and_nothing_else(results, further, word, request):
     folder, printed = request.getfixturevalue(results)

@@ -21,9 +21,9 @@ NEEDED = ("torch", "triton", "array_api_compat")
 DEVICES = ("cpu", "cuda", "auto")
 #: Observed entries from which "auto" takes a GPU. One fit with implicit features, k = 16, took 0.3 s on an H200 and
 #: 0.9 s on 16 cores with 100,000 drawn entries, 0.4 and 2.4 s with 300,000; PyTorch and kernels take seconds to load.
-ENOUGH = 300_000
+MIN_ENTRIES = 300_000
 #: Cells of lists from which "auto" takes a GPU: fewer are done before the factors are there.
-ENOUGH_CELLS = 10**8
+MIN_CELLS = 10**8
 #: Where tensors are made. Tests put "cpu" here, to try the same arithmetic where there is no GPU.
 PLACE = "cuda"
 #: What was loaded, and who may load.
@@ -59,14 +59,14 @@ def check_device(device: Any) -> str:
 def usable_device(device: Any, n_entries: int, link: Any) -> str:
     """Return "cpu" or "cuda" for a word of the user's, or refuse a GPU that is not there.
 
-    "auto" is a GPU where there is one, the table has ``ENOUGH`` entries and the link is one that a GPU computes.
+    "auto" is a GPU where there is one, the table has ``MIN_ENTRIES`` entries and the link is one that a GPU computes.
     """
     asked = check_device(device)
     if asked == "cuda":
         require()
     if asked != "auto":
         return asked
-    worth = n_entries >= ENOUGH and type(link) in (Logistic, Probit)
+    worth = n_entries >= MIN_ENTRIES and type(link) in (Logistic, Probit)
     return "cuda" if worth and missing() is None else "cpu"
 
 
@@ -84,7 +84,7 @@ def lists_on_device(model: Any, n_cells: int) -> bool:
     asked = check_device(getattr(model, "device", "cpu"))
     if asked == "cuda":
         require()
-    return asked == "cuda" or (asked == "auto" and n_cells >= ENOUGH_CELLS and missing() is None)
+    return asked == "cuda" or (asked == "auto" and n_cells >= MIN_CELLS and missing() is None)
 
 
 def place() -> Any:
