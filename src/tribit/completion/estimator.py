@@ -236,8 +236,9 @@ class BinaryMatrixCompletion(FactorModel):
         The biases (main effects) of rows and columns.
     objective_ : float
         The objective above at the solution, in float64; with a sampled backend an estimate from another sample than
-        that of the fit. Of several fits that of the first, like ``n_iter_`` and ``history_``. It does not include the regression that a
-        search on likes alone may add to the factors (``search_.regression``); ``rank_`` counts its latent factors.
+        that of the fit. Of several fits that of the first, like ``n_iter_`` and ``history_``. It does not
+        include the regression that a search on likes alone may add to the factors (``search_.regression``); ``rank_``
+        counts its latent factors.
     backend_ : {"exact", "sampled"} or None
         The computation of sums over all entries; None in a model read from a file.
     n_iter_ : int
@@ -446,8 +447,8 @@ class BinaryMatrixCompletion(FactorModel):
             Whether rows or columns are new. New columns have entries in the rows of the model.
         prior : {"fit", "new"}, default="fit"
             The ridge penalty of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has
-            the same factors. "new" shrinks factors less (0.6 ``l2``) and biases more (1.5 ``l2_intercept``): for rows whose
-            entries the columns were not fitted on.
+            the same factors. "new" shrinks factors less (0.6 ``l2``) and biases more (1.5 ``l2_intercept``): for rows
+            whose entries the columns were not fitted on.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of the new rows (or columns), as in :meth:`fit`.
 

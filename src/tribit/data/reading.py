@@ -97,7 +97,7 @@ class Reading:
     value: str | None = _rule(
         None, "Column of +1/-1, ratings or words, or its number [without it all are likes]."
     )
-    like_at: float | None = _rule(None, "Values are ratings: the smallest that is a like.")
+    like_at: float | None = _rule(None, "Threshold of ratings: the smallest that is a like.")
     like: Words | None = _rule(
         None, "Values that are a like: yes,true [guessed: 1, yes, true, like, +]."
     )
@@ -113,7 +113,7 @@ class Reading:
         "error", "Records without an id or value (empty, NA, NaN, null, ?): error or skip."
     )
     duplicates: Duplicates = _rule(
-        "error", "Pairs that are listed more than once: error, first, last or majority."
+        "error", "Repeated pairs: error, first, last or majority."
     )
     layout: Layout = _rule(
         "long",

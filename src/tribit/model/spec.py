@@ -126,13 +126,13 @@ class ModelSpec:
         _check_missingness,
         compare=False,
         choosable=True,
-        help="P(unobserved), or constant, row-column, low-rank.",
+        help="P(unobserved), or a model of it: constant, row-column or low-rank.",
     )
     link: Link = _parameter(  # noqa: RUF009 - a field
         Logistic(),
         lambda _, value: as_link(value),
         default="logistic",
-        help="logistic or probit.",
+        help="Link: logistic or probit.",
     )
     rank: int = _parameter(10, check_whole, choosable=True, help="Number of latent factors (rank).")
     radius: float | None = _parameter(
@@ -148,16 +148,16 @@ class ModelSpec:
         _optional(check_positive),
         choosable=True,
         default=None,
-        help="Bound on the entries.",
+        help="Bound on the entries of U V'.",
     )
     l2: float = _parameter(
-        5.0, check_not_negative, choosable=True, help="Weight of the ridge on factors."
+        5.0, check_not_negative, choosable=True, help="Ridge penalty on the factors."
     )
     l2_intercept: float | None = _parameter(
         None,
         _optional(check_not_negative),
         choosable=True,
-        help="Weight of the ridge on intercepts.",
+        help="Ridge penalty on row and column biases.",
     )
     implicit_features: bool = _parameter(
         False,
@@ -169,7 +169,7 @@ class ModelSpec:
         None,
         _optional(check_not_negative),
         choosable=True,
-        help="Weight of the ridge on implicit features.",
+        help="Ridge penalty on implicit features.",
     )
     activity_floor: tuple[float, float] = _parameter(
         (1.0, 1.0),
@@ -187,13 +187,13 @@ class ModelSpec:
         None,
         _optional(check_not_negative),
         choosable=True,
-        help="Weight of the ridge on side features.",
+        help="Ridge penalty on side features.",
     )
-    intercept: bool = _parameter(True, check_switch, help="Fit intercepts.")
+    intercept: bool = _parameter(True, check_switch, help="Fit a global intercept and row and column biases.")
     inverse_power: float = _parameter(
         0.0,
         lambda name, value: check_between(name, value, 0.0, 1.0),
-        help="Weigh PN by this power of 1 / P(observed), 0 to 1.",
+        help="Weight PN by this power of 1 / P(observed), from 0 to 1.",
     )
     #: Checked together with the observations.
     imputed: Any = _parameter(None, None, compare=False)  # noqa: RUF009 - a field
