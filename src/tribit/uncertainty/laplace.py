@@ -313,7 +313,7 @@ class Posterior:
     ) -> Posterior:
         """Return the posterior with its centre fitted to held-out labels and its width to refits on simulated ones.
 
-        See :func:`~tribit.uncertainty.laplace.adjust`. It costs ``n_refits`` fits of the model.
+        It takes ``n_refits`` fits of the model.
 
         Parameters
         ----------

@@ -98,8 +98,8 @@ def with_intervals(
 ) -> Recommendations:
     """Return the top-N lists of some rows with intervals of their probabilities, where these exist.
 
-    These need the entries that the model was fitted on, one probability of being missing for all cells, and a ridge or
-    a ball (:func:`tribit.uncertainty.list_intervals.deviations`).
+    They need the entries of the fit, one probability of being unobserved for all cells, and a ridge or a ball
+    (:func:`standard_deviations`).
     """
     level = check_between("level", level, 0, 1, ends="()")
     if seen is None or not _has_deviations(fitted):
