@@ -28,8 +28,8 @@ Array = NDArray[np.floating[Any]]
 #: Weight of the bound of a row, relative to the largest force of the risk on it. A row whose entries all push outwards
 #: stays within about ``|u|^2 <= R (1 + 1 / (2 * STIFFNESS))``, an intercept within ``A (1 + 1 / STIFFNESS)``. On a
 #: synthetic table of 300 x 200 cells rows exceeded R by 5.2% at most and intercepts A by 7.9% (both PU with rho = .9);
-#: rows of PN and of mixtures near it by less than 3%. A weight of 10 more than halves the excess, for 1.5 to 3 times the
-#: iterations of L-BFGS.
+#: rows of PN and of mixtures near it by less than 3%. A weight of 10 more than halves the excess, for 1.5 to 3 times
+#: the iterations of L-BFGS.
 STIFFNESS = 4.0
 
 
