@@ -282,7 +282,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
         )
         given = either(
-            "pass exclude_seen=False or the entries to leave out", "pass the table of entries to leave out"
+            "pass exclude_seen=False or the entries to leave out",
+            "pass the table of entries to leave out",
         )
         raise InvalidInputError(
             f"The file keeps no entries, and {reason}: {fit if again else f'{given}, or {fit}'}."

@@ -270,7 +270,7 @@ class Objective(Smooth):
         return plain.with_features(features, SoftBounds.of(spec, observations, risk))
 
     def with_features(self, features: Features, bounds: SoftBounds | None = None) -> Self:
-        """Return the objective with a design in the place of the identity, so that rows share unknowns.
+        """Return the objective with a design instead of the identity, so that rows share unknowns.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ Places = NDArray[np.integer[Any]]
 #: entries of a tile have in common does not average out within it.
 BLOCK = 64
 #: Cells in the sample for each observed entry, so that twice the columns with the same entries do not enlarge it. Four
-#: times as many took up to 1.5 times as long, for objectives .02% to .06% lower (synthetic, 5,000 x 5,000 and x 10,000).
+#: times as many took up to 1.5 times as long, for objectives .02% to .06% lower (synthetic tables).
 CELLS_PER_ENTRY = 5
 #: Most and least number of tiles that a block along the longer side meets on average, and the share of them that each
 #: block meets in any case: a row meets up to 512 columns on average. Fits with 2 tiles had their sample enlarged.
@@ -77,7 +77,7 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Drawn tiles by block of rows: their blocks of columns and the inverses of their probabilities."""
+    """Sampled tiles by block of rows: their blocks of columns and the inverses of their probabilities."""
 
     ends: Places
     columns: Places

@@ -59,7 +59,9 @@ class FitOptions:
     search: bool = _parameter(
         True, "Tune the hyperparameters that are auto; otherwise they have defaults.", check_switch
     )
-    n_candidates: int | None = _parameter(None, "Limit on the candidates of the search.", check_count)
+    n_candidates: int | None = _parameter(
+        None, "Limit on the candidates of the search.", check_count
+    )
     calibration: str | None = _parameter(
         AUTO,
         "Calibration: auto, platt, isotonic or none.",

@@ -108,7 +108,9 @@ def _is_text(metadata: pq.FileMetaData, leaf: int) -> bool:
     return bool(metadata.schema.column(leaf).physical_type == "BYTE_ARRAY")
 
 
-def _read_batches(file: pq.ParquetFile, columns: list[str], name: str, limit: int) -> dict[str, TextColumn]:
+def _read_batches(
+    file: pq.ParquetFile, columns: list[str], name: str, limit: int
+) -> dict[str, TextColumn]:
     """Read some rows at a time and limit the bytes that are kept, as the metadata may be wrong."""
     import pyarrow as pa  # noqa: PLC0415
 

@@ -81,7 +81,8 @@ class CrossValidation:
         return facts
 
     def _values(
-        self, of: Callable[[Evaluation], Mapping[str, float | None]] = Evaluation.measures,
+        self,
+        of: Callable[[Evaluation], Mapping[str, float | None]] = Evaluation.measures,
     ) -> dict[str, list[float]]:
         """Return the values of each measure over the folds that have it."""
         found: dict[str, list[float]] = {}

@@ -339,5 +339,8 @@ def scores_of_new_rows(
         None if columns is None else replace(columns, own=np.zeros((n, columns.own.shape[1]))),
     )
     return Scores(
-        entries.axes, with_feature_regressions(mean, regressions), fitted.spec.link, fitted.calibrator
+        entries.axes,
+        with_feature_regressions(mean, regressions),
+        fitted.spec.link,
+        fitted.calibrator,
     )

@@ -75,7 +75,11 @@ class Report:
 
 
 def make_report(
-    recommender: Recommender, test: Any = None, *, title: str | None = None, random_state: RandomState = 0
+    recommender: Recommender,
+    test: Any = None,
+    *,
+    title: str | None = None,
+    random_state: RandomState = 0,
 ) -> Report:
     """Return the report of a fitted recommender; see :func:`write_report`."""
     from tribit.recommender import Recommender  # noqa: PLC0415

@@ -84,7 +84,9 @@ class Trial:
         return evaluate(self.scores, self.held_out, self.train, ranker=self.ranker, level=LEVEL)
 
 
-def make_trial(recommender: Recommender, test: Any, random_state: RandomState, refit: Refit) -> Trial:
+def make_trial(
+    recommender: Recommender, test: Any, random_state: RandomState, refit: Refit
+) -> Trial:
     """Return the trial of a recommender on a given test set, else on entries that are held out here.
 
     ``refit`` fits the chosen model to other entries.
@@ -126,7 +128,9 @@ def make_trial(recommender: Recommender, test: Any, random_state: RandomState, r
     return Trial(again, ranker, train, held_out, True, tuple(notes))
 
 
-def split_entries(seen: Observations, random_state: RandomState) -> tuple[Observations, Observations]:
+def split_entries(
+    seen: Observations, random_state: RandomState
+) -> tuple[Observations, Observations]:
     """Return training entries, which keep an entry of each label, and a random tenth to hold out."""
     # The last entry of each label in a random order stays: a tiny table could lose a label.
     order = generator(random_state).permutation(seen.n_observed)

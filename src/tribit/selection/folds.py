@@ -42,7 +42,9 @@ class Fold:
     share: float  #: training entries as a share of the observed ones
     seed: int
     ends: dict[str, Factors] = field(default_factory=dict)
-    penalty_share: float = 1.0  #: penalties that suit the fold, as a share of those of the full data
+    penalty_share: float = (
+        1.0  #: penalties that suit the fold, as a share of those of the full data
+    )
 
 
 def make_folds(

@@ -135,9 +135,7 @@ PENALTY_SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.02
 RANK_FACTOR, MAX_RANK = 4, 80
 #: Singular value, as a share of the largest, above which a latent factor is in use.
 MIN_SINGULAR_SHARE = 0.02
-MIN_FACTOR_GAIN = (
-    3e-3  #: share of the score that factors must gain for other ranks to be tried
-)
+MIN_FACTOR_GAIN = 3e-3  #: share of the score that factors must gain for other ranks to be tried
 #: Share of the score that implicit features must gain for other ranks without them not to be tried: these gained up to
 #: .009 on MovieLens-100k (splits 10 to 14) and on simulated tables, beside gains of .04 to .06 by features.
 DECISIVE_FEATURE_GAIN = 0.02

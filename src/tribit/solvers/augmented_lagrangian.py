@@ -369,7 +369,7 @@ class AugmentedLagrangian(Solver):
         A typical second derivative of one entry's loss: the first weight of the penalty. Only speed depends on it. None
         for that of the objective's link at 0.
     interval : (float, float)
-        Where every entry must be, besides what an ``EntryBound`` asks for; 0 must be in it. A bound that is 0 is kept
+        Bounds of every entry, besides those of an ``EntryBound``; 0 must be inside. A bound that is 0 is kept
         to the share ``tol`` of the interval, at most a thousandth, others exactly.
     """
 

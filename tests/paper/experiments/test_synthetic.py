@@ -400,7 +400,9 @@ def test_the_posterior_mean_is_told_the_truth_about_the_draw(monkeypatch):
 def test_the_posterior_mean_is_below_what_is_fitted():
     floor = fit_posterior(Trial(TINY, 0, 0))[0]["relative_error"]
     assert floor < 1
-    assert floor < min(row["relative_error"] for row in fit_paper(Trial(TINY, 0, 0, PN), TINY.steps))
+    assert floor < min(
+        row["relative_error"] for row in fit_paper(Trial(TINY, 0, 0, PN), TINY.steps)
+    )
     assert fit_posterior(Trial(TINY, 0, 0))[0]["relative_error"] == floor
 
 
@@ -428,7 +430,9 @@ def test_every_task_has_its_own_key_and_they_are_counted(name, protocol, quick):
     fit = {"paper": fit_paper, "solved": fit_solved, "tuned": fit_tuned}[protocol]
     for trial in range(3):
         those = [
-            task for task in tasks if task.arguments[0].number == trial and task.function is not fit_varied
+            task
+            for task in tasks
+            if task.arguments[0].number == trial and task.function is not fit_varied
         ]
         assert [task.function for task in those] == [fit_posterior] + [fit] * len(mixtures)
         assert [list(task.arguments[0].mixture) for task in those[1:]] == mixtures

@@ -1,6 +1,6 @@
 """The GPU: whether one can be used, when it pays, and errors where there is none.
 
-Nothing here imports PyTorch before a GPU is asked for.
+Nothing here imports PyTorch before a GPU is requested.
 """
 
 from __future__ import annotations
