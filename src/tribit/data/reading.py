@@ -112,9 +112,7 @@ class Reading:
     missing: Missing = _rule(
         "error", "Records without an id or value (empty, NA, NaN, null, ?): error or skip."
     )
-    duplicates: Duplicates = _rule(
-        "error", "Repeated pairs: error, first, last or majority."
-    )
+    duplicates: Duplicates = _rule("error", "Repeated pairs: error, first, last or majority.")
     layout: Layout = _rule(
         "long",
         "long, an entry in each record; or wide, a row: its id, then a cell for each column, empty if unseen.",

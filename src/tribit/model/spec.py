@@ -189,7 +189,9 @@ class ModelSpec:
         choosable=True,
         help="Ridge penalty on side features.",
     )
-    intercept: bool = _parameter(True, check_switch, help="Fit a global intercept and row and column biases.")
+    intercept: bool = _parameter(
+        True, check_switch, help="Fit a global intercept and row and column biases."
+    )
     inverse_power: float = _parameter(
         0.0,
         lambda name, value: check_between(name, value, 0.0, 1.0),
