@@ -265,7 +265,7 @@ def low_rank(
 def _start(
     objective: Objective, margins: Factors, rank: int, draws: np.random.Generator
 ) -> Factors:
-    """Return the row and column effects, and factors along what they leave of the mask.
+    """Return the row and column effects, and factors along the residual of the mask.
 
     With ``U = 0`` the gradient in U is ``(dF/dX) V`` at the effects alone: two gradients are a round of subspace
     iteration for the leading singular vectors of ``dF/dX`` (a factor that is 0 adds no penalty to its gradient).

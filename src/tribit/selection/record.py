@@ -176,9 +176,6 @@ class Search:
             for candidate in self.candidates
         ]
 
-    def _added(self) -> str:
-        return f"The regression of the smaller side on itself is added with weight {self.regression:.3g}."
-
     def __str__(self) -> str:
         if self.best is None:
             return f"Nothing was chosen from the data: {self.stop_reason}."
@@ -189,11 +186,14 @@ class Search:
         calibrated = ", calibrated" if self.calibrated else ""
         time = "" if self.seconds is None else f", {self.seconds:.1f} s"
         average = "" if self.average is None else f"\nUses {self.average}."
+        added = ""
+        if self.regression is not None:
+            added = f"\nThe regression of the smaller side on itself is added with weight {self.regression:.3g}."
         return (
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model{calibrated}: {measured} "
             f"({len(self.candidates)} candidates{time}{ended}).{average}"
-            + ("" if self.regression is None else f"\n{self._added()}")
+            + added
             + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )
 

@@ -23,7 +23,7 @@ from tribit.selection.positive_only import (
     PositiveRanks,
     Regression,
 )
-from tribit.selection.record import DONE, Average, Candidate, Search
+from tribit.selection.record import DONE, Candidate, Search
 from tribit.selection.refit import choose_average
 from tribit.selection.row_subsample import (
     FullDataTrials,
@@ -126,7 +126,7 @@ def choose(
         return _empty_search(space, observations)
     run = _Run(observations, space, options, draws)
     deadline = None if budget.max_time is None else began + budget.max_time
-    search = run.done(budget.n_candidates, deadline, callback)
+    search = run.search(budget.n_candidates, deadline, callback)
     return replace(search, seconds=time.perf_counter() - began)
 
 
@@ -139,11 +139,11 @@ def _empty_search(space: SearchSpace, observations: Observations) -> Search:
         None,
         criterion.scoring,
         criterion.target,
-        0,
-        0,
-        0.0,
-        reason,
-        observations.density,
+        n_held_out=0,
+        n_folds=0,
+        seconds=0.0,
+        stop_reason=reason,
+        density=observations.density,
         meaning=space.meaning,
     )
 
@@ -166,8 +166,8 @@ class _Run:
         draws: np.random.Generator,
     ) -> None:
         self.observations, self.space, self.options = observations, space, options
-        # Weights of entries are those of a model of the mask, with which all of the table is searched. On a GPU a fit
-        # to all of a table takes as long as the work around it.
+        # Weights by a model of the mask need the full data. On a GPU a fit to the full data takes as long as the work
+        # around it.
         small = space.criterion.weights is None and options.arithmetic.device == "cpu"
         self.subsample = row_subsample(observations, space.base, draws) if small else None
         self.folds, self.fold_options = self._folds(self.subsample, draws)
@@ -184,7 +184,7 @@ class _Run:
         share = penalty_share(subsample.observations, self.observations, self.space.base, options)
         return [replace(fold, penalty_share=share) for fold in folds], options
 
-    def done(
+    def search(
         self,
         most: int | None,
         deadline: float | None,
@@ -230,7 +230,7 @@ class _Run:
         return found.notes
 
     def _full_data(self, trials: Trials, most: int | None, about: dict[str, Any]) -> None:
-        """Search the ridges of the chosen candidate on the full data."""
+        """Search the penalties of the chosen candidate on the full data."""
         assert self.subsample is not None
         if trials.choice is None:
             return
@@ -240,6 +240,7 @@ class _Run:
         search_full_data_penalty(LineSearches(self.full, self.space), trials.choice)
 
     def _record(self, trials: Trials, reason: str) -> Search:
+        """Return the record of the search, with the choice and its held-out entries for calibration."""
         space, criterion, full = self.space, self.space.criterion, self.full
         best, average = trials.choice, None
         if best is not None and reason != INTERRUPTED and not space.label:
@@ -260,18 +261,7 @@ class _Run:
         # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
         if members and not (space.label and space.base.has_unbounded_risk):
             held_out = judged.calibration_entries(members)
-        return self._search(candidates, best, average, reason, held_out, trials)
-
-    def _search(
-        self,
-        candidates: tuple[Candidate, ...],
-        best: Candidate | None,
-        average: Average | None,
-        reason: str,
-        held_out: Any,
-        trials: Trials,
-    ) -> Search:
-        ends = None if self.full is None else self.full.best_ends
+        ends = None if full is None else full.best_ends
         if ends is None:
             first = self.folds[0].ends
             ends = first if self.subsample is None else self.subsample.full_ends(first)
@@ -279,17 +269,17 @@ class _Run:
         return Search(
             candidates,
             best,
-            self.space.criterion.scoring,
-            self.space.criterion.target,
-            sum(fold.held_out.n_observed for fold in self.folds),
-            len(self.folds),
-            None,
-            reason,
-            self.observations.density,
-            ends,
-            held_out,
-            average,
-            trials.calibrates,
-            self.space.meaning,
-            None if added is None else added.weight,
+            criterion.scoring,
+            criterion.target,
+            n_held_out=sum(fold.held_out.n_observed for fold in self.folds),
+            n_folds=len(self.folds),
+            seconds=None,
+            stop_reason=reason,
+            density=self.observations.density,
+            ends=ends,
+            held_out=held_out,
+            average=average,
+            calibrated=trials.calibrates,
+            meaning=space.meaning,
+            regression=None if added is None else added.weight,
         )
