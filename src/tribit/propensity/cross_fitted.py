@@ -83,7 +83,7 @@ class FoldModels(MaskModel):
 
 @dataclass(frozen=True, eq=False)
 class HashedPropensity(FoldModels):
-    """``q_ij`` from the one of K models of the mask that was fitted without the part of (i, j), which a hash tells.
+    """``q_ij`` from the one of K models of the mask that was fitted without the fold of (i, j), given by a hash.
 
     Made by :func:`~tribit.propensity.cross_fitted` of entries on a cluster: it holds no entry. Where (i, j) was not
     observed no model was fitted on it, and any serves; the mean of all, which

@@ -6,7 +6,7 @@
 with ``R_ij = 1`` where (i, j) is observed. :func:`row_column` has no factors. Then only the numbers of observed entries
 of each row and column enter (Rasch 1960, "Probabilistic models for some intelligence and attainment tests"), and the
 minimum is unique in ``x``: rows with equal numbers have equal effects. The d1 x d2 sum becomes one over distinct
-numbers, of which n observed entries have at most ``sqrt(2 n) + 1`` on a side: Newton's method takes milliseconds.
+numbers. There are at most ``sqrt(2 n) + 1`` of them on a side: Newton's method takes milliseconds.
 
 :func:`low_rank` is the PU risk at ``rho = 0`` with every observed entry as a like, fitted by Newton's method of the
 library. The risk is bounded below, so that intercepts need no bound.
@@ -203,7 +203,7 @@ def low_rank(
     observations : Observations
         What was observed; the labels do not matter.
     rank : int, default=8
-        Number of columns of U and V.
+        Number of latent factors.
     l2 : float, default=5.0
         Weight of the ridge penalty. With too little the model follows the draws of the mask: it then gives the
         entries that happened to be observed too large a ``q``.

@@ -60,7 +60,7 @@ class CandidateRanker(MatrixEstimator):
     like_at : float or None, default=None
         The smallest rating that is a like, for a matrix of ratings; None for labels +1 and -1.
     n_jobs : int or None, default=None
-        Threads, of which two have something to do; None or -1 for every core. The bits do not depend on it.
+        Threads, at most two of them busy; None or -1 for every core. The bits do not depend on it.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where the inverses are computed; a GPU ("cuda") has them of up to 40,000 columns, where a CPU has 6,000. "auto"
         is a GPU where there is one and X has 300,000 entries or more.
@@ -194,7 +194,7 @@ class CandidateRanker(MatrixEstimator):
     ) -> Recommendations:
         """Return the ``n`` best columns for each row: the rate of likes less ``avoid_dislikes`` times that of dislikes.
 
-        A model of the signs tells likes from dislikes better: see
+        A model of the signs separates likes from dislikes better: see
         :meth:`tribit.factor_model.FactorModel.recommend`, which takes this ranker and the same arguments.
         """
         from tribit.ranking.lists import recommend  # noqa: PLC0415 - it takes the estimator

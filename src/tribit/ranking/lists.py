@@ -67,9 +67,9 @@ class Recommendations(Answer):
         With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each: rates, in a
         time in which as many would come as have been observed; NaN where filled up.
     intervals : Intervals or None
-        Of the probabilities, where a :class:`tribit.Recommender` was asked for them; one for each place that is shown.
+        Of the probabilities, on request of a :class:`tribit.Recommender`; one for each place that is shown.
     basis : array of shape (n_rows,) or None
-        "model" or, of a row of which nothing is known, "popularity".
+        "model" or, for a row without known entries, "popularity".
     n_skipped : int
         How many rows, and records of a table of entries, were left out because the model does not know their ids.
     names : (str, str)

@@ -78,7 +78,7 @@ class CellFeatures:
         """Return the four features of some rows, an array of shape (4, n_rows, n_columns).
 
         ``log(max(s, 0) + floor)`` of the likes and of the mask, ``log(1 + n_j)`` and ``log(1 + n_i)``. The floor is a
-        share of the column's mean, so that a row of which nothing or little is known has the order of popularity.
+        share of the column's mean, so that a row with few or no entries has the order of popularity.
         """
         fitted = rows < self.n_fitted
         asked = (
@@ -223,7 +223,7 @@ def fit_rates(
 def log_linear(events: Array, at_risk: Array, weights: Array, ridge: float) -> Array:
     """Return the coefficients ``t`` that maximise the above, by Newton's method.
 
-    ``events`` is the sum of ``x`` over the events, of which there is one at least; ``at_risk`` has a row ``x`` for each
+    ``events`` is the sum of ``x`` over the events, at least one; ``at_risk`` has a row ``x`` for each
     cell at risk, and ``weights`` how many cells it stands for. With a ridge above 0 there is one maximum.
     """
     penalty = np.full(events.size, ridge)

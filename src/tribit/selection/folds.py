@@ -135,8 +135,7 @@ class _ThinnedMask:
 def spec_for_fold(settings: ModelSpec, share: float, penalty_share: float = 1.0) -> ModelSpec:
     """Return settings for a fold, in which a share of the observed entries is seen: its ``rho``, and its mixture.
 
-    Of a fold of a part of the table ``ridge_share`` is the share of the ridges that suits it
-    (:func:`tribit.selection.row_subsample.penalty_share`).
+    In a row subsample ``penalty_share`` scales the penalties (:func:`tribit.selection.row_subsample.penalty_share`).
     """
     rho = settings.rho
     if isinstance(rho, Missingness):

@@ -48,7 +48,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Average:
-    """The mean of several fits, in the place of the best of them.
+    """The mean of several fits, used instead of the best one.
 
     Attributes
     ----------

@@ -177,7 +177,7 @@ MIN_GAIN_OF_A_FIT = 2e-3
 def choose_average(
     trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool
 ) -> Average | None:
-    """Return the average to use in the place of the best candidate; None for the best alone.
+    """Return the average to use instead of the best candidate; None for the best alone.
 
     Members are added one by one, each the one that lowers the score of the mean most: for ``"auto"`` as long as the
     mean is clearly ahead of the one before it (:func:`tribit.selection.significance.clearly_less`), else until there

@@ -89,7 +89,7 @@ def search_hyperparameters(
     observations : Observations
         The entries that the choice is made on.
     solver : solver or None
-        The one that was asked for; None to suit the model.
+        The user's own; None to suit the model.
     draws : Generator
         Draws the held-out entries.
     side : SideFeatures, optional

@@ -119,7 +119,7 @@ class SearchSpace:
         observations : Observations
             The entries that the choice is made on.
         solver : solver or None
-            The one that was asked for, which may not be able to keep every model; None to suit the model.
+            The user's own, which may refuse some models; None to suit the model.
         side : SideFeatures or None
             The side features of rows and columns.
         """
@@ -186,7 +186,7 @@ NOTHING_FREE = "nothing is left open"
 
 
 class _Draft:
-    """Values and free names of an estimator's parameters, settled one group after the other."""
+    """Values and free names of an estimator's parameters, decided one group after the other."""
 
     def __init__(
         self, parameters: Any, observations: Observations, side: SideFeatures | None
@@ -271,7 +271,7 @@ def with_fitted_rho(
 
 
 def calibrates(parameters: Any) -> bool:
-    """Return whether a calibrator was asked for by name: that takes held-out entries, whatever else is fixed."""
+    """Return whether the user named a calibrator: that takes held-out entries, whatever else is fixed."""
     return parameters.calibration not in (None, AUTO, Identity.name)
 
 
