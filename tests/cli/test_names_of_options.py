@@ -173,7 +173,7 @@ def test_advice_is_in_options(run, here, tmp_path, command, match):
     [
         (
             ["--gammas", "1", "0", "0"],
-            "leave out --gammas to tell them .*, or pass --no-intercept with a --radius, an --alpha or --l2 > 0",
+            "leave out --gammas to compare them .*, or pass --no-intercept with a --radius, an --alpha or --l2 > 0",
         ),
         (["--gammas", "0", "1", "0", "--rho", "none"], "pass --rho, the probability"),
         (["--calibration", "platt"], "--calibration platt was left out, .* 3 likes are too few"),
@@ -188,7 +188,7 @@ def test_warnings_are_in_options(run, here, tmp_path, options, match):
     assert re.search(match, err), err
     if options[-1] == "0":
         assert "hyperparameters" in out
-        assert "leave out --gammas to have them told from the cells that were not seen\n" in out
+        assert "leave out --gammas to compare them with the cells that were not seen\n" in out
 
 
 def test_a_warning_of_formulas_is_in_options(run, here, tmp_path):

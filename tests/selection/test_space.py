@@ -288,7 +288,7 @@ def test_a_model_of_the_mask_is_fitted_once_and_weighs_held_out_entries_of_the_t
 
 
 PN_ALONE = (
-    "only {} were observed, which PN cannot tell apart; leave out gammas to have them told from the cells that were "
+    "only {} were observed, which PN cannot separate; leave out gammas to compare them with the cells that were "
     "not seen"
 )
 
@@ -319,12 +319,12 @@ def cells(likes, dislikes, size=300):
         (
             cells(300, 0),
             {},
-            "every cell is one of the likes, so that there is nothing to tell them from",
+            "every cell is one of the likes, so that there is nothing to compare them with",
         ),
         (
             cells(0, 300),
             {},
-            "every cell is one of the dislikes, so that there is nothing to tell them from",
+            "every cell is one of the dislikes, so that there is nothing to compare them with",
         ),
         (
             cells(150, 0),

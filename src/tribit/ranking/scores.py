@@ -6,9 +6,9 @@
 where l and d are the rates of likes and dislikes, ``q = l + d`` and ``v = p - w (1 - p)``. For a ranker alone
 ``p = l / q``; beside a model ``logit p`` is the mean of the two log-odds, since each lacks information that the other
 has. ``q v`` is the expected likes less w times the expected dislikes, so that the best n are the best list of length n
-for a user who gives up w likes to avoid a dislike; w is the multiplier of a bound on dislikes (as in Neyman and Pearson
-1933, "On the problem of the most efficient tests of statistical hypotheses"). Columns with v < 0 are ordered by p alone,
-as are all columns when w is large: by q v the columns of least exposure would fill up the list.
+for a user who gives up w likes to avoid a dislike; w is the multiplier of a bound on dislikes (as in Neyman and
+Pearson 1933, "On the problem of the most efficient tests of statistical hypotheses"). Columns with v < 0 are ordered by
+p alone, as are all columns when w is large: by q v the columns of least exposure would fill up the list.
 """
 
 from __future__ import annotations

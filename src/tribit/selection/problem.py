@@ -156,7 +156,7 @@ def _warn_if_unbounded(
     warn(
         UnboundedRiskWarning(
             f"Only {what} were observed, so the PN risk has no minimum and the fit stops at its "
-            f"iteration limit or tolerance: leave out {parameter('gammas')} to tell them from unseen cells, or pass "
+            f"iteration limit or tolerance: leave out {parameter('gammas')} to compare them with unseen cells, or pass "
             f"{parameter('intercept', False)} with a {parameter('radius')}, an {parameter('alpha')} or "
             f"{parameter('l2')} > 0."
         ),

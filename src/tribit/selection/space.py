@@ -394,14 +394,14 @@ def _too_few(observations: Observations, label: int) -> str | None:
     what = "likes" if likes else "dislikes"
     if label:
         if observations.density == 1.0:
-            return f"every cell is one of the {what}, so that there is nothing to tell them from"
+            return f"every cell is one of the {what}, so that there is nothing to compare them with"
         if likes + dislikes >= MIN_ENTRIES_ALONE:
             return None
         return f"{likes + dislikes} {what} are too few to hold any out ({MIN_ENTRIES_ALONE} are needed)"
     if not (likes and dislikes):
         return Message(
-            f"only {what} were observed, which PN cannot tell apart; leave out {parameter('gammas')} to have them told "
-            "from the cells that were not seen"
+            f"only {what} were observed, which PN cannot separate; leave out {parameter('gammas')} to compare them "
+            "with the cells that were not seen"
         )
     if min(likes, dislikes) < MIN_ENTRIES_PER_LABEL or likes + dislikes < MIN_ENTRIES:
         return (
