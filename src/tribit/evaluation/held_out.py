@@ -7,7 +7,7 @@ row and column biases     x_ij = b + a_i + c_j,  argmin of the logistic risk + 1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from tribit.answers import Answer
 from tribit.checks import check_between, check_count
 from tribit.completion import BinaryMatrixCompletion
-from tribit.data.axis import AnyArray, Axes, Positions
+from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.evaluation.ranking import RankingReport, ranking_report
@@ -247,115 +247,88 @@ def evaluate(
         Prints as a table.
     """
     scores = as_scores(model)
-    rows, columns, labels = scores.place_entries(read_entries(model, X))
+    test = scores.place_entries(read_entries(model, X))
+    rows, columns, labels = test
     level = check_between("level", level, 0.0, 1.0, ends="()")
     n = check_count("n", n)
     x, curve = scores.x(rows, columns), scores.curve
-    measured, influences = measure_entries(curve, x, labels)
+    measures, influences = measure_entries(curve, x, labels)
     errors = {name: standard_error(influence, rows) for name, influence in influences.items()}
     by_row = ndcg_of_rows(rows, x, labels)
     ndcg = float(np.mean(by_row)) if by_row.size else None
     if by_row.size > 1:
-        measured["ndcg"] = ndcg
         errors["ndcg"] = float(np.std(by_row, ddof=1) / np.sqrt(by_row.size))
     intervals = {
         name: interval(value, error, level, np.inf if name == "log_loss" else 1.0)
         for name, error in errors.items()
         # With a standard error of 0, as where all labels are correct, a normal interval would be a point.
-        if error and (value := measured[name]) is not None
+        if error and (value := ndcg if name == "ndcg" else measures[name]) is not None
     }
-    measured.pop("ndcg", None)
-    beside: dict[str, Any] = {}
-    if seen is not None:
-        beside = _compare_with_baselines(
-            scores,
-            _Test(rows, columns, labels, measured, influences),
-            scores.place_entries(read_entries(model, seen)),
-            n,
-            ranker,
-            avoid_dislikes,
-        )
     own = {part.name for part in fields(Evaluation)}
-    known: dict[str, Any] = {name: value for name, value in measured.items() if name in own}
-    further = {name: value for name, value in measured.items() if name not in own}
+    known: dict[str, Any] = {name: value for name, value in measures.items() if name in own}
     both = bool(labels.size) and labels.min() != labels.max()
-    return Evaluation(
+    found = Evaluation(
         n_entries=labels.size,
         **known,
-        further=further,
+        further={name: value for name, value in measures.items() if name not in own},
         n_rows=int(np.unique(rows).size),
         calibration_error=calibration_error(curve.probability(x), labels) if both else None,
         ndcg=ndcg,
         intervals=intervals,
         level=level,
         ranked=ranker is not None,
-        **beside,
     )
-
-
-@dataclass(frozen=True)
-class _Test:
-    """Test entries, and the measures of the model on them."""
-
-    rows: Positions
-    columns: Positions
-    labels: NDArray[np.int8]
-    measured: dict[str, float | None]
-    influences: dict[str, Any]
+    if seen is None:
+        return found
+    known_entries = scores.place_entries(read_entries(model, seen))
+    train, held_out = (_observations(scores.axes, part) for part in (known_entries, test))
+    _check_disjoint(train, held_out)
+    lists = _measure_lists(scores, train, held_out, n, ranker, avoid_dislikes)
+    biases = fit_biases(train).scores_
+    if np.unique(np.concatenate([train.labels, labels])).size < 2:
+        baseline = Baseline(unseen_measures(unseen_report(biases, known_entries, test)))
+        report = unseen_report(scores, known_entries, test)
+        return replace(found, lists=lists, unseen=report, baselines={BIASES: baseline})
+    baselines = {}
+    for name, baseline_curve, baseline_x in (
+        (BASE_RATE, *base_rate_scores(train, labels.size)),
+        (BIASES, biases.curve, biases.x(rows, columns)),
+    ):
+        theirs, their_influences = measure_entries(baseline_curve, baseline_x, labels)
+        differences = {}
+        for measure, influence in their_influences.items():
+            error = standard_error(influences[measure] - influence, rows)
+            if error is not None:
+                difference = float(measures[measure]) - float(theirs[measure])  # type: ignore[arg-type]
+                differences[measure] = (difference, error)
+        theirs.pop("accuracy")
+        baselines[name] = Baseline(theirs, differences)
+    return replace(found, lists=lists, baselines=baselines)
 
 
 def measure_entries(
     curve: Curve, x: NDArray[np.floating[Any]], labels: NDArray[np.int8]
-) -> tuple[dict[str, float | None], dict[str, Any]]:
+) -> tuple[dict[str, float | None], dict[str, NDArray[np.floating[Any]]]]:
     """Return all registered measures, and the influence of each entry on those with a known influence function."""
-    found = {name: metric.measure(curve, x, labels, None) for name, metric in METRICS.items()}
+    measures = {name: metric.measure(curve, x, labels, None) for name, metric in METRICS.items()}
     influences = {
         name: influence
         for name, of in INFLUENCES.items()
-        if name in found and (influence := of(curve, x, labels)) is not None
+        if name in measures and (influence := of(curve, x, labels)) is not None
     }
-    return found, influences
+    return measures, influences
 
 
-def _compare_with_baselines(
-    scores: Scores,
-    test: _Test,
-    seen: PlacedEntries,
-    n: int,
-    ranker: Ranker | None,
-    avoid_dislikes: float,
-) -> dict[str, Any]:
-    """Return the fields of an evaluation that need the training entries: baselines, lists, ranks among unseen cells."""
-    i, j, known = seen
-    mask = csr_array((np.ones(i.size, dtype=bool), (i, j)), shape=scores.shape)
-    if both := int(np.count_nonzero(mask[test.rows, test.columns])):
+def _check_disjoint(train: Observations, held_out: Observations) -> None:
+    """Refuse test entries that are also training entries."""
+    mask = csr_array(
+        (np.ones(train.n_observed, dtype=bool), (train.rows, train.columns)), shape=train.shape
+    )
+    if both := int(np.count_nonzero(mask[held_out.rows, held_out.columns])):
         raise InvalidInputError(
             f"{both} of the test entries are also in seen: pass entries that the model was not fitted on "
             "(Observations.split) as X, and the training entries as seen."
         )
-    hidden = PlacedEntries(test.rows, test.columns, test.labels)
-    train, held_out = (_observations(scores.axes, part) for part in (seen, hidden))
-    lists = _measure_lists(scores, train, held_out, n, ranker, avoid_dislikes)
-    biases = fit_biases(train).scores_
-    if np.unique(np.concatenate([known, test.labels])).size < 2:
-        report = unseen_report(scores, seen, hidden)
-        baseline = Baseline(unseen_measures(unseen_report(biases, seen, hidden)))
-        return {"lists": lists, "unseen": report, "baselines": {BIASES: baseline}}
-    baselines = {}
-    for name, (curve, x) in {
-        BASE_RATE: base_rate_scores(train, test.labels.size),
-        BIASES: (biases.curve, biases.x(test.rows, test.columns)),
-    }.items():
-        measured, influences = measure_entries(curve, x, test.labels)
-        differences = {}
-        for measure, influence in influences.items():
-            error = standard_error(test.influences[measure] - influence, test.rows)
-            if error is not None:
-                ours, theirs = test.measured[measure], measured[measure]
-                differences[measure] = (float(ours) - float(theirs), error)  # type: ignore[arg-type]
-        kept = {key: value for key, value in measured.items() if key != "accuracy"}
-        baselines[name] = Baseline(kept, differences)
-    return {"lists": lists, "baselines": baselines}
 
 
 def _measure_lists(
