@@ -24,6 +24,7 @@ extensions = [
     "mathml",  # formulas of pages, without downloads
     "public_names",  # every public name is in the reference
     "run_examples",  # runs the code blocks of the pages listed below
+    "search_terms",  # queries of readers lead to their pages
 ]
 
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
@@ -36,7 +37,7 @@ exclude_patterns = [
 ]  # parts of other pages
 templates_path = ["_templates"]
 
-myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -94,6 +95,27 @@ public_modules = [
     "tribit.paper.theory",
     "tribit.uncertainty",
 ]
+# Helpers in public modules.
+internal_names = [
+    "tribit.backends.check_dtype",
+    "tribit.backends.uses_estimates",
+    "tribit.data.observations.ByLabel",
+    "tribit.data.observations.Entries",
+    "tribit.datasets.ratings.RatingFormat",
+    "tribit.datasets.ratings.Scale",
+    "tribit.datasets.ratings.TextFile",
+    "tribit.datasets.ratings.find",
+    "tribit.datasets.ratings.read_matrix",
+    "tribit.datasets.ratings.read_ratings",
+    "tribit.errors.either",
+    "tribit.errors.listed",
+    "tribit.errors.parameter",
+    "tribit.errors.printable",
+    "tribit.errors.quoted",
+    "tribit.errors.warn",
+    "tribit.errors.with_mentions",
+    "tribit.selection.mixtures.Mixtures",
+]
 example_pages = [
     "quickstart.md",
     "index.md",  # with the file of the quickstart
@@ -118,6 +140,28 @@ example_pages = [
     "../README.md",  # with the file of the command line
     "../CONTRIBUTING.md",
 ]
+# Queries and the page that must be the first result, by its index entries.
+searches = {
+    "0/1": "data",
+    "cold start": "new-users",
+    "fold-in": "new-users",
+    "GPU": "scale",
+    "hyperparameter": "choosing",
+    "implicit feedback": "unobserved",
+    "imputation": "unobserved",
+    "install": "install",
+    "item response": "surveys",
+    "latent factor": "fitting",
+    "matrix factorization": "fitting",
+    "missing not at random": "unobserved",
+    "NDCG": "metrics",
+    "popularity": "evaluating",
+    "recommender system": "recommendations",
+    "survey": "surveys",
+    "top-n": "recommendations",
+    "validation set": "choosing",
+    "votes": "votes",
+}
 data_pages = ["tutorial.md"]  # TRIBIT_DATA=folder make docs
 
 sphinx_gallery_conf = {

@@ -1,7 +1,8 @@
 """Check that every public name is in the reference, and that no two pages differ only in case.
 
 Public are the names in ``tribit.__all__``, and the classes and functions of ``public_modules`` in conf.py: those in
-``__all__``, or without it those that are defined there and have no leading underscore.
+``__all__``, or without it those that are defined there and have no leading underscore,
+except ``internal_names``.
 """
 
 import inspect
@@ -44,9 +45,12 @@ def forget(app, _config):
 
 
 def check(app, env):
-    documented = set(env.domains["py"].objects)
-    for name, places in public_names(app.config.public_modules).items():
-        if not places & documented:
+    documented, internal = set(env.domains["py"].objects), set(app.config.internal_names)
+    public = public_names(app.config.public_modules)
+    for name in internal - set(public):
+        logger.warning("%s does not exist; remove it from internal_names.", name)
+    for name, places in public.items():
+        if name not in internal and not places & documented:
             logger.warning("%s is public but not in the reference; add it to api.md.", name)
     for name, times in Counter(page.lower() for page in env.found_docs).items():
         if times > 1:
@@ -55,6 +59,7 @@ def check(app, env):
 
 def setup(app):
     app.add_config_value("public_modules", [], "env")
+    app.add_config_value("internal_names", [], "env")
     app.connect("config-inited", forget)
     app.connect("env-check-consistency", check)
     return {"parallel_read_safe": True}
