@@ -4,7 +4,7 @@
 - :func:`laplace` gives a normal posterior of ``x`` around the row and column solutions, and so an interval for each
   entry; :meth:`Posterior.with_adjustment` corrects its centre and width.
 - :func:`conformal` gives a set of labels for each entry, which has the true one with a chosen probability for any
-model.
+  model.
 
 Each uses a fitted model and held-out entries. A model of the mask (:mod:`tribit.propensity`) makes the results hold for
 all user-item pairs and not only for self-selected ones.
