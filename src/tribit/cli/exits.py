@@ -50,7 +50,7 @@ def until_stopped() -> Iterator[None]:
 
 @contextmanager
 def keyboard_interrupts() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt inside, for a block that keeps what it has."""
+    """Let Ctrl-C raise KeyboardInterrupt inside, for a block that keeps a partial result."""
     with _handler(signal.SIGINT, _on_sigint, signal.default_int_handler):
         yield
 
@@ -111,7 +111,7 @@ def in_options(shown: BaseException | str, command: Any) -> str:
         return str(shown)
     options = {each.name: each for each in command.get_params(typer.Context(command))}
 
-    def written(name: str, value: str) -> str | None:
+    def write_option(name: str, value: str) -> str | None:
         option = options.get(name)
         if option is None or option.param_type_name != "option":
             return None
@@ -119,7 +119,7 @@ def in_options(shown: BaseException | str, command: Any) -> str:
             return next(iter(option.secondary_opts if value == "no" else option.opts), None)
         return f"{option.opts[0]} {value}".rstrip()
 
-    return message.for_command_line(written)
+    return message.for_command_line(write_option)
 
 
 def exit_code(error: BaseException, command: Any) -> int:
