@@ -232,7 +232,7 @@ def lists(seen: Observations) -> None:
         taken, found = seconds(lambda: top.lists(places, 10, left_out=mask))
     some = places[:: seen.shape[0] // 500]
     here = TopN(model.scores_).lists(some, 10, left_out=mask)
-    same = np.mean(found.positions[some] == here.positions)
+    same = np.mean(found.positions[some].values == here.positions.values)
     whole, _ = seconds(lambda: model.recommend(places, exclude_seen=seen))
     print_table(
         f"Lists of ten for all {places.size:,} rows",

@@ -42,7 +42,7 @@ def test_the_lists_are_those_of_the_library(files, tmp_path):
     ratings, model_path = files
     out = tmp_path / "lists.csv"
     done = recommend_file(model_path, ratings, out, n=3, avoid_dislikes=0.7)
-    assert (len(done), done.is_listed.sum(), done.n_skipped, n_unknown(done)) == (30, 90, 0, 0)
+    assert (len(done), done.lengths.sum(), done.n_skipped, n_unknown(done)) == (30, 90, 0, 0)
     seen = observations_from_file(ratings, **NAMES, like_at=4)
     model = BinaryMatrixCompletion(like_at=4, random_state=0, **FIXED).fit(seen)
     expected = model.recommend(

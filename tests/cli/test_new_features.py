@@ -54,8 +54,8 @@ def test_lists_of_new_rows_are_those_of_fold_in(folder):
     expected = model.fold_in(row_features=alone).recommend(["zoe", "yan"], 4, level=None)
     table = found.table()
     assert table["user"].tolist() == ["zoe"] * 4 + ["yan"] * 4
-    np.testing.assert_array_equal(table["item"], expected.columns.ravel())
-    np.testing.assert_allclose(table["probability"], expected.probabilities.ravel())
+    np.testing.assert_array_equal(table["item"], expected.columns.values)
+    np.testing.assert_allclose(table["probability"], expected.probabilities.values)
     assert set(table["basis"]) == {"model"}
 
 

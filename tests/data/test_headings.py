@@ -63,7 +63,7 @@ def test_what_a_model_of_numbered_columns_writes_it_reads_again(tmp_path, places
     found = recommend_file(model, out=lists, n=1)
     assert lists.read_text().startswith("row,column,place")
     first = predict_file(model, lists, scores)
-    assert len(first) == found.is_listed.sum()
+    assert len(first) == found.lengths.sum()
     assert n_unknown(first) == 0
     again = predict_file(model, scores, tmp_path / "again.csv").table()
     for name, values in first.table().items():

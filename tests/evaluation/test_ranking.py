@@ -133,7 +133,7 @@ def test_a_model_ranks_as_it_recommends():
     assert ranking_report(model, train, hidden, 4) == ranking_report(scores, train, hidden, 4)
     mixed = np.empty(SHAPE)
     lists = model.recommend(range(SHAPE[0]), SHAPE[1], ranker=ranker, avoid_dislikes=2.0)
-    np.put_along_axis(mixed, lists.positions, lists.scores, axis=1)
+    mixed[lists.positions.index, lists.positions.values] = lists.scores.values
     report = ranking_report(model, train, hidden, 4, ranker=ranker, avoid_dislikes=2.0)
     assert report == ranking_report(mixed, train, hidden, 4)
     assert report != ranking_report(model, train, hidden, 4, ranker=ranker, avoid_dislikes=0.0)

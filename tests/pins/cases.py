@@ -370,7 +370,7 @@ def ranked_lists(pins: Pins) -> None:
     found = recommender.recommend(rows, **asked)
     pins.lists("lists", found)
     # The last eight columns have no entries, and so equal scores: they come in the order of the columns.
-    empty = [found.positions[place][found.positions[place] >= 52] for place in range(3)]
+    empty = [each[each >= 52] for each in found.positions]
     pins.add("equal scores", [each.tolist() for each in empty])
     equal = [
         np.unique(found.scores[place][found.positions[place] >= 52]).size for place in range(3)

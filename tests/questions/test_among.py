@@ -80,8 +80,7 @@ def test_python_the_command_line_and_http_agree_to_the_bit(recommender, path):
         items = answer.json()["lists"][0]["items"]
         # Kept lists of all columns are not those of some.
         every = client.post("/recommend", json={"rows": ["user2"], "n": 3}).json()
-    wanted = [name for name in python.columns[0] if name is not None]
-    scores = python.scores[0, : len(wanted)].tolist()
+    wanted, scores = python.columns[0].tolist(), python.scores[0].tolist()
     assert [each["column"] for each in table] == [each["column"] for each in items] == wanted
     assert [each["score"] for each in table] == [each["score"] for each in items] == scores
     assert every["lists"][0]["items"] != items

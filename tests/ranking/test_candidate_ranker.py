@@ -271,7 +271,9 @@ def test_likes_alone_are_enough():
     assert np.isfinite(likes).all()
     assert (dislikes == -np.inf).all()
     lists = ranker.recommend(range(40), 3, exclude_seen=A)
-    np.testing.assert_allclose(lists.scores, np.take_along_axis(np.exp(likes), lists.positions, 1))
+    np.testing.assert_allclose(
+        lists.scores, np.take_along_axis(np.exp(likes), np.asarray(lists.positions), 1)
+    )
     # It has no opinion on what is liked, so the model alone has.
     # Calibrated, so that it is the calibrated probability that counts.
     judge = with_parts(judge_of(table()), calibrator=Platt(0.5, 0.3))
@@ -279,7 +281,7 @@ def test_likes_alone_are_enough():
         40, 15
     )
     lists = judge.recommend(range(40), 15, ranker=ranker, avoid_dislikes=0.0)
-    expected = np.take_along_axis(np.exp(likes) * chance, lists.positions, 1)
+    expected = np.take_along_axis(np.exp(likes) * chance, np.asarray(lists.positions), 1)
     np.testing.assert_allclose(lists.scores, expected, rtol=1e-8)
 
 
@@ -290,7 +292,7 @@ def test_a_full_matrix_has_rates_too():
     assert np.abs(ranker.coefficients_).max() < 10
     assert likes.sum() == pytest.approx(np.count_nonzero(A > 0), rel=1e-6)
     assert dislikes.sum() == pytest.approx(np.count_nonzero(A < 0), rel=1e-6)
-    assert not ranker.recommend(range(14), 3, exclude_seen=A).is_listed.any()
+    assert not ranker.recommend(range(14), 3, exclude_seen=A).lengths.any()
 
 
 def test_a_row_without_entries_is_shown_what_is_popular():
@@ -359,7 +361,7 @@ def test_a_ranker_alone_by_hand(weight):
     expected[A != 0] = -np.inf
     lists = ranker.recommend(range(40), 4, exclude_seen=A, avoid_dislikes=weight)
     np.testing.assert_allclose(lists.scores, -np.sort(-expected, axis=1)[:, :4], rtol=1e-9)
-    assert not A[np.arange(40)[:, None], lists.positions].any()
+    assert not A[lists.positions.index, lists.positions.values].any()
 
 
 def test_what_is_not_worth_its_place_comes_by_the_chance_of_a_like():
@@ -385,11 +387,11 @@ def test_a_calibrated_model_may_be_sure():
     assert ((x < 0).any(), (x > 1).any()) == (True, True)
     p = expit((logit(np.clip(x, 0, 1)) + np.log(2)) / 2)
     lists = judge.recommend(range(12), 9, ranker=ranker)
-    expected = np.take_along_axis(worth(2.0, 1.0, p, 1.0), lists.positions, 1)
+    expected = np.take_along_axis(worth(2.0, 1.0, p, 1.0), np.asarray(lists.positions), 1)
     np.testing.assert_allclose(lists.scores, expected, rtol=1e-9)
     alone = judge.recommend(range(12), 9)
     with np.errstate(divide="ignore"):
-        chances = np.log(np.take_along_axis(np.clip(x, 0, 1), alone.positions, 1))
+        chances = np.log(np.take_along_axis(np.clip(x, 0, 1), np.asarray(alone.positions), 1))
     np.testing.assert_allclose(alone.scores, chances)
 
 
@@ -428,7 +430,7 @@ def test_a_report_ranks_as_the_ranker_recommends():
         report = ranking_report(ranker, train, held_out, 5, avoid_dislikes=weight)
         users = np.flatnonzero((hidden > 0).any(axis=1))
         lists = ranker.recommend(users, 5, exclude_seen=train, avoid_dislikes=weight)
-        shown = hidden[users[:, None], lists.positions] * lists.is_listed
+        shown = hidden[users[lists.positions.index], lists.positions.values]
         assert (report.likes_shown, report.dislikes_shown) == ((shown > 0).sum(), (shown < 0).sum())
     with pytest.raises(InvalidTypeError, match="takes no second ranker"):
         ranking_report(ranker, train, held_out, ranker=ranker)

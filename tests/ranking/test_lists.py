@@ -70,7 +70,7 @@ def test_the_model_alone_ranks_by_the_probability_of_a_like(link, n):
     np.testing.assert_array_equal(lists.columns, positions)
     np.testing.assert_allclose(lists.scores, scores, rtol=1e-9)
     np.testing.assert_array_equal(lists.rows, np.arange(12))
-    assert lists.is_listed.all()
+    assert lists.lengths.tolist() == [n] * 12
     assert len(lists) == 12
 
 
@@ -93,8 +93,8 @@ def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
             patch.setattr(lists_module, "BLOCK_SCORES", block)
             patch.setattr(lists_module, "MIN_BLOCK_ROWS", 1)
             parts = model.recommend(range(12), 6, **options)
-        np.testing.assert_array_equal(parts.scores, whole.scores)
-        np.testing.assert_array_equal(parts.positions, whole.positions)
+        np.testing.assert_array_equal(parts.scores.values, whole.scores.values)
+        assert parts.positions.tolist() == whole.positions.tolist()
         one = model.recommend([7, 2], 6, **options)
         np.testing.assert_array_equal(one.scores, whole.scores[[7, 2]])
         np.testing.assert_array_equal(one.positions, whole.positions[[7, 2]])
@@ -173,37 +173,41 @@ def test_ids_in_and_out():
     lists = model.recommend(["user 7", "user 2"], 3, exclude_seen=named)
     same = plain.recommend([7, 2], 3, exclude_seen=only)
     np.testing.assert_array_equal(lists.positions, same.positions)
-    np.testing.assert_array_equal(lists.columns, same.positions + 100)
+    np.testing.assert_array_equal(lists.columns.values, same.positions.values + 100)
     assert lists.columns.dtype.kind == "i"
     assert lists.rows.tolist() == ["user 7", "user 2"]
     single = model.recommend("user 2", 3, exclude_seen=named)
     np.testing.assert_array_equal(single.columns, lists.columns[1:])
 
 
-def test_lists_that_run_short_are_filled_up():
+def test_lists_that_run_short_are_shorter():
     seen = np.zeros(SHAPE, dtype=int)
     seen[0, 2:], seen[1] = 1, -1
     lists = fitted().recommend([0, 1, 2], 10, exclude_seen=seen)
-    # Of ten places asked for there are as many as columns.
-    assert lists.positions.shape == lists.columns.shape == lists.scores.shape == (3, SHAPE[1])
-    assert np.count_nonzero(lists.is_listed, axis=1).tolist() == [2, 0, 9]
-    assert set(lists.columns[0, :2]) == {0, 1}
-    assert (lists.columns[~lists.is_listed] == -1).all()
-    assert (lists.scores[~lists.is_listed] == -np.inf).all()
-    assert np.isfinite(lists.scores[lists.is_listed]).all()
+    assert lists.lengths.tolist() == [2, 0, 9]
+    for each in (lists.columns, lists.positions, lists.scores, lists.probabilities):
+        assert [part.size for part in each] == [2, 0, 9]
+        assert np.isfinite(each.values).all()
+    assert set(lists.columns[0]) == {0, 1}
+    assert lists.positions[2, 8] == lists.positions[2][-1]
+    with pytest.raises(InvalidInputError, match="0 to 9 places"):
+        np.asarray(lists.columns)
     named = fitted(observations=with_ids(labels(), ROWS, COLUMNS)).recommend(
         ROWS[:3], 10, exclude_seen=with_ids(seen, ROWS, COLUMNS)
     )
-    assert named.columns[0].tolist() == [*(100 + lists.columns[0, :2]), *[None] * 7]
+    assert named.columns[0].tolist() == (100 + lists.columns[0]).tolist()
     rows, columns, scores = named.pairs()
     assert rows.tolist() == ["user 0"] * 2 + ["user 2"] * 9
-    assert None not in columns.tolist()
-    np.testing.assert_array_equal(scores, named.scores[named.is_listed])
+    assert columns.tolist() == [each for some in named.columns for each in some]
+    np.testing.assert_array_equal(scores, named.scores.values)
+    frame = named.to_frame()
+    assert [len(frame[frame.row == row]) for row in ROWS[:3]] == [2, 0, 9]
+    assert frame.place.tolist() == [1, 2, *range(1, 10)]
 
 
 def test_no_rows_no_lists():
     lists = fitted().recommend(np.array([], dtype=int), 4)
-    assert lists.columns.shape == (0, 4)
+    assert lists.columns.tolist() == []
     assert [part.size for part in lists.pairs()] == [0, 0, 0]
 
 
@@ -224,10 +228,8 @@ def test_every_system_recommends(name):
         model.set_params(rank=2)
     model.fit(labels(observed=0.8))
     lists = model.recommend(range(12), 3, exclude_seen=labels(observed=0.8))
-    assert np.isfinite(lists.scores[lists.is_listed]).all()
-    assert not labels(observed=0.8)[
-        np.nonzero(lists.is_listed)[0], lists.positions[lists.is_listed]
-    ].any()
+    assert np.isfinite(lists.scores.values).all()
+    assert not labels(observed=0.8)[lists.positions.index, lists.positions.values].any()
 
 
 def test_a_ranker_finds_what_is_popular():

@@ -22,6 +22,7 @@ from tribit.errors import InvalidInputError, parameter
 from tribit.model.binary_matrices import BinaryRows
 from tribit.model.factors import Factors
 from tribit.model.scores import Scores, read_entries
+from tribit.ragged import Ragged
 from tribit.ranking.scores import (
     Ranker,
     Rated,
@@ -48,24 +49,25 @@ BY_MODEL, BY_POPULARITY = "model", "popularity"
 class Recommendations(Answer):
     """The best columns for each row, best first; of equal scores the column that comes first is the better.
 
-    ``n`` is the length asked for, or the number of columns where there are fewer. A row with fewer than ``n`` columns
-    to choose from has a shorter list, filled up as said below.
+    A row with fewer than ``n`` columns to choose from has a shorter list. ``columns[i]`` is the list of the i-th row,
+    ``columns[i, 0]`` its best column, and ``columns.values`` with ``columns.offsets`` all lists, one after the other
+    (:class:`~tribit.ragged.Ragged`); the same holds for the measures of the columns.
 
     Attributes
     ----------
     rows : array of shape (n_rows,)
         The rows asked for: the user's ids where the model has them, else positions.
-    columns : array of shape (n_rows, n)
-        The columns for each, filled up with -1 where columns are positions and with None where they are ids.
-    scores : array of shape (n_rows, n)
-        Their scores, which never rise along a list; filled up with ``-inf``.
-    positions : array of shape (n_rows, n)
-        The columns as positions, filled up with -1.
-    probabilities : array of shape (n_rows, n) or None
-        The model's probability of a like of each; NaN where filled up. None for a ranker alone.
-    likes, dislikes : array of shape (n_rows, n) or None
+    columns : Ragged
+        The columns for each: ids where the model has them, else positions.
+    scores : Ragged
+        Their scores, which never rise along a list.
+    positions : Ragged
+        The columns as positions.
+    probabilities : Ragged or None
+        The model's probability of a like of each. None for a ranker alone.
+    likes, dislikes : Ragged or None
         With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each: rates, in a
-        time in which as many would come as have been observed; NaN where filled up.
+        time in which as many would come as have been observed.
     intervals : Intervals or None
         Of the probabilities, on request of a :class:`tribit.Recommender`; one for each place that is shown.
     basis : array of shape (n_rows,) or None
@@ -77,12 +79,12 @@ class Recommendations(Answer):
     """
 
     rows: AnyArray
-    columns: AnyArray
-    scores: NDArray[np.float64]
-    positions: Positions
-    probabilities: NDArray[np.float64] | None = None
-    likes: NDArray[np.float64] | None = None
-    dislikes: NDArray[np.float64] | None = None
+    columns: Ragged
+    scores: Ragged
+    positions: Ragged
+    probabilities: Ragged | None = None
+    likes: Ragged | None = None
+    dislikes: Ragged | None = None
     intervals: Any = None
     basis: AnyArray | None = None
     n_skipped: int = 0
@@ -92,22 +94,20 @@ class Recommendations(Answer):
         return int(self.rows.size)
 
     @property
-    def is_listed(self) -> NDArray[np.bool_]:
-        """Mask of the places that hold a column: all but the filled up ones."""
-        return np.asarray(self.positions >= 0)
+    def lengths(self) -> Positions:
+        """Number of columns in the list of each row."""
+        return self.columns.lengths
 
     def pairs(self) -> tuple[AnyArray, AnyArray, NDArray[np.float64]]:
         """Return rows, columns and scores of all lists one after the other, as the columns of a table."""
-        shown = self.is_listed
-        rows = np.repeat(self.rows, np.count_nonzero(shown, axis=1))
-        return rows, self.columns[shown], self.scores[shown]
+        return np.repeat(self.rows, self.lengths), self.columns.values, self.scores.values
 
     @property
     def dislikes_per_like(self) -> NDArray[np.float64] | None:
         """Dislikes to be expected of each list for one like, NaN of an empty one; None without a ranker of rates."""
         if self.likes is None or self.dislikes is None:
             return None
-        likes, dislikes = np.nansum(self.likes, axis=1), np.nansum(self.dislikes, axis=1)
+        likes, dislikes = self.likes.sums(), self.dislikes.sums()
         none = np.full(likes.size, np.nan)
         return np.asarray(np.divide(dislikes, likes, out=none, where=likes > 0))
 
@@ -117,23 +117,22 @@ class Recommendations(Answer):
         They are the row, the column, its place from 1 and its score, and where they are known the probability of a
         like, the ends of its interval, the likes and dislikes to be expected, and the basis of the list.
         """
-        shown = self.is_listed
         rows, columns, scores = self.pairs()
-        found: dict[str, AnyArray] = {"place": np.nonzero(shown)[1] + 1, "score": scores}
+        found: dict[str, AnyArray] = {"place": self.columns.places + 1, "score": scores}
         if self.probabilities is not None:
-            found["probability"] = self.probabilities[shown]
+            found["probability"] = self.probabilities.values
         if self.intervals is not None:
             found |= {"lower": self.intervals.lower, "upper": self.intervals.upper}
         if self.likes is not None and self.dislikes is not None:
-            found["expected_likes"] = self.likes[shown]
-            found["expected_dislikes"] = self.dislikes[shown]
+            found["expected_likes"] = self.likes.values
+            found["expected_dislikes"] = self.dislikes.values
         if self.basis is not None:
-            found["basis"] = np.repeat(self.basis, np.count_nonzero(shown, axis=1))
+            found["basis"] = np.repeat(self.basis, self.lengths)
         return with_ids(self.names, (rows, columns), found)
 
     def check(self) -> None:
         """Refuse lists without a column."""
-        if not self.is_listed.any():
+        if not self.columns.values.size:
             raise InvalidInputError(
                 "The rows asked for have seen every column, so that no list is left to write; ask for others "
                 f"({parameter('rows')})."
@@ -143,13 +142,13 @@ class Recommendations(Answer):
         """Return the numbers of rows and listed columns, and the expected dislikes per like."""
         facts = {
             "rows": str(len(self)),
-            "columns listed": f"{int(np.count_nonzero(self.is_listed))}{skipped_remark(self.n_skipped)}",
+            "columns listed": f"{self.columns.values.size}{skipped_remark(self.n_skipped)}",
         }
         unknown = 0 if self.basis is None else int(np.count_nonzero(self.basis == BY_POPULARITY))
         if unknown:
             facts["nothing known of"] = f"{unknown} rows, whose lists are the most popular"
-        if self.likes is not None and self.dislikes is not None and np.nansum(self.likes) > 0:
-            ratio = float(np.nansum(self.dislikes)) / float(np.nansum(self.likes))
+        if self.likes is not None and self.dislikes is not None and self.likes.values.sum() > 0:
+            ratio = float(self.dislikes.values.sum() / self.likes.values.sum())
             facts["expected dislikes per like"] = f"{ratio:.3f}"
         return facts
 
@@ -224,19 +223,23 @@ class TopN:
             positions, scores, rates = _best_of(
                 lambda rows: self.score_for_weight(rows, weight), places, allowed, n, left_out
             )
-        shown = positions >= 0
+        is_listed = positions >= 0
+        listed = Ragged.of(positions, is_listed)
+        worths: AnyArray = scores[is_listed]
+        likely = None
         if scores_of is not None:
             # Ordered by x, which still tells apart what the link rounds or clips to one probability.
-            scores[shown] = scores_of.log_probability(scores[shown])
-        likes, dislikes = (None, None) if rates is None else rates
+            worths = scores_of.log_probability(worths)
+        if isinstance(model, Scores):
+            x = model.factors.at(places.repeat(listed.lengths), listed.values)
+            likely = listed.with_values(model.probability(x))
         return Recommendations(
             axes.rows.names(places),
-            axes.columns.names(positions),
-            scores,
-            positions,
-            _probabilities(model, places, positions) if isinstance(model, Scores) else None,
-            likes,
-            dislikes,
+            listed.with_values(axes.columns.names(listed.values)),
+            listed.with_values(worths),
+            listed,
+            likely,
+            *(() if rates is None else (listed.with_values(each[is_listed]) for each in rates)),
         )
 
 
@@ -271,14 +274,6 @@ def _best_on_device(
         if whole:
             return on_device(P, Q, n, seen)
         return on_device(P[places], Q, n, None if seen is None else seen[places])
-
-
-def _probabilities(model: Scores, rows: Positions, positions: Positions) -> NDArray[np.float64]:
-    """Return the probability of a like at each place of the lists, NaN where they are filled up."""
-    i, place = np.nonzero(positions >= 0)
-    found = np.full(positions.shape, np.nan)
-    found[i, place] = model.probability(model.factors.at(rows[i], positions[i, place]))
-    return found
 
 
 def best_columns(

@@ -110,8 +110,7 @@ def _labelled_lists(
     )
     truth = trial.held_out.to_sparse()
     lists = []
-    for row, positions in zip(shown_rows, found.positions, strict=True):
-        kept = positions[positions >= 0]
+    for row, kept in zip(shown_rows, found.positions, strict=True):
         places = np.full(kept.size, row), kept
         probabilities = trial.scores.probability(trial.scores.x(*places)).tolist()
         each = zip(names_at(axes.columns, kept), probabilities, truth[places].tolist(), strict=True)
@@ -128,12 +127,14 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     counts = seen.counts[0]
     places = _example_rows(counts)
     lists = recommender.recommend(axes.rows.names(places), N_EXAMPLE)
-    lower, upper = (np.full(lists.positions.shape, np.nan) for _ in range(2))
-    if (ends := lists.intervals) is not None:
-        lower[lists.is_listed], upper[lists.is_listed] = ends.lower, ends.upper
+    none = np.full(lists.positions.values.size, np.nan)
+    ends = (
+        [none, none] if lists.intervals is None else [lists.intervals.lower, lists.intervals.upper]
+    )
+    lower, upper = map(lists.positions.with_values, ends)
     found = []
     for i, (row, name) in enumerate(zip(places, names_at(axes.rows, places), strict=True)):
-        kept = lists.positions[i][lists.is_listed[i]]
+        kept = lists.positions[i]
         explained = N_EXPLAINED if counts[row] <= MAX_EXPLAINED_ENTRIES else 0
         columns = [
             {

@@ -297,26 +297,22 @@ def fields_of_lists(found: Recommendations) -> Iterator[dict[str, Any]]:
         "expected_likes": found.likes,
         "expected_dislikes": found.dislikes,
     }
-    known = {name: values.tolist() for name, values in measures.items() if values is not None}
-    ends = None
+    known = {name: each.values.tolist() for name, each in measures.items() if each is not None}
     if found.intervals is not None:
-        # One interval for each place that is shown, row after row.
-        ends = zip(found.intervals.lower.tolist(), found.intervals.upper.tolist(), strict=True)
+        known |= {side: getattr(found.intervals, side).tolist() for side in ("lower", "upper")}
     bases = found.basis.tolist() if found.basis is not None else [None] * len(found)
-    columns, counts = found.columns.tolist(), found.is_listed.sum(axis=1).tolist()
-    for row, (name, basis, count) in enumerate(
-        zip(found.rows.tolist(), bases, counts, strict=True)
+    columns, offsets = found.columns.values.tolist(), found.columns.offsets.tolist()
+    for row, basis, start, stop in zip(
+        found.rows.tolist(), bases, offsets[:-1], offsets[1:], strict=True
     ):
-        items: list[dict[str, Any]] = []
-        for place in range(count):
-            item: dict[str, Any] = {"column": json_id(columns[row][place])}
-            item |= {
-                measure: finite_or_none(values[row][place]) for measure, values in known.items()
+        items: list[dict[str, Any]] = [
+            {
+                "column": json_id(columns[at]),
+                **{name: finite_or_none(values[at]) for name, values in known.items()},
             }
-            if ends is not None:
-                item["lower"], item["upper"] = map(finite_or_none, next(ends))
-            items.append(item)
-        yield {"row": json_id(name), "basis": basis, "items": items}
+            for at in range(start, stop)
+        ]
+        yield {"row": json_id(row), "basis": basis, "items": items}
 
 
 def finite_or_none(number: float) -> float | None:

@@ -104,8 +104,7 @@ def with_intervals(
     level = check_between("level", level, 0, 1, ends="()")
     if seen is None or not _has_deviations(fitted):
         return lists
-    i, place = np.nonzero(lists.is_listed)
-    j = lists.positions[i, place]
+    i, j = lists.positions.index, lists.positions.values
     x = fitted.scores.x(rows[i], j)
     deviation = np.empty(i.size)
     for start in range(0, rows.size, ROWS_AT_ONCE):
