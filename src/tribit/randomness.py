@@ -57,19 +57,30 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def held_out_mask(n_entries: int, test: Any, random_state: RandomState) -> npt.NDArray[np.bool_]:
+def held_out_mask(
+    n_entries: int, test: Any, random_state: RandomState, name: str = "test"
+) -> npt.NDArray[np.bool_]:
     """Return a random mask of test entries: a share (a float in (0, 1)) or a number (an int) of them."""
+    n_test = count_held_out(n_entries, test, name)
+    return generator(random_state).permutation(n_entries) < n_test
+
+
+def count_held_out(n_entries: int, test: Any, name: str = "test") -> int:
+    """Return the number of test entries for a share (a float in (0, 1)) or a number (an int) of all entries."""
+    given = parameter(name, test)
     if isinstance(test, bool) or not isinstance(test, Real):
-        raise InvalidTypeError(f"test is {test!r}; pass a share between 0 and 1, or a count.")
+        raise InvalidTypeError(f"{given} is no number; pass a share between 0 and 1, or a count.")
     if not isinstance(test, Integral) and not 0 < float(test) < 1:
-        raise InvalidInputError(f"test is {test}; pass a share between 0 and 1, or a count.")
+        raise InvalidInputError(
+            f"{given} is neither a share nor a count; pass a share between 0 and 1, or a count."
+        )
     n_test = int(test) if isinstance(test, Integral) else round(float(test) * n_entries)
     if not 0 < n_test < n_entries:
         raise InvalidInputError(
-            f"test={test} puts {n_test} of {n_entries} entries into the test set; "
+            f"{given} puts {n_test} of {n_entries} entries into the test set; "
             "choose it so that training and test set have entries."
         )
-    return generator(random_state).permutation(n_entries) < n_test
+    return n_test
 
 
 def fold_numbers(n_entries: int, n: Any, random_state: RandomState) -> npt.NDArray[np.int64]:

@@ -28,6 +28,7 @@ RATINGS = "user,item,rating\n" + "".join(
 NAMES = ["--row", "user", "--column", "item", "--value", "rating", "--like-at", "4"]
 COMMANDS = [
     "fit",
+    "split",
     "info",
     "predict",
     "recommend",

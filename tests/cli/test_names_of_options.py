@@ -20,6 +20,7 @@ PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW = (
     [*command, "--new", "ratings.csv"]
     for command in (PREDICT, ["explain", "model", "u0", "i1"], ["similar", "model", "--row", "u0"])
 )
+SPLIT = ["split", "ratings.csv", "-o", "train.csv", "test.csv", "--row", "user", "--column", "item"]
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
 UPDATE = ["update", "model", "ratings.csv", "-o", "updated"]
 DEMO = ["demo"]
@@ -63,6 +64,10 @@ CASES = [
         "--zeros maybe", "--max-size 10",
     )),
     *((command, "--unknown maybe") for command in (PREDICT, EVALUATE, RECOMMEND, REPORT)),
+    *((SPLIT, words) for words in (
+        "--test 2.5", "--test few", "--test 100000", "--random-state -1", "--max-size 10", "--delimiter x",
+        "--encoding klingon", "--format xls",
+    )),
     (FIT, "--ranker maybe"),
     (FIT, "--scheduler nowhere"),
     *((["serve", "model"], words) for words in (

@@ -196,3 +196,18 @@ def test_facts_make_way_for_a_table_on_standard_output(capsys):
     assert capsys.readouterr() == ("", "pairs  3\n")
     print_facts({"pairs": "3"}, Path("scores.csv"))
     assert capsys.readouterr() == ("pairs  3\n", "")
+
+
+def test_split_writes_a_training_and_a_test_file(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"u{k % 7},i{k},{k % 5 + 1}" for k in range(50)]
+    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,stars", *lines]) + "\n")
+    command = ["split", "ratings.csv", "--test", "0.2", "-o", "train.csv", "test.csv"]
+    code, out, err = run(*command)
+    assert code == 0
+    assert out == "training file  train.csv: 40 records\ntest file      test.csv: 10 records\n"
+    assert "row ids are in column 'user'" in err
+    parts = [(tmp_path / name).read_text().splitlines() for name in ("train.csv", "test.csv")]
+    assert sorted(parts[0][1:] + parts[1][1:]) == sorted(lines)
+    run(*command, "--random-state", 1)
+    assert (tmp_path / "test.csv").read_text().splitlines() != parts[1]

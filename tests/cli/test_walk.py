@@ -133,6 +133,8 @@ def test_the_example_of_each_help_runs(name, folder, capsys, monkeypatch):
     if name == "fit":
         typed += ["--rank", "2", "--l2", "1", "--implicit-features", "no"]
         typed[typed.index("-o") + 1] = "fitted.tribit"
+    if name == "split":
+        typed[-2:] = ["rest.csv", "part.csv"]
     if name == "update":
         typed[typed.index("-o") + 1] = "updated.tribit"
     assert run(shlex.join(typed), capsys)

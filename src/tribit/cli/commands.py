@@ -25,6 +25,7 @@ from tribit.cli.common import (
     check_out,
     print_facts,
     print_json,
+    share_or_count,
     size,
     yes_no_or_auto,
 )
@@ -41,6 +42,7 @@ from tribit.cli.options import (
     fit_options,
     given_rules,
     later_reading,
+    line_reading,
     model_options,
     question_options,
     reading_options,
@@ -213,6 +215,61 @@ def _search_facts(model: Any, command: Any) -> dict[str, str]:
         "probabilities": ("the link's" if model.calibration_ is None else model.calibration_.name)
         + about,
     }
+
+
+class SplitCommand(LazyCommand):
+    """``tribit split`` with the options of reading that it needs."""
+
+    groups = MappingProxyType({"rules": line_reading})
+
+
+@app.command(
+    cls=SplitCommand,
+    epilog="Example: tribit split ratings.csv --test 0.1 -o train.csv test.csv",
+)
+def split(
+    context: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table with an entry on each line: .csv, .tsv, .txt, .dat, .jsonl (plain or .gz); - is standard input."
+        ),
+    ],
+    out: Annotated[
+        tuple[Path, Path],
+        typer.Option("--out", "-o", help="Training file and test file to write."),
+    ],
+    test: Annotated[
+        Any,
+        typer.Option(
+            parser=share_or_count,
+            metavar="share|count",
+            help="Share or number of the pairs of ids for the test file.",
+        ),
+    ] = 0.1,
+    random_state: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+) -> None:
+    """Split a table at random into a training and a test file, with its lines as they are."""
+    from tribit.data.reading import Reading  # noqa: PLC0415 - help should not wait
+    from tribit.data.splitting import split_table  # noqa: PLC0415
+
+    rules = given_rules(context)
+    max_size = rules.pop("max_size", None)
+    found = split_table(
+        file,
+        out,
+        test=test,
+        random_state=random_state,
+        reading=Reading(**rules),
+        max_size=max_size,
+    )
+    facts = {
+        "training file": f"{out[0]}: {found.n_train:,} records",
+        "test file": f"{out[1]}: {found.n_test:,} records",
+    }
+    if found.n_repeated:
+        facts["repeated pairs"] = f"{found.n_repeated:,}, each with all its records in one file"
+    print_facts(facts)
 
 
 def register(name: str, entry: Entry) -> None:

@@ -51,6 +51,18 @@ def whole_or_auto(text: Any) -> Any:
         raise typer.BadParameter(f"{quoted(text)} is neither a whole number nor auto.") from None
 
 
+def share_or_count(text: Any) -> Any:
+    """Return a share (a number with a decimal point) or a count (a whole number)."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{quoted(text)} is neither a share, such as 0.1, nor a count, such as 500."
+        ) from None
+
+
 def yes_no_or_auto(text: Any) -> Any:
     """Return True, False or "auto"."""
     known = {"yes": True, "no": False, "auto": "auto"}

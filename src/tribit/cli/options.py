@@ -181,6 +181,12 @@ def reading_options(*, later: bool = False) -> Parameters:
     return [*found, max_size]
 
 
+def line_reading() -> Parameters:
+    """Return the rules for reading the records and the ids of a table of text, without its values."""
+    rules = ("row", "column", "delimiter", "encoding", "format", "max_size")
+    return [each for each in reading_options() if each.name in rules]
+
+
 def later_reading() -> Parameters:
     """Return the rules for reading a table after the fit."""
     return reading_options(later=True)

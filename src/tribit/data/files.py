@@ -125,17 +125,17 @@ def check_different(source: str | os.PathLike[str], out: str | os.PathLike[str])
 
 
 @contextmanager
-def text_writer(path: Path, *, gzipped: bool) -> Iterator[TextIO]:
-    """Open UTF-8 text to write, gzipped or plain as asked, since a temporary name does not decide."""
+def text_writer(path: Path, *, gzipped: bool, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """Open text to write, gzipped or plain as asked, since a temporary name does not decide."""
     if not gzipped:
-        with path.open("w", encoding="utf-8", newline="") as text:
+        with path.open("w", encoding=encoding, newline="") as text:
             yield text
         return
     # Without a name and a time inside, equal texts give equal bytes.
     with (
         path.open("wb") as raw,
         gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-        io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+        io.TextIOWrapper(packed, encoding=encoding, newline="") as text,
     ):
         yield text
 

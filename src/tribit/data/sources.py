@@ -41,6 +41,7 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
 }
 #: First bytes of a gzip file.
 GZIP_START = b"\x1f\x8b"
@@ -342,7 +343,7 @@ def _encoding_by_mark(raw: BinaryIO) -> str:
     """Return the encoding of the byte order mark before a text; UTF-8 without one."""
     start = raw.peek(4)[:4]  # type: ignore[attr-defined]  # buffered and gzipped files have it
     return next(
-        (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8-sig"
+        (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8"
     )
 
 

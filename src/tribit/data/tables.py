@@ -162,6 +162,11 @@ def open_source(
         )
 
 
+def format_of(path: PathLike) -> Format:
+    """Return the format of a file by the ending of its name."""
+    return FORMATS[_ending(checked_path(path), FORMATS, None)[0]]
+
+
 def read_source(form: Format, source: Source, wanted: list[str] | None) -> Table:
     """Return the wanted columns, or all; a table without records is an error."""
     try:
