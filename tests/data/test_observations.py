@@ -560,7 +560,9 @@ def test_split_needs_an_entry_in_both_parts(test):
 
 def test_wrong_arguments_of_split_and_folds():
     for test in (True, "half", None):
-        with pytest.raises(InvalidTypeError, match=r"test=.* is no number; pass a share between 0 and 1"):
+        with pytest.raises(
+            InvalidTypeError, match=r"test=.* is no number; pass a share between 0 and 1"
+        ):
             example().split(test)
     for n in (1, 6, 2.0, True, "3"):
         with pytest.raises(InvalidInputError, match=r"n is .*; pass a number of folds, an integer"):

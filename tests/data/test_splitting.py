@@ -10,7 +10,7 @@ from tribit.data.splitting import split_table
 from tribit.errors import InvalidInputError
 
 HEADING = "time,user,film,stars"
-LINES = [f"{t},u{t % 7},\"Film, {t % 11}\",{t % 5 + 1}" for t in range(77)]
+LINES = [f'{t},u{t % 7},"Film, {t % 11}",{t % 5 + 1}' for t in range(77)]
 NAMES = Reading(row="user", column="film")
 
 
@@ -95,7 +95,10 @@ def test_encodings_and_gzip_are_kept(folder, encoding):
     (folder / "all.csv.gz").write_bytes(packed)
     given = Reading(encoding="latin-1" if encoding == "latin-1" else None)
     split("all.csv.gz", ("train.csv.gz", "test.csv"), reading=given)
-    raw = [gzip.decompress((folder / "train.csv.gz").read_bytes()), (folder / "test.csv").read_bytes()]
+    raw = [
+        gzip.decompress((folder / "train.csv.gz").read_bytes()),
+        (folder / "test.csv").read_bytes(),
+    ]
     assert all(each.startswith(lines[0].encode(encoding)) for each in raw)
     texts = [each.decode(encoding).split("\n") for each in raw]
     assert sorted(line for part in texts for line in part[1:] if line) == sorted(lines[1:])
