@@ -120,8 +120,7 @@ class FactorModel(MatrixEstimator):
         rows : array-like, or a single value
             The user's ids where the model was fitted on ids, else positions from 0.
         n : int, default=10
-            Length of a list, at most the number of columns. A list with fewer candidates is padded with -1 (None where
-            columns have ids) and ``-inf``; ``pairs()`` omits the padding.
+            Length of a list; a list with fewer candidates is shorter.
         exclude_seen : Observations, sparse matrix or array, optional
             Entries to leave out, such as those of the fit; matched by id where the model has ids.
         avoid_dislikes : float, default=1.0

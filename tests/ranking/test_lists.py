@@ -96,8 +96,8 @@ def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
         np.testing.assert_array_equal(parts.scores.values, whole.scores.values)
         assert parts.positions.tolist() == whole.positions.tolist()
         one = model.recommend([7, 2], 6, **options)
-        np.testing.assert_array_equal(one.scores, whole.scores[[7, 2]])
-        np.testing.assert_array_equal(one.positions, whole.positions[[7, 2]])
+        assert one.scores.tolist() == whole.scores[[7, 2]].tolist()
+        assert one.positions.tolist() == whole.positions[[7, 2]].tolist()
 
 
 @given(
@@ -174,7 +174,7 @@ def test_ids_in_and_out():
     same = plain.recommend([7, 2], 3, exclude_seen=only)
     np.testing.assert_array_equal(lists.positions, same.positions)
     np.testing.assert_array_equal(lists.columns.values, same.positions.values + 100)
-    assert lists.columns.dtype.kind == "i"
+    assert lists.columns.values.dtype.kind == "i"
     assert lists.rows.tolist() == ["user 7", "user 2"]
     single = model.recommend("user 2", 3, exclude_seen=named)
     np.testing.assert_array_equal(single.columns, lists.columns[1:])
@@ -215,9 +215,8 @@ def test_no_rows_no_lists():
 def test_what_was_seen_may_be_any_matrix(kind):
     seen = labels(seed=5)
     lists = fitted().recommend(range(12), 4, exclude_seen=kind(seen))
-    np.testing.assert_array_equal(
-        lists.positions, by_hand(fitted().complete("decision"), seen, 4)[0]
-    )
+    expected = by_hand(fitted().complete("decision"), seen, 4)[0]
+    assert lists.positions.tolist() == [row[row >= 0].tolist() for row in expected]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
