@@ -94,6 +94,7 @@ public_modules = [
     "tribit.storage",
     "tribit.paper.theory",
     "tribit.uncertainty",
+    "tribit.uncertainty.positions",
 ]
 # Helpers in public modules.
 internal_names = [

@@ -45,5 +45,6 @@ from .solvers import Iteration as Iteration
 from .solvers import Newton as Newton
 from .solvers import ProjectedGradient as ProjectedGradient
 from .solvers import SolverResult as SolverResult
+from .uncertainty.positions import positions as positions
 
 __version__: str

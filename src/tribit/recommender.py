@@ -46,6 +46,7 @@ from tribit.questions.explain import Explain
 from tribit.questions.export import Export
 from tribit.questions.info import Info, summary_of
 from tribit.questions.kinds import headings
+from tribit.questions.positions import Positions
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.questions.similar import Similar
@@ -156,6 +157,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     predictions = asks(Predict)
     explain = asks(Explain)
     similar = asks(Similar)
+    positions = asks(Positions)
     evaluate = asks(Evaluate)
     vectors = asks(Export)
     info = asks(Info)

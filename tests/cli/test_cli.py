@@ -35,6 +35,7 @@ COMMANDS = [
     "evaluate",
     "explain",
     "similar",
+    "positions",
     "export",
     "update",
     "report",

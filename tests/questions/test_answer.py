@@ -30,6 +30,7 @@ ASK = {
     "evaluate": lambda found: found.evaluate(held_out()),
     "explain": lambda found: found.explain(NASTY[0], "i1"),
     "similar": lambda found: found.similar(rows=NASTY[:2], n=4),
+    "positions": lambda found: found.positions(n=1),
     "export": lambda found: found.vectors(),
 }
 

@@ -33,6 +33,7 @@ NEEDED = {
     "evaluate": ["test.csv"],
     "explain": ["u0", "i1"],
     "similar": ["--column", "i1"],
+    "positions": ["-n", "1"],
     "export": ["-o", "vectors.npz"],
 }
 KINDS = {

@@ -17,7 +17,7 @@ from tribit import (
 from tribit.evaluation.ranking import ranking_report
 from tribit.metrics.entries import reliability
 from tribit.report import make_report, write_report
-from tribit.report.facts import histogram, principal_components
+from tribit.report.facts import histogram, map_facts
 from tribit.report.trial import split_entries
 
 
@@ -251,16 +251,19 @@ def test_no_ids_are_named_by_position(data):
     assert facts["examples"][0]["columns"][0]["reasons"][0]["name"].startswith("column ")
 
 
-def test_a_map_does_not_depend_on_the_rotation_of_factors():
-    rng = np.random.default_rng(10)
-    vectors, turn = rng.standard_normal((30, 4)), np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    points, kept = principal_components(vectors)
-    for other in (vectors @ turn, 7.0 * vectors + 3.0):
-        again, same = principal_components(other)
-        np.testing.assert_allclose(again, points, atol=1e-10)
-        assert same == pytest.approx(kept)
-    assert points.max() == 1.0
-    assert principal_components(np.ones((5, 3)))[1] is None
+def test_a_map_has_the_principal_components_of_the_scores(fitted, data):
+    scores = fitted.model_.scores_
+    X = scores.factors.row_factors.astype(float) @ scores.factors.column_factors.T.astype(float)
+    X -= X.mean(axis=0)
+    X -= X.mean(axis=1, keepdims=True)
+    _, values, right = np.linalg.svd(X)
+    points = right[:2].T * values[:2]
+    points *= np.sign(points[np.argmax(np.abs(points), axis=0), [0, 1]])
+    found = map_facts(scores, data[0], "columns")
+    np.testing.assert_allclose(
+        np.column_stack([found["x"], found["y"]]), points / np.abs(points).max(), atol=2e-3
+    )
+    assert found["kept"] == pytest.approx(np.sum(values[:2] ** 2) / np.sum(values**2), rel=1e-4)
 
 
 def test_without_a_test_set_entries_are_held_out(fitted, data):

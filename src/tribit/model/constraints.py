@@ -263,7 +263,7 @@ class Rank(Constraint):
 
     def project(self, U: Array, V: Array) -> Pair:
         """Return balanced factors of ``argmin |X - U V'|_F`` of rank k: the truncated SVD."""
-        left, right, values = _svd(U, V)
+        left, right, values = svd_of_product(U, V)
         root = np.sqrt(values[: self.k])
         # Keep the number of columns, up to k.
         padding = [(0, 0), (0, min(self.k, U.shape[1]) - root.size)]
@@ -271,7 +271,7 @@ class Rank(Constraint):
 
     def gauge(self, U: Array, V: Array) -> float:
         """Return ``rank(U V') / k``; singular values below rounding error count as 0."""
-        values = _svd(U, V)[2]
+        values = svd_of_product(U, V)[2]
         rounding = values.max(initial=0.0) * max(*U.shape, *V.shape) * np.finfo(U.dtype).eps
         return int(np.sum(values > rounding)) / self.k
 
@@ -313,8 +313,8 @@ def clip_rows(F: Array, norm: float) -> Array:
     return np.asarray(F * (norm / np.sqrt(np.maximum(squares, norm**2)))[:, None], dtype=F.dtype)
 
 
-def _svd(U: Array, V: Array) -> tuple[Array, Array, Array]:
-    """Return left vectors, right vectors and values of ``U V'`` without forming it."""
+def svd_of_product(U: Array, V: Array) -> tuple[Array, Array, Array]:
+    """Return left vectors, right vectors and values of ``U V'``, which is not formed."""
     left, upper = np.linalg.qr(U)
     right, lower = np.linalg.qr(V)
     a, values, b = np.linalg.svd(upper @ lower.T, full_matrices=False)

@@ -76,6 +76,11 @@ QUESTIONS: dict[str, Entry] = {
         "similar model.tribit --column item7",
         {"columns": ["item8"], "n": 5},
     ),
+    "positions": Entry(
+        "tribit.questions.positions:Positions",
+        "Place rows and columns on a map by their scores, with standard errors.",
+        "positions model.tribit -n 2 -o positions.csv",
+    ),
     "export": Entry(
         "tribit.questions.export:Export",
         "Write row and column vectors whose inner product is the score, for nearest-neighbour indexes.",

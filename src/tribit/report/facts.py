@@ -4,8 +4,8 @@ A section is a template and a function that returns its facts, or None where the
 of recommendations are in :mod:`tribit.report.lists`.
 
 A map has the first two principal components (Pearson 1901) of the columns, or of the rows. Columns are vectors of their
-scores ``u_i' v_j`` over the rows, without biases, as in :mod:`tribit.explain.neighbours`. No other plane preserves more
-of the squared distances between columns. A map is invariant to rotations and scalings of the factors.
+scores over the rows, without biases, as in :mod:`tribit.uncertainty.positions`. No other plane preserves more of the
+squared distances between columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tribit.data.axis import Axis, Positions
 from tribit.data.observations import Observations
 from tribit.evaluation import Evaluation
-from tribit.explain.neighbours import NO_VARIANCE, in_geometry, similar
+from tribit.explain.neighbours import similar
 from tribit.metrics.entries import interval, losses, reliability, standard_error
 from tribit.model.scores import Scores
 from tribit.plots import imputed_shares, simplex_view
@@ -39,6 +39,7 @@ from tribit.report.wording import (
     with_article,
 )
 from tribit.selection.record import Candidate, Search
+from tribit.uncertainty.positions import principal_axes, signs
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -330,11 +331,15 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | N
     factors, axis = scores.factors.astype("float64"), scores.axes.columns
     if side == "rows":
         factors, axis = factors.transposed, scores.axes.rows
-    if axis.size < 3 or not factors.rank:
+    if axis.size < 3:
         return None
-    points, kept = principal_components(in_geometry(factors.row_factors, factors.column_factors))
-    if kept is None:
+    _, vectors, values = principal_axes(factors)
+    if not values.size:
         return None
+    points = np.zeros((axis.size, 2))
+    n = min(2, values.size)
+    points[:, :n] = vectors[:, :n] * signs(vectors[:, :n], axis) * values[:n]
+    points /= np.max(np.abs(points))
     counts = likes = np.zeros(axis.size, dtype=np.int64)
     if seen is not None:
         places = seen.rows if side == "rows" else seen.columns
@@ -348,7 +353,7 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | N
     number[listed] = np.arange(listed.size)
     return {
         "side": side,
-        "kept": kept,
+        "kept": float(np.sum(values[:n] ** 2) / np.sum(values**2)),
         "of": axis.size,
         "names": names_at(axis, listed),
         "x": np.round(points[some, 0], 3),
@@ -360,21 +365,3 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | N
         "near": number[near.positions],
         "similarities": np.round(near.similarities, 2),
     }
-
-
-def principal_components(vectors: Array) -> tuple[Array, float | None]:
-    """Return two coordinates of each vector in [-1, 1], and their share of the variance.
-
-    The share is None if there is no variance. The sign of a component makes its largest coordinate positive.
-    """
-    centred = vectors - np.mean(vectors, axis=0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((vectors.shape[0], 2))
-    n = min(2, values.size)
-    points[:, :n] = left[:, :n] * values[:n]
-    total = float(np.sum(values**2))
-    if total <= NO_VARIANCE * vectors.size:
-        return points, None
-    for column in points.T:
-        column *= np.sign(column[np.argmax(np.abs(column))]) or 1.0
-    return points / np.max(np.abs(points)), float(np.sum(values[:n] ** 2) / total)

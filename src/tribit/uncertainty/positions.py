@@ -1,0 +1,303 @@
+"""Positions of rows and columns in a few dimensions: a map with axes, signs and units that do not depend on the fit.
+
+Factors are determined up to a linear map, and their means up to biases. The interaction scores are not: ``x_ij`` less
+its means over rows and over columns,
+
+    Z = (U - 1 u') (V - 1 v')' = L S R',        u, v the means of the rows of U and V,
+
+with the singular value decomposition on the right. The positions are those of a biplot (Gabriel 1971, "The biplot
+graphic display of matrices with application to principal component analysis") with equal spread on both sides,
+
+    p_i = sqrt(s) L_i sqrt(d1),    q_j = sqrt(s) R_j sqrt(d2),    s = S / sqrt(d1 d2),
+
+so that ``p_i' q_j`` is the part of ``z_ij`` on the chosen axes, and s the root mean square of each axis' part. No other
+positions in as many dimensions are closer to Z. The axes are the principal axes of rows and of columns, the one with
+the largest share of the squared scores first. Axes with equal shares are determined up to a rotation.
+
+With the columns fixed, ``p_i`` is a linear map of ``u_i``, so that it has a normal posterior with the covariance of
+:mod:`tribit.uncertainty.row_covariances`, mapped alike. The uncertainty of the axes themselves is not included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.answers import Answer, check_headings
+from tribit.backends.threads import single_threaded_blas
+from tribit.checks import check_count
+from tribit.data.axis import AnyArray, Axes, Axis, as_list
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, parameter
+from tribit.explain.neighbours import NO_VARIANCE
+from tribit.model.constraints import svd_of_product
+from tribit.model.factors import Factors
+from tribit.model.fitted import Fitted, HasFitted, as_fitted
+from tribit.model.scores import read_entries
+from tribit.uncertainty.calibration import check_level
+from tribit.uncertainty.laplace import Posterior, check_prior, laplace
+from tribit.uncertainty.row_covariances import BLOCK, RowPosterior
+
+__all__ = ["Positions", "Side", "positions"]
+
+Array = NDArray[np.floating[Any]]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Side(Answer):
+    """Positions of all rows, or of all columns.
+
+    Attributes
+    ----------
+    ids : array of shape (m,)
+        The user's ids where the model has them, else positions from 0.
+    coordinates : array of shape (m, n)
+        Coordinates on the axes.
+    covariances : array of shape (m, n, n) or None
+        Their posterior covariances, if the entries of the fit were given.
+    entries : array of shape (m,) or None
+        Numbers of observed entries. A position with few of them is shrunk towards the origin.
+    name : str
+        Heading of the ids in a table.
+    """
+
+    ids: AnyArray
+    coordinates: Array
+    covariances: Array | None = None
+    entries: Counts | None = None
+    name: str = "row"
+
+    def __len__(self) -> int:
+        return int(self.ids.size)
+
+    @property
+    def standard_errors(self) -> Array | None:
+        """Standard errors of the coordinates, or None."""
+        if self.covariances is None:
+            return None
+        return np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+
+    def ellipses(self, level: float = 0.9) -> Array:
+        """Return the ellipse around each position on the first two axes that has it with a posterior probability.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The probability.
+
+        Returns
+        -------
+        array of shape (m, 3)
+            Width, height and angle in degrees, as ``matplotlib.patches.Ellipse`` takes them.
+        """
+        level = check_level(level)
+        if self.covariances is None or self.coordinates.shape[1] < 2:
+            raise InvalidInputError(
+                f"Ellipses need two axes and standard errors: pass {parameter('seen')}, the entries of the fit, and "
+                f"{parameter('n', 2)}."
+            )
+        # The squared radius is chi squared with two degrees of freedom, whose quantile is -2 log(1 - level).
+        variances, directions = np.linalg.eigh(self.covariances[:, :2, :2])
+        across, along = (2 * np.sqrt(-2 * np.log1p(-level) * variances)).T
+        angles = np.degrees(np.arctan2(directions[:, 1, 1], directions[:, 0, 1]))
+        return np.column_stack([along, across, angles])
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return ids, coordinates, standard errors and numbers of entries."""
+        columns: dict[str, AnyArray] = {
+            f"axis_{axis}": values for axis, values in enumerate(self.coordinates.T, 1)
+        }
+        errors = self.standard_errors
+        if errors is not None:
+            columns |= {f"se_{axis}": values for axis, values in enumerate(errors.T, 1)}
+        if self.entries is not None:
+            columns["entries"] = self.entries
+        check_headings([self.name], columns)
+        return {self.name: self.ids, **columns}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Positions(Answer):
+    """Positions of rows and columns on the same axes; the inner product of two is a part of their score.
+
+    Attributes
+    ----------
+    rows, columns : Side
+        The positions.
+    shares : array of shape (n,)
+        Share of each axis in the squared interaction scores, from the largest.
+    """
+
+    rows: Side
+    columns: Side
+    shares: Array
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return the positions of rows, then those of columns, with the side of each."""
+        sides = self.rows, self.columns
+        rows, columns = (list(side.table().items()) for side in sides)
+        of = np.repeat(np.array([side.name for side in sides], dtype=object), [*map(len, sides)])
+        ids = np.concatenate([side.ids.astype(object) for side in sides])
+        rest = {
+            name: np.concatenate([first, second])
+            for (name, first), (_, second) in zip(rows[1:], columns[1:], strict=True)
+        }
+        return {"side": of, "id": ids, **rest}
+
+    def facts(self) -> dict[str, str]:
+        """Return the share of each axis."""
+        return {
+            f"axis {axis}": f"{share:.1%} of the squared scores less biases"
+            for axis, share in enumerate(self.shares.tolist(), 1)
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the positions of both sides and the shares of the axes."""
+        return {
+            "rows": self.rows.to_dict(),
+            "columns": self.columns.to_dict(),
+            "shares": self.shares.tolist(),
+        }
+
+
+def positions(
+    model: HasFitted | Fitted, seen: Any = None, *, n: int = 2, polarity: Any = None
+) -> Positions:
+    """Return coordinates of rows and columns, with axes, signs and units that do not depend on the fit.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion or Fitted
+        A fitted model with latent factors.
+    seen : Observations, sparse matrix or array, optional
+        The entries of the fit, which standard errors need. These are missing without a penalty too.
+    n : int, default=2
+        Number of axes.
+    polarity : array-like or a single value, optional
+        Row ids (or positions from 0) with a positive coordinate: one for all axes or one for each. By default it is
+        the row with the largest coordinate, in absolute value, on each axis.
+
+    Returns
+    -------
+    Positions
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion, positions
+    >>> A = np.array([[1, 1, -1, -1], [1, 1, -1, -1], [-1, -1, 1, 1], [-1, 0, 1, 1]])
+    >>> model = BinaryMatrixCompletion(rank=1, l2=0.1, random_state=0).fit(A)
+    >>> np.sign(positions(model, n=1, polarity=3).rows.coordinates[:, 0]).tolist()
+    [-1.0, -1.0, 1.0, 1.0]
+    """
+    fitted, n = as_fitted(model, "positions"), check_count("n", n)
+    scores = fitted.scores
+    factors = scores.factors.astype("float64")
+    with single_threaded_blas():
+        left, right, values = principal_axes(factors)
+        _check_axes(n, values.size)
+        sign = signs(left[:, :n], scores.axes.rows, polarity)
+        left, right = left[:, :n] * sign, right[:, :n] * sign
+    sizes = values[:n] / np.sqrt(left.shape[0] * right.shape[0])
+    spreads = [np.sqrt(sizes * side.shape[0]) for side in (left, right)]
+    P, Q = left * spreads[0], right * spreads[1]
+    covariances: tuple[Any, Any] = (None, None)
+    counts: tuple[Any, Any] = (None, None)
+    if seen is not None:
+        entries = read_entries(model, seen)
+        counts = _counts(scores.axes, entries)
+        if _has_prior(fitted):
+            # p_i = Z_i R / sqrt(s d2), and Z_i is linear in u_i; columns alike.
+            maps = right / spreads[1], left / spreads[0]
+            covariances = _covariances(laplace(model, entries), *maps)
+    rows, columns = (
+        Side(axis.names(np.arange(axis.size)), coordinates, covariance, count, axis.name)
+        for axis, coordinates, covariance, count in zip(
+            scores.axes, (P, Q), covariances, counts, strict=True
+        )
+    )
+    return Positions(rows, columns, values[:n] ** 2 / np.sum(values**2))
+
+
+def principal_axes(factors: Factors) -> tuple[Array, Array, Array]:
+    """Return left vectors, right vectors and values of the interaction scores, without axes of no variance."""
+    U, V = (side - np.mean(side, axis=0) for side in factors.arrays[:2])
+    if not factors.rank:
+        return U, V, np.zeros(0)
+    left, right, values = svd_of_product(U, V)
+    kept = values**2 > NO_VARIANCE * max(values[0] ** 2, U.shape[0] * V.shape[0])
+    return left[:, kept], right[:, kept], values[kept]
+
+
+def signs(vectors: Array, axis: Axis, polarity: Any = None) -> Array:
+    """Return signs that make a coordinate on each axis positive: of given ids, or the largest."""
+    n = vectors.shape[1]
+    if polarity is None:
+        places = np.argmax(np.abs(vectors), axis=0)
+    else:
+        places = axis.find(as_list(polarity))
+        if places.size not in (1, n):
+            raise InvalidInputError(
+                f"polarity has {places.size} ids; pass one for all axes or {n}, one for each."
+            )
+    values = vectors[places, np.arange(n)]
+    if not values.all():
+        at = int(np.argmax(values == 0))
+        raise InvalidInputError(
+            f"The {axis.name} in {parameter('polarity')} for axis {at + 1} has the coordinate 0 there; pass another."
+        )
+    return np.asarray(np.sign(values))
+
+
+def _check_axes(n: int, known: int) -> None:
+    if n <= known:
+        return
+    if not known:
+        raise InvalidInputError(
+            "The model has no latent factors, so that scores differ by biases alone and there are no positions; fit it "
+            f"with {parameter('rank', n)}."
+        )
+    raise InvalidInputError(
+        f"The scores have {known} {'axis' if known == 1 else 'axes'} beside biases; pass {parameter('n', known)}, or "
+        f"fit with {parameter('rank', n)}."
+    )
+
+
+def _counts(axes: Axes, entries: Observations) -> tuple[Counts, Counts]:
+    rows, columns = axes.mask(entries, "seen has").nonzero()
+    return np.bincount(rows, minlength=axes.rows.size), np.bincount(
+        columns, minlength=axes.columns.size
+    )
+
+
+def _has_prior(fitted: Fitted) -> bool:
+    try:
+        check_prior(fitted.spec)
+    except InvalidInputError:
+        return False
+    return True
+
+
+def _covariances(posterior: Posterior, to_rows: Array, to_columns: Array) -> tuple[Array, Array]:
+    """Return the covariances of the positions on both sides.
+
+    For an average of several fits these are of its first member, whose scores stand for those of the average.
+    """
+    factors = posterior.fitted.factors.astype("float64")
+    U, V = (side - np.mean(side, axis=0) for side in factors.arrays[:2])
+    return _mapped(posterior.rows, V.T @ to_rows), _mapped(posterior.columns, U.T @ to_columns)
+
+
+def _mapped(side: RowPosterior, by: Array) -> Array:
+    """Return ``by' S_i by`` for the covariance of the factors of every row."""
+    k, n = by.shape
+    found = np.empty((side.packed.shape[0], n, n))
+    step = max(1, BLOCK // side.vectors.shape[1] ** 2)
+    for start in range(0, found.shape[0], step):
+        here = np.arange(start, min(start + step, found.shape[0]))
+        found[here] = by.T @ side.covariances(here)[:, :k, :k] @ by
+    return found
