@@ -243,7 +243,7 @@ def test_a_changed_file_is_a_model_or_is_refused(cases, wholes, tmp_path):
                 elif whole_file.seen_ is not None:
                     warnings.simplefilter("ignore")  # numbers of a ranker may be finite and absurd
                     columns = whole_file.recommend(some_row(model), 1).columns
-                    whole_file.axes_.columns.find(columns.ravel())
+                    whole_file.axes_.columns.find(columns.values)
             except BaseException as error:
                 error.add_note(f"seed {seed}, {change.__name__}")
                 raise
