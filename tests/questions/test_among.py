@@ -53,7 +53,9 @@ def test_lists_are_the_full_ranking_without_the_other_columns(recommender, optio
 
 
 def test_lists_are_no_longer_than_the_columns_asked_for(recommender):
-    assert recommender.recommend("user2", 10, among=[*AMONG, "item3"]).columns.lengths.tolist() == [4]
+    assert recommender.recommend("user2", 10, among=[*AMONG, "item3"]).columns.lengths.tolist() == [
+        4
+    ]
 
 
 def test_new_rows_have_lists_among_some_columns(recommender):
