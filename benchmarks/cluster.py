@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from benchmarks.data import skewed
 from benchmarks.measure import machine, print_table
 from tribit import Logistic
-from tribit.backends.balls import solve_ball_constrained_rows
-from tribit.backends.rows import RowProblem
+from tribit.backends.balls import RowProblem, solve_ball_constrained_rows
 from tribit.backends.threads import single_threaded_blas
 from tribit.cluster import backend, observations, parts
 from tribit.metrics.full_ranking import count_part
@@ -75,10 +74,7 @@ def partition_costs() -> dict[str, float]:
     S = draws.normal(size=(4096, free, free))
     S = S @ S.transpose(0, 2, 1)
     given = draws.normal(size=(4096, free)), S, draws.normal(size=(4096, free)), np.zeros(4096)
-    limits = {"k": RANK, "norm": np.inf, "rounding": 1e-7, "bound": np.inf}
-    costs["solve"] = (
-        cpu(lambda: solve_ball_constrained_rows(*given, ridge=PROBLEM.ridge, **limits)) / 4096
-    )
+    costs["solve"] = cpu(lambda: solve_ball_constrained_rows(*given, PROBLEM, 1e-7)) / 4096
     return costs
 
 

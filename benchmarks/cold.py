@@ -137,9 +137,9 @@ def new_users(
 
 
 def measured(model: BinaryMatrixCompletion, test: Observations) -> tuple[float, float, float]:
-    """Return sign error in percent, AUC and log-loss."""
+    """Return error rate in percent, AUC and log-loss."""
     found = evaluate(model, test)
-    return 100 * found.sign_error, found.auc or np.nan, found.log_loss
+    return 100 * found.error_rate, found.auc or np.nan, found.log_loss
 
 
 def fitted(observations: Observations, **features: Any) -> tuple[BinaryMatrixCompletion, float]:

@@ -25,8 +25,9 @@ from tribit import (
     evaluate,
     pn,
 )
+from tribit.backends.balls import RowProblem
 from tribit.backends.compiled import VARIABLE
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.rows import RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec

@@ -5,7 +5,7 @@ with growing numbers of iterations: a curve of quality over time. Settings of th
 search, were chosen on the validation part by the grids below (``--tune``; for 1M entries a smaller grid for tribit,
 cmfrec and ALS, and the settings of 100k for the others: ``peers.json``). Scores become probabilities by one Platt
 calibration on the validation part for every system, tribit's too, as most peers have no probabilities; log-loss and
-sign error are those of the test part. "search and fit" is tribit without arguments: it has chosen its settings by
+error rate are those of the test part. "search and fit" is tribit without arguments: it has chosen its settings by
 itself, on training entries, within the time that is shown.
 """
 

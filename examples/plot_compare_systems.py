@@ -40,7 +40,7 @@ results = compare(train, test, systems=systems, data="simulated")
 print(f"{'system':30} error rate  log-loss    AUC  seconds")
 for each in results:
     print(
-        f"{each.system:30} {each.sign_error:10.3f}  {each.log_loss:8.3f}  {each.auc:5.3f}  {each.seconds:7.2f}"
+        f"{each.system:30} {each.error_rate:10.3f}  {each.log_loss:8.3f}  {each.auc:5.3f}  {each.seconds:7.2f}"
     )
 
 # %%

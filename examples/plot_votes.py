@@ -36,7 +36,7 @@ print(model.search_)
 for name, fitted in {"row and column biases": fit_biases(train), "completion": model}.items():
     found = evaluate(fitted, test)
     print(
-        f"{name:24} wrong votes {100 * found.sign_error:4.1f}%   log-loss {found.log_loss:.3f}   AUC {found.auc:.3f}"
+        f"{name:24} wrong votes {100 * found.error_rate:4.1f}%   log-loss {found.log_loss:.3f}   AUC {found.auc:.3f}"
     )
 
 # %%

@@ -18,10 +18,11 @@ from reference import (
     random_matrix,
 )
 from tribit.backends import BACKENDS, base, compiled, layout, make_backend, tiles
+from tribit.backends.balls import RowProblem
 from tribit.backends.base import GramCache
 from tribit.backends.losses import make_loss
 from tribit.backends.objective import Objective
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.rows import RowState
 from tribit.backends.threads import count_jobs
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError

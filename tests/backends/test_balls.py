@@ -2,7 +2,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from tribit.backends.balls import Roots, solve_ball_constrained_rows
+from tribit.backends.balls import Roots, RowProblem, solve_ball_constrained_rows
 
 N, K = 40, 4
 
@@ -26,10 +26,10 @@ def solve(
     g, H, p0, *, calls=1, multipliers=None, k=K, l2=0.0, norm=1.0, bound=np.inf, rounding=0.0
 ):
     multipliers = np.zeros(g.shape[0]) if multipliers is None else multipliers
+    problem = RowProblem(k, g.shape[1] > k, norm=norm, bound=bound)
+    vars(problem)["ridge"] = np.broadcast_to(l2, g.shape[1])  # of each coordinate
     for _ in range(calls):
-        minima = solve_ball_constrained_rows(
-            g, H, p0, multipliers, ridge=l2, k=k, norm=norm, rounding=rounding, bound=bound
-        )
+        minima = solve_ball_constrained_rows(g, H, p0, multipliers, problem, rounding)
         multipliers = minima.multipliers
     return minima
 
@@ -277,10 +277,9 @@ def test_roots_of_few_entries_give_the_minimisers_of_their_matrices(length, norm
     roots = Roots(rng.standard_normal((6, length, 5)))
     gradient, current = rng.standard_normal((2, 6, 5))
     current *= 0.1
-    ridge = np.array([0.5, 0.5, 0.5, 0.5, 0.02])
-    given = {"ridge": ridge, "k": 4, "norm": norm, "rounding": 1e-7}
-    ours = solve_ball_constrained_rows(gradient, roots, current, np.zeros(6), **given)
-    theirs = solve_ball_constrained_rows(gradient, roots.matrices(), current, np.zeros(6), **given)
+    given = current, np.zeros(6), RowProblem(4, True, 0.5, 0.02, norm), 1e-7
+    ours = solve_ball_constrained_rows(gradient, roots, *given)
+    theirs = solve_ball_constrained_rows(gradient, roots.matrices(), *given)
     np.testing.assert_allclose(ours.minimisers, theirs.minimisers, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(ours.gains, theirs.gains, rtol=1e-9)
 
@@ -290,9 +289,7 @@ def test_roots_beside_next_to_no_ridge_are_solved_as_matrices():
     roots = Roots(1e4 * rng.standard_normal((3, 2, 5)))
     gradient = np.einsum("nla,nl->na", roots.roots, rng.standard_normal((3, 2)))
     # Of rounding 0 the matrices would be singular on some processors.
-    given = {"ridge": 1e-9, "k": 5, "norm": np.inf, "rounding": np.finfo(float).eps}
-    ours = solve_ball_constrained_rows(gradient, roots, np.zeros((3, 5)), np.zeros(3), **given)
-    theirs = solve_ball_constrained_rows(
-        gradient, roots.matrices(), np.zeros((3, 5)), np.zeros(3), **given
-    )
+    given = np.zeros((3, 5)), np.zeros(3), RowProblem(5, l2=1e-9), np.finfo(float).eps
+    ours = solve_ball_constrained_rows(gradient, roots, *given)
+    theirs = solve_ball_constrained_rows(gradient, roots.matrices(), *given)
     np.testing.assert_array_equal(ours.minimisers, theirs.minimisers)

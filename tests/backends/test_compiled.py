@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from reference import random_factors, random_matrix
 from tribit import BinaryMatrixCompletion, Observations, pn
 from tribit.backends import compiled, make_backend
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.balls import RowProblem
+from tribit.backends.rows import RowState
 from tribit.backends.sparse import SparseBackend
 from tribit.model.design import Block
 from tribit.model.links import Logistic

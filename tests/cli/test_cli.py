@@ -722,7 +722,7 @@ def test_evaluate_takes_the_threshold_that_the_model_does_not_know(run, ratings,
     actions.fit_file(ratings, row="user", column="item", **options).save(path)
     code, out, _ = run("evaluate", path, ratings, "--value", "rating", "--like-at", "4")
     assert code == 0
-    assert "sign error" in out
+    assert "error rate" in out
 
 
 def test_a_handler_of_somebody_else_s_stays(run):

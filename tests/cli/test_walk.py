@@ -80,9 +80,9 @@ def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monke
     assert "60 x 30" in told["info"]
     assert "by expected likes minus expected dislikes" in told["info"]
     assert "like_at 4" in told["info"]
-    measured = dict(re.findall(r"^ *(sign error|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
-    beside = re.search(r"row and column biases +sign error ([\d.]+)", told["evaluate"])[1]
-    assert float(measured["sign error"]) < float(beside)
+    measured = dict(re.findall(r"^ *(error rate|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
+    beside = re.search(r"row and column biases +error rate ([\d.]+)", told["evaluate"])[1]
+    assert float(measured["error rate"]) < float(beside)
     scores = records(folder / "scores.csv")
     assert [each["basis"] for each in scores] == ["model", "model", "column alone"]
     assert all(0 < float(each["probability"]) < 1 for each in scores)

@@ -7,8 +7,9 @@ import pytest
 
 from tribit import Logistic, Probit
 from tribit.backends import make_backend
+from tribit.backends.balls import RowProblem
 from tribit.backends.objective import features_of
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.rows import RowState
 from tribit.cluster import backend as cluster_backend
 from tribit.cluster import calls, from_observations
 from tribit.data.features import fit_side_features

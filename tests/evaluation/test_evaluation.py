@@ -132,7 +132,7 @@ def test_baselines_and_lists_beside(parts):
     simple = found.baselines["base rate"].measures
     p = np.where(test.labels > 0, share, 1 - share)
     assert simple["log_loss"] == pytest.approx(-np.mean(np.log(p)))
-    assert simple["sign_error"] == pytest.approx(np.mean((test.labels > 0) != (share >= 0.5)))
+    assert simple["error_rate"] == pytest.approx(np.mean((test.labels > 0) != (share >= 0.5)))
     assert simple["auc"] == 0.5
     d1, d2 = train.shape
 

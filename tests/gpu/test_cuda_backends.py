@@ -19,7 +19,8 @@ from reference import (
 )
 from tribit import Logistic, Probit
 from tribit.backends import make_backend
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.balls import RowProblem
+from tribit.backends.rows import RowState
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.risks import Risk, doubly_robust

@@ -7,8 +7,9 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations
 from tribit.backends import make_backend
+from tribit.backends.balls import RowProblem
 from tribit.backends.cuda import device
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.rows import RowState
 from tribit.cluster import parts
 from tribit.model.risks import pn, tri
 

@@ -42,7 +42,7 @@ def test_measures_by_hand():
     result = evaluate(fitted(), test)
     x, y = np.array([2.0, -1, -3, -2, 0, 3]), np.array([1, 1, -1, -1, -1, 1])
     assert result.n_entries == 6
-    assert result.sign_error == pytest.approx(2 / 6)  # the second; and even odds count as a like
+    assert result.error_rate == pytest.approx(2 / 6)  # the second; and even odds count as a like
     assert result.accuracy == pytest.approx(4 / 6)
     assert result.log_loss == pytest.approx(-np.mean(np.log(expit(y * x))))
     # Likes at 2, -1, 3 against dislikes at -3, -2, 0: eight of nine pairs are in order.
@@ -124,7 +124,7 @@ def test_an_unfitted_model_says_so():
 
 
 def test_an_evaluation_is_frozen():
-    result = Evaluation(n_entries=1, accuracy=1.0, sign_error=0.0, log_loss=0.1, auc=None)
+    result = Evaluation(n_entries=1, accuracy=1.0, error_rate=0.0, log_loss=0.1, auc=None)
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.accuracy = 0.0
 
@@ -146,7 +146,7 @@ def test_a_registered_measure_is_reported(monkeypatch):
     monkeypatch.setitem(METRICS, "largest", Metric("largest x", largest))
     result = evaluate(fitted(), [[1, 0, 0, 0], [0, 0, 0, 1]])
     assert result.further == {"largest": 3.0}
-    assert list(result.facts()) == ["accuracy", "sign error", "log-loss", "AUC", "largest x"]
+    assert list(result.facts()) == ["accuracy", "error rate", "log-loss", "AUC", "largest x"]
     assert result.facts()["largest x"] == "3.0000"
     assert result.facts()["AUC"] == "only one label"
     hash(result)

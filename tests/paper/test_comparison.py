@@ -22,7 +22,7 @@ def test_the_best_setting_on_held_out_entries_is_fitted_again():
     best = GRIDS["alternating-least-squares"][int(np.argmin(losses))]
     assert result.parameters == ", ".join(f"{key}={value!r}" for key, value in best.items())
     model = SYSTEMS["alternating-least-squares"](**best, random_state=0).fit(TRAIN)
-    assert result.sign_error == evaluate(model, TEST).sign_error
+    assert result.error_rate == evaluate(model, TEST).error_rate
     assert result.seconds > 0
 
 
@@ -35,7 +35,7 @@ def test_drawn_data_hold_out_what_was_not_seen():
 def test_a_system_that_refuses_the_data_says_why():
     likes = TRAIN.take(np.flatnonzero(TRAIN.labels < 0))
     (result,) = compare(likes, TEST, systems=["pu"], data="dislikes")
-    assert result.sign_error is None
+    assert result.error_rate is None
     assert re.fullmatch(r"[^\n]+\.", result.failure)
     assert "| pu | - |" in comparison_table([result])
 

@@ -47,7 +47,7 @@ def test_the_errors_are_those_of_the_unseen_cells(result):
     np.testing.assert_array_equal(probability, result.probability)
     unseen = seen.to_sparse().toarray() == 0
     wrong = np.mean((result.completed[unseen] >= 0.5) != (signs[unseen] > 0))
-    assert result.fits[-1].sign_error == pytest.approx(wrong)
+    assert result.fits[-1].error_rate == pytest.approx(wrong)
     distance = np.linalg.norm((result.completed - probability)[unseen]) / unseen.sum() ** 0.5
     assert result.fits[-1].probability_error == pytest.approx(distance)
     assert result.least_error == pytest.approx(
@@ -64,7 +64,7 @@ def test_people_are_exposed_to_what_is_near_their_taste():
 
 def test_completion_works(result):
     effects, signs, default = result.fits
-    assert result.least_error < default.sign_error < effects.sign_error
+    assert result.least_error < default.error_rate < effects.error_rate
     assert default.probability_error < 0.5 * effects.probability_error
     assert default.probability_error <= 1.05 * signs.probability_error
 

@@ -336,7 +336,7 @@ def mean_of_fits(pins: Pins) -> None:
     pins.model("loaded", loaded.model_, fit=False)
     pins.lists("loaded lists", loaded.recommend(["u1", "u9"], 4, level=0.9))
     result = recommender.evaluate(held_out)
-    measures = ("sign_error", "log_loss", "auc", "calibration_error")
+    measures = ("error_rate", "log_loss", "auc", "calibration_error")
     pins.add("evaluated", [getattr(result, name) for name in measures])
 
 

@@ -140,7 +140,7 @@ def commands_agree(pins):
         held_out = observations_from_file(tables["test"], **RULES)
         expected = loaded.evaluate(held_out)
         found = json.loads(run("evaluate", model, tables["test"], "--json"))
-        for measure in ("sign_error", "log_loss", "auc"):
+        for measure in ("error_rate", "log_loss", "auc"):
             pins.add(f"evaluated, {measure}", found[measure])
             pins.add(
                 f"evaluated, {measure}, is that of python",

@@ -158,7 +158,7 @@ def test_duplicates_in_a_test_set(tmp_path, model_path):
     path = write(twice, tmp_path / "test.csv")
     assert evaluate_file(model_path, path, duplicates="first").accuracy == 1.0
     last = evaluate_file(model_path, path, duplicates="last")
-    assert last.sign_error == pytest.approx(1 / len(HELD_OUT))
+    assert last.error_rate == pytest.approx(1 / len(HELD_OUT))
     with pytest.raises(InvalidInputError, match="both give row 'u0', column '100'"):
         evaluate_file(model_path, path)
 

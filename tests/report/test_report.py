@@ -46,11 +46,11 @@ def test_measures_are_those_of_evaluate(tested, fitted, data):
     assert tested.evaluation == found
     assert not tested.held_out_here
     words = Parsed(tested.html).words
-    assert f"the error rate of the model is {100 * found.sign_error:.1f}%" in words
-    low, high = found.intervals["sign_error"]
+    assert f"the error rate of the model is {100 * found.error_rate:.1f}%" in words
+    low, high = found.intervals["error_rate"]
     assert f"(95% interval: {100 * low:.1f}% to {100 * high:.1f}%)" in words
     effects = found.baselines["row and column biases"]
-    assert f"that of row and column biases is {100 * effects.measures['sign_error']:.1f}%" in words
+    assert f"that of row and column biases is {100 * effects.measures['error_rate']:.1f}%" in words
     difference = f"{effects.differences['log_loss'][0]:+.4f}".replace("-", "\N{MINUS SIGN}")
     assert f"difference of the log-loss {difference}" in words
 

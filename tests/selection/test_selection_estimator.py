@@ -547,7 +547,7 @@ def test_evaluate_measures_the_calibrated_probabilities(name):
     likes = test.labels > 0
     found = evaluate(model, test)
     assert found.log_loss == pytest.approx(-np.mean(np.log(np.where(likes, p, 1 - p))))
-    assert found.sign_error == pytest.approx(np.mean((p >= 0.5) != likes))
+    assert found.error_rate == pytest.approx(np.mean((p >= 0.5) != likes))
     assert found.accuracy == pytest.approx(model.score(test))
     plain = evaluate(make(**NOTHING, calibration=None).fit(train), test)
     assert found.log_loss != plain.log_loss

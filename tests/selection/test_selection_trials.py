@@ -14,7 +14,7 @@ from tribit import BinaryMatrixCompletion
 from tribit.backends import Arithmetic
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, log_loss, one_minus_auc, sign_error
+from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, error_rate, log_loss, one_minus_auc
 from tribit.model.calibration import CALIBRATORS
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
@@ -135,7 +135,7 @@ def test_scores_are_those_of_scikit_learn_with_weights(seed):
     assert log_loss(link, x, labels, w) == pytest.approx(
         sklearn_log_loss(labels > 0, expit(2 * x), sample_weight=w), rel=1e-9
     )
-    assert sign_error(link, x, labels, w) == pytest.approx(
+    assert error_rate(link, x, labels, w) == pytest.approx(
         np.sum(w[(x >= 0) != (labels > 0)]) / np.sum(w)
     )
     assert one_minus_auc(link, x, labels, w) == pytest.approx(

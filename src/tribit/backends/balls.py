@@ -9,6 +9,7 @@ its own, and eliminated first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,57 @@ RADIUS_RATIO, DONE_SHARE = 1.15, 0.9
 #: Least ridge, as a share of the curvature, at which the few entries of a row are solved for in its place: below it the
 #: difference that this takes loses digits.
 MIN_RIDGE_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """The penalty and the constraint of each row ``(u_i, a_i)``, the same for all rows.
+
+    Attributes
+    ----------
+    k : int
+        Number of factors; the ball restricts these.
+    intercept : bool
+        Whether column k of P is the row's intercept, and free.
+    l2, l2_intercept : float
+        Weights of the ridge on the factors and on the intercept.
+    norm : float
+        Radius of the ball, possibly infinite.
+    bound : float
+        Largest absolute value of the intercept, possibly infinite.
+    prior_mean : array of shape (n_rows, free) or None
+        Prior means of the rows, such as the predictions of features; None for 0.
+    """
+
+    k: int
+    intercept: bool = False
+    l2: float = 0.0
+    l2_intercept: float = 0.0
+    norm: float = np.inf
+    bound: float = np.inf
+    prior_mean: Array | None = None
+
+    @property
+    def free(self) -> int:
+        """The number of unknowns of a row, the first columns of P."""
+        return self.k + self.intercept
+
+    @cached_property
+    def ridge(self) -> Array:
+        """The weight of the ridge on each unknown of a row."""
+        ridge = np.full(self.free, self.l2)
+        ridge[self.k :] = self.l2_intercept
+        return ridge
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether a ball or a bound of the intercept restricts the rows."""
+        return bool(np.isfinite(self.norm) or (self.intercept and np.isfinite(self.bound)))
+
+    def deviation(self, P: Array, rows: slice | NDArray[np.integer[Any]]) -> Array:
+        """Return how far some rows are from their prior means."""
+        here = P[:, : self.free]
+        return here if self.prior_mean is None else np.asarray(here - self.prior_mean[rows])
 
 
 @dataclass(frozen=True)
@@ -58,51 +110,40 @@ def solve_ball_constrained_rows(
     curvatures: Array | Roots,
     current: Array,
     multipliers: Array,
-    *,
-    ridge: float | Array,
-    k: int,
-    norm: float,
+    problem: RowProblem,
     rounding: float,
-    bound: float = np.inf,
 ) -> RowMinima:
     """Return the minimisers, one a row.
 
     Parameters
     ----------
     gradient, current : array of shape (n, m)
-        ``g_i`` and ``p0_i``; m is k or k + 1.
+        ``g_i`` and ``p0_i``; m is ``problem.free``.
     curvatures : array of shape (n, m, m), or Roots
-        Positive semi-definite matrices; ``H_i`` is such a matrix plus ``diag(ridge)``.
+        Positive semi-definite matrices; ``H_i`` is such a matrix plus ``diag(problem.ridge)``.
     multipliers : array of shape (n,)
         First guesses, 0 or those of a similar problem: good ones save most of the work.
-    ridge : float or array of shape (m,)
-        Added to every diagonal entry, or to each its own.
-    k : int
-        How many coordinates the ball restricts.
-    norm : float
-        Radius of the ball, possibly infinite.
+    problem : RowProblem
+        The ridge, the ball and the bound of the intercept.
     rounding : float
         Relative error of the curvatures: directions flatter than that are given that much curvature.
-    bound : float
-        Largest absolute value of the last coordinate where there is one more than k.
     """
-    m = gradient.shape[1]
-    free = np.isinf(norm) and (m == k or np.isinf(bound))
+    ridge = problem.ridge
     if isinstance(curvatures, Roots):
         trace = np.einsum("nla,nla->n", curvatures.roots, curvatures.roots)
-        if free and np.min(ridge) >= MIN_RIDGE_SHARE * np.max(trace, initial=0.0):
+        if not problem.has_bounds and np.min(ridge) >= MIN_RIDGE_SHARE * np.max(trace, initial=0.0):
             lifted = ridge + lift(trace, rounding)[:, None]
             step = _by_entries(gradient, curvatures.roots, np.broadcast_to(lifted, gradient.shape))
             return _unconstrained_minima(gradient, current, step, multipliers)
         curvatures = curvatures.matrices()
-    diagonal = np.arange(m)
+    diagonal = np.arange(problem.free)
     trace = np.trace(curvatures, axis1=1, axis2=2)
     H = curvatures.copy()
     H[:, diagonal, diagonal] += ridge + lift(trace, rounding)[:, None]
-    if free:
+    if not problem.has_bounds:
         step = -np.linalg.solve(H, gradient[:, :, None])[:, :, 0]
         return _unconstrained_minima(gradient, current, step, multipliers)
-    return _constrained_minima(gradient, H, current, multipliers, k, norm, bound)
+    return _constrained_minima(gradient, H, current, multipliers, problem)
 
 
 def lift(trace: Array, rounding: float) -> Array:
@@ -138,12 +179,11 @@ def _constrained_minima(
     matrices: Array,
     current: Array,
     multipliers: Array,
-    k: int,
-    norm: float,
-    bound: float,
+    problem: RowProblem,
 ) -> RowMinima:
     """Return the minimisers inside the balls; arrays have the problems last, so that one operation serves them all."""
     n, m = gradient.shape
+    k, norm, bound = problem.k, problem.norm, problem.bound
     H = _problems_last(m, n)
     H[...] = matrices.transpose(1, 2, 0)
     p0, g = np.ascontiguousarray(current.T), gradient.T

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.balls import Roots
+from tribit.backends.balls import Roots, RowProblem
 from tribit.backends.compiled import kernels_for
 from tribit.backends.layout import Layout, layouts, make_once
 from tribit.backends.losses import WeightedLoss
-from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
+from tribit.backends.rows import HalfSweep, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.data.observations import Observations
 from tribit.model.design import Block, Design, ScaledMask, scaled_masks

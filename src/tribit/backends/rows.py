@@ -13,7 +13,6 @@ with R diagonal and positive. A row with fewer entries than unknowns is solved i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.balls import (
     MIN_RIDGE_SHARE,
+    RowProblem,
     lift,
     multiply_stacks,
     solve_ball_constrained_rows,
@@ -40,52 +40,6 @@ ARMIJO = 1e-4
 MAX_HALVINGS = 12
 #: Mean curvature, as a share of its bound, above which the bound serves as the curvature.
 MIN_TIGHTNESS = 0.3
-
-
-@dataclass(frozen=True)
-class RowProblem:
-    """The penalty and the constraint of each row ``(u_i, a_i)``, the same for all rows.
-
-    Attributes
-    ----------
-    k : int
-        Number of factors; the ball restricts these.
-    intercept : bool
-        Whether column k of P is the row's intercept, and free.
-    l2, l2_intercept : float
-        Weights of the ridge on the factors and on the intercept.
-    norm : float
-        Radius of the ball, possibly infinite.
-    bound : float
-        Largest absolute value of the intercept, possibly infinite.
-    prior_mean : array of shape (n_rows, free) or None
-        Prior means of the rows, such as the predictions of features; None for 0.
-    """
-
-    k: int
-    intercept: bool = False
-    l2: float = 0.0
-    l2_intercept: float = 0.0
-    norm: float = np.inf
-    bound: float = np.inf
-    prior_mean: Array | None = None
-
-    @property
-    def free(self) -> int:
-        """The number of unknowns of a row, the first columns of P."""
-        return self.k + self.intercept
-
-    @cached_property
-    def ridge(self) -> Array:
-        """The weight of the ridge on each unknown of a row."""
-        ridge = np.full(self.free, self.l2)
-        ridge[self.k :] = self.l2_intercept
-        return ridge
-
-    def deviation(self, P: Array, rows: slice | NDArray[np.integer[Any]]) -> Array:
-        """Return how far some rows are from their prior means."""
-        here = P[:, : self.free]
-        return here if self.prior_mean is None else np.asarray(here - self.prior_mean[rows])
 
 
 @dataclass
@@ -144,11 +98,8 @@ def half_sweep(
             model.curvatures,
             old,
             state.multipliers[panel.rows],
-            ridge=ridge,
-            k=problem.k,
-            norm=problem.norm,
-            rounding=rounding,
-            bound=problem.bound,
+            problem,
+            rounding,
         )
         state.multipliers[panel.rows] = minima.multipliers
         new = here.copy()

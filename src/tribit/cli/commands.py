@@ -390,7 +390,7 @@ def report(
         "evaluated on": f"{found.n_entries} entries {origin}{skipped_remark(n_skipped)}",
     }
     if found.unseen is None:
-        facts["error rate"] = f"{found.sign_error:.4f}"
+        facts["error rate"] = f"{found.error_rate:.4f}"
     print_facts(facts)
 
 

@@ -40,7 +40,7 @@ def demo(
     for fit in result.fits:
         fits.add_row(
             fit.name,
-            f"{100 * fit.sign_error:.1f}%",
+            f"{100 * fit.error_rate:.1f}%",
             f"{fit.probability_error:.3f}",
             f"{fit.seconds:.1f}",
         )
@@ -147,7 +147,7 @@ def compare(
         )
     table = Table("data", "system", "error rate", "log-loss", "AUC", "seconds", "chosen")
     for result in results:
-        measures = (result.sign_error, result.log_loss, result.auc)
+        measures = (result.error_rate, result.log_loss, result.auc)
         table.add_row(
             result.data,
             result.system,

@@ -22,8 +22,9 @@ from typing import Any, Never, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.backends.balls import RowProblem
 from tribit.backends.base import Backend, GramCache, Panel, RowModels
-from tribit.backends.rows import HalfSweep, RowProblem, RowState
+from tribit.backends.rows import HalfSweep, RowState
 from tribit.cluster import parts
 from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.matrices import MaskFeatures, blocks_of_mask

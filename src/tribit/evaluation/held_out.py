@@ -79,7 +79,7 @@ class Evaluation(Answer):
     ----------
     n_entries : int
         Number of test entries.
-    accuracy, sign_error : float
+    accuracy, error_rate : float
         Shares of correct and of wrong labels.
     log_loss : float
         Mean of ``-log P(the observed label)``.
@@ -113,7 +113,7 @@ class Evaluation(Answer):
 
     n_entries: int
     accuracy: float
-    sign_error: float
+    error_rate: float
     log_loss: float
     auc: float | None
     n_skipped: int = 0

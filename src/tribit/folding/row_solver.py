@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends import make_backend
-from tribit.backends.rows import RowProblem, RowState, solve_free_rows
+from tribit.backends.balls import RowProblem
+from tribit.backends.rows import RowState, solve_free_rows
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.features import Group
 from tribit.data.observations import Observations
@@ -83,9 +84,10 @@ class RowSolver:
 
     def is_unbounded(self, problem: RowProblem) -> bool:
         """Return whether rows have a ridge, no bounds, and a sum over observed entries alone."""
-        bounds = np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound))
         return bool(
-            not bounds and not self.member.spec.uses_unobserved and np.all(problem.ridge > 0.0)
+            not problem.has_bounds
+            and not self.member.spec.uses_unobserved
+            and np.all(problem.ridge > 0.0)
         )
 
     def _solve_unbounded(self, problem: RowProblem, entries: Observations, t: Array) -> Pair:

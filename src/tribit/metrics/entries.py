@@ -95,14 +95,14 @@ def log_loss(curve: Curve, x: Array, labels: Labels, weights: Array | None = Non
     return float(np.average(losses(curve, x, labels), weights=weights))
 
 
-def sign_error(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
+def error_rate(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
     """Return the weighted share of the signs that are wrong."""
     return float(np.average(errors(curve, x, labels), weights=weights))
 
 
 def accuracy(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
     """Return the weighted share of the signs that are right."""
-    return 1.0 - sign_error(curve, x, labels, weights)
+    return 1.0 - error_rate(curve, x, labels, weights)
 
 
 def auc(
@@ -138,7 +138,7 @@ class Metric(NamedTuple):
 #: Measures of test entries, in the order of the report. A measure that needs both labels is None where one is missing.
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", accuracy),
-    "sign_error": Metric("sign error", sign_error),
+    "error_rate": Metric("error rate", error_rate),
     "log_loss": Metric("log-loss", log_loss),
     "auc": Metric("AUC", auc),
 }
@@ -146,7 +146,7 @@ METRICS: dict[str, Metric] = {
 #: Measures that ``scoring`` of a search takes; each the smaller the better.
 SCORINGS: dict[str, Callable[[Curve, Array, Labels, Array | None], float]] = {
     "log_loss": log_loss,
-    "error": sign_error,
+    "error": error_rate,
     "auc": one_minus_auc,
 }
 
@@ -169,7 +169,7 @@ def accuracy_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
     return _mean_influences(1.0 - errors(curve, x, labels))
 
 
-def sign_error_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def error_rate_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
     """Return the influence of each entry on the share of wrong signs."""
     return _mean_influences(errors(curve, x, labels))
 
@@ -197,7 +197,7 @@ def auc_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None
 #: Influence functions of the measures in ``METRICS`` that have one, by name.
 INFLUENCES: dict[str, Callable[[Curve, Array, NDArray[Any]], Array | None]] = {
     "accuracy": accuracy_influences,
-    "sign_error": sign_error_influences,
+    "error_rate": error_rate_influences,
     "log_loss": log_loss_influences,
     "auc": auc_influences,
 }

@@ -72,7 +72,7 @@ class Compared:
         Names, as in ``SYSTEMS`` and ``DATA``.
     parameters : str
         Hyperparameters chosen on the validation set.
-    sign_error, log_loss : float or None
+    error_rate, log_loss : float or None
         On the test entries; None where the fit failed.
     auc : float or None
         Probability that a like is ranked above a dislike.
@@ -85,7 +85,7 @@ class Compared:
     system: str
     data: str
     parameters: str
-    sign_error: float | None
+    error_rate: float | None
     log_loss: float | None
     auc: float | None
     seconds: float
@@ -163,7 +163,7 @@ def _compare_system(
     search = getattr(model, "search_", None)
     if search is not None and search.best is not None:
         words = str(search.best.settings)
-    return Compared(name, data, words, found.sign_error, found.log_loss, found.auc, seconds)
+    return Compared(name, data, words, found.error_rate, found.log_loss, found.auc, seconds)
 
 
 def _choose(name: str, train: Observations, random_state: int) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def compare_all(
 
 
 def comparison_table(results: Sequence[Compared]) -> str:
-    """Return the sign error, AUC and seconds of every system on every data set, in Markdown."""
+    """Return the error rate, AUC and seconds of every system on every data set, in Markdown."""
     data = list(dict.fromkeys(result.data for result in results))
     found = {(result.system, result.data): result for result in results}
     systems = list(dict.fromkeys(result.system for result in results))
@@ -254,10 +254,10 @@ def comparison_table(results: Sequence[Compared]) -> str:
 
 
 def _cell(result: Compared) -> str:
-    if result.sign_error is None:
+    if result.error_rate is None:
         return "-"
     auc = "-" if result.auc is None else f"{result.auc:.3f}"
-    return f"{result.sign_error:.4f} / {auc} / {result.seconds:.2f} s"
+    return f"{result.error_rate:.4f} / {auc} / {result.seconds:.2f} s"
 
 
 def comparison_study(

@@ -63,7 +63,7 @@ class DemoFit:
     """One fit: the errors of its signs and of its probabilities on cells that it has not seen."""
 
     name: str
-    sign_error: float
+    error_rate: float
     probability_error: float
     seconds: float
 
@@ -266,7 +266,7 @@ def _draw_tables(figure: Any, result: DemoResult) -> None:
 def _draw_errors(axis: Any, result: DemoResult) -> None:
     """Draw the error rates on unobserved cells, with that of the true probabilities."""
     names = [fit.name for fit in result.fits]
-    errors = [100 * fit.sign_error for fit in result.fits]
+    errors = [100 * fit.error_rate for fit in result.fits]
     colours = [BLUE if fit.name == DEFAULT else "0.75" for fit in result.fits]
     bars = axis.barh(names, errors, color=colours, height=0.6)
     axis.bar_label(bars, fmt="%.1f", padding=3)

@@ -128,7 +128,7 @@ def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
 
     The measure is the error rate, or the AUC among unseen cells where one label alone was observed.
     """
-    name = "sign_error" if found.unseen is None else "unseen_auc"
+    name = "error_rate" if found.unseen is None else "unseen_auc"
     value = found.measures()[name]
     if not found.baselines or value is None or not math.isfinite(value):
         return None
@@ -139,14 +139,13 @@ def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
         for title, baseline in reversed([*found.baselines.items()])
     ]
     measure = _titles(found, words)[name]
-    return {"measure": measure, "lower_is_better": name == "sign_error", "bars": bars}
+    return {"measure": measure, "lower_is_better": name == "error_rate", "bars": bars}
 
 
 def _titles(found: Evaluation, words: Wording) -> dict[str, str]:
-    titles = found.titles() | {"sign_error": "error rate"}
     return {
         name: title.replace("a row's", f"{with_article(words.row)}'s")
-        for name, title in titles.items()
+        for name, title in found.titles().items()
     }
 
 

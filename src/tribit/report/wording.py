@@ -205,12 +205,12 @@ def describe_quality(found: Evaluation, words: Wording) -> list[str]:
 def _describe_errors(found: Evaluation, words: Wording) -> str:
     text = (
         f"On {with_noun(found.n_entries, 'test entry')} of {with_noun(found.n_rows, words.row)} the error rate of the "
-        f"model is {percent(found.sign_error)}"
+        f"model is {percent(found.error_rate)}"
     )
-    if (ends := found.intervals.get("sign_error")) is not None:
+    if (ends := found.intervals.get("error_rate")) is not None:
         text += f" ({100 * found.level:g}% interval: {percent(ends[0])} to {percent(ends[1])})"
-    biases = _baseline_clause(found, "sign_error", BIASES, words.biases)
-    return f"{text}{biases}{_baseline_clause(found, 'sign_error', BASE_RATE, 'the more frequent label')}."
+    biases = _baseline_clause(found, "error_rate", BIASES, words.biases)
+    return f"{text}{biases}{_baseline_clause(found, 'error_rate', BASE_RATE, 'the more frequent label')}."
 
 
 def _compare_with_biases(found: Evaluation, words: Wording) -> tuple[bool, str] | None:

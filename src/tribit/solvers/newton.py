@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tribit.backends import Backend
+from tribit.backends.balls import RowProblem
 from tribit.backends.objective import Objective
-from tribit.backends.rows import RowProblem, RowState
+from tribit.backends.rows import RowState
 from tribit.backends.threads import single_threaded_blas
 from tribit.errors import parameter
 from tribit.model.constraints import Constraint, clip_rows

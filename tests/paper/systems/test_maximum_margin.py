@@ -92,7 +92,7 @@ def test_signs_of_a_low_rank_matrix_are_found():
     train, test = seen.split(0.2, random_state=3)
     result = evaluate(MaximumMarginFactorization(5.0, random_state=0).fit(train), test)
     share = np.mean(test.labels > 0)
-    assert result.sign_error < 0.8 * min(share, 1 - share)
+    assert result.error_rate < 0.8 * min(share, 1 - share)
     assert result.log_loss < np.log(2)
 
 

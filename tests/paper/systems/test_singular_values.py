@@ -106,7 +106,7 @@ def test_only_likes():
     likes = Observations.from_matrix(np.ones((30, 40), dtype=int))
     model = UniversalSingularValueThresholding().fit(likes)
     np.testing.assert_allclose(model.complete("decision"), 1.0)
-    assert evaluate(model, likes).sign_error == 0.0
+    assert evaluate(model, likes).error_rate == 0.0
 
 
 def test_as_many_triplets_as_reach_the_threshold():

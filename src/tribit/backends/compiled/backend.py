@@ -13,11 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tribit.backends.balls import RowProblem
 from tribit.backends.base import Backend, GramCache, Places, RowModels
 from tribit.backends.compiled import rows as kernels
 from tribit.backends.compiled.algebra import sparse_times
 from tribit.backends.layout import stable_order
-from tribit.backends.rows import HalfSweep, RowProblem, RowState, half_sweep
+from tribit.backends.rows import HalfSweep, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.model.design import Block
 
@@ -132,7 +133,7 @@ class CompiledBackend(Backend):
         self, P: Array, Q: Array, problem: RowProblem, state: RowState, *, value: bool = True
     ) -> HalfSweep:
         """Move every row of P to the minimiser of its own model: one kernel where no row has a bound."""
-        if np.isfinite(problem.norm) or (problem.intercept and np.isfinite(problem.bound)):
+        if problem.has_bounds:
             return half_sweep(self, P, Q, problem, state, value=value)
         loss, entries, Q = self.loss, self.side.entries, self.gram_cache(Q).Q
         P = np.ascontiguousarray(P, dtype=np.float64)

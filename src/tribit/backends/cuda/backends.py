@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from tribit.arrays import is_numpy, to_numpy
+from tribit.backends.balls import RowProblem
 from tribit.backends.base import Backend, GramCache, RowModels
 from tribit.backends.cuda import dense, observed
 from tribit.backends.cuda.designs import DeviceBlock
@@ -21,7 +22,7 @@ from tribit.backends.cuda.observed import DeviceSide
 from tribit.backends.cuda.sweeps import half_sweep
 from tribit.backends.layout import layouts, make_if_changed
 from tribit.backends.losses import WeightedLoss
-from tribit.backends.rows import HalfSweep, RowProblem, RowState
+from tribit.backends.rows import HalfSweep, RowState
 from tribit.data.observations import ByLabel, Observations
 from tribit.model.design import Block
 from tribit.model.factors import Factors

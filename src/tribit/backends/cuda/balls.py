@@ -5,12 +5,11 @@ p_i = argmin  g_i' (p - p0_i) + (p - p0_i)' H_i (p - p0_i) / 2   subject to  |p[
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, TypeAlias
 
 import torch
 
-from tribit.backends.balls import DONE_SHARE, MULTIPLIER_STEPS, RADIUS_RATIO
+from tribit.backends.balls import DONE_SHARE, MULTIPLIER_STEPS, RADIUS_RATIO, RowProblem
 
 Tensor: TypeAlias = torch.Tensor
 #: Least number that is divided by: the length of a row may be 0.
@@ -30,36 +29,33 @@ def solve_ball_constrained_rows(
     curvatures: Tensor,
     current: Tensor,
     multipliers: Tensor,
-    *,
+    problem: RowProblem,
     ridge: Tensor,
-    k: int,
-    norm: float,
     rounding: float,
-    bound: float,
 ) -> Minima:
-    """Return the minimisers, one a row; the parameters are those of :func:`tribit.backends.balls.minimise_in_balls`.
+    """Return the minimisers, one a row, as :func:`tribit.backends.balls.solve_ball_constrained_rows` does.
 
-    ``curvatures`` are overwritten.
+    ``ridge`` is the problem's, on the device. ``curvatures`` are overwritten.
     """
-    m = gradient.shape[1]
     H = curvatures
     diagonal = H.diagonal(dim1=1, dim2=2)
     # Keeps a direction that is flat, or made flat by rounding, solvable: p then moves little along it.
     lift = 4.0 * rounding * diagonal.sum(1, keepdim=True) + 1e-12
     diagonal += ridge + lift
-    if math.isinf(norm) and (m == k or math.isinf(bound)):
+    if not problem.has_bounds:
         step = -torch.cholesky_solve(gradient[:, :, None], _cholesky(H))[:, :, 0]
         gains = -0.5 * (gradient * step).sum(1)
         good = gains >= 0.0  # false where it is no number
         step = torch.where(good[:, None], step, 0.0)
         return Minima(current + step, torch.where(good, gains, 0.0), multipliers)
-    return _constrained_minima(gradient, H, current, multipliers, k, norm, bound)
+    return _constrained_minima(gradient, H, current, multipliers, problem)
 
 
 def _constrained_minima(
-    g: Tensor, H: Tensor, p0: Tensor, multipliers: Tensor, k: int, norm: float, bound: float
+    g: Tensor, H: Tensor, p0: Tensor, multipliers: Tensor, problem: RowProblem
 ) -> Minima:
     """Return the minimisers inside the balls; the intercept, outside of them, is eliminated first."""
+    k, norm, bound = problem.k, problem.norm, problem.bound
     target = torch.einsum("nab,nb->na", H, p0) - g
     if H.shape[1] == k:
         p, found = _in_balls(H, target, multipliers, norm)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from tribit.backends.balls import RowProblem
 from tribit.backends.cuda.balls import solve_ball_constrained_rows
 from tribit.backends.rows import (
     ARMIJO,
     MAX_HALVINGS,
     MIN_TIGHTNESS,
     HalfSweep,
-    RowProblem,
     RowState,
 )
 
@@ -82,11 +82,9 @@ def half_sweep(
             rows.curvatures(here.start, here.stop),
             P[here, :free],
             guesses[here],
-            ridge=own.ridge,
-            k=problem.k,
-            norm=problem.norm,
-            rounding=backend.rounding,
-            bound=problem.bound,
+            problem,
+            own.ridge,
+            backend.rounding,
         )
         moved[here, :free], multipliers[here] = minima.minimisers, minima.multipliers
         gains += float(minima.gains.sum(dtype=torch.float64))

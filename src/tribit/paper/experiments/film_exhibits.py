@@ -1,4 +1,4 @@
-"""Fig. 4 and Table 1: the sign error on held-out MovieLens ratings, over the mixtures and by original rating."""
+"""Fig. 4 and Table 1: the error rate on held-out MovieLens ratings, over the mixtures and by original rating."""
 
 from __future__ import annotations
 
