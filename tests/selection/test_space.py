@@ -51,7 +51,7 @@ class Undeclared(Solver):
 class Featureless(Undeclared):
     """A solver that keeps balls, no rows that share unknowns, and no model without factors."""
 
-    least_rank = 2
+    min_rank = 2
 
     def refusal(self, model, constraints):  # noqa: ARG002
         return "no features" if model.shares_unknowns else None
@@ -121,28 +121,28 @@ OPEN = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "solver", "free", "least_rank", "values"), OPEN)
-def test_what_is_free(parameters, solver, free, least_rank, values):
+@pytest.mark.parametrize(("parameters", "solver", "free", "min_rank", "values"), OPEN)
+def test_what_is_free(parameters, solver, free, min_rank, values):
     space = space_of(**parameters, solver=solver)
     assert space.free == free
-    assert space.least_rank == least_rank
+    assert space.min_rank == min_rank
     for name, value in values.items():
         assert getattr(space.base, name) == value, name
-    assert space.nothing == (None if free else NOTHING_FREE)
-    assert space.over(observed(A)).nothing == space.nothing
+    assert space.skip_reason == (None if free else NOTHING_FREE)
+    assert space.over(observed(A)).skip_reason == space.skip_reason
     assert (space.label, space.meaning) == (0, LIKE)
 
 
 def test_a_calibrator_by_name_is_a_reason_for_a_search_with_nothing_free():
     space = space_of(**FIXED, calibration="platt")
-    assert (space.free, space.nothing) == (frozenset(), None)
-    assert space_of(**FIXED, calibration="identity").nothing == NOTHING_FREE
+    assert (space.free, space.skip_reason) == (frozenset(), None)
+    assert space_of(**FIXED, calibration="identity").skip_reason == NOTHING_FREE
 
 
 def test_what_a_search_cannot_keep_is_fitted_without_one():
     space = space_of(alpha=0.5, solver=ProjectedGradient())
-    assert space.nothing == "the search cannot keep |X| <= alpha = 0.5"
-    assert space.over(observed(A)).nothing == space.nothing
+    assert space.skip_reason == "the search cannot keep |X| <= alpha = 0.5"
+    assert space.over(observed(A)).skip_reason == space.skip_reason
     assert (
         space.base.radius is None
     )  # the ball of that radius is the search's own way to keep the bound
@@ -223,7 +223,7 @@ def test_one_label_alone_is_told_from_unseen_cells(table, label, parameters, fre
     assert space.base.gammas == ((0.0, 1.0, 0.0) if label > 0 else (0.0, 0.0, 1.0))
     assert (space.free, space.base.rho, space.label) == (free, rho, 0)
     there = space.over(observed(table))
-    assert (there.label, there.nothing) == (label, None)
+    assert (there.label, there.skip_reason) == (label, None)
     assert there.free == space.free
     what = {
         (1, False): "a cell being seen and liked; pass rho for the probability of a like",
@@ -349,7 +349,7 @@ def cells(likes, dislikes, size=300):
 )
 def test_every_reason_against_a_search(table, parameters, reason):
     space = space_of(table, **parameters).over(observed(table))
-    assert (None if space.nothing is None else str(space.nothing)) == reason
+    assert (None if space.skip_reason is None else str(space.skip_reason)) == reason
 
 
 def test_the_least_numbers_of_entries_are_constants(monkeypatch):
@@ -357,7 +357,7 @@ def test_the_least_numbers_of_entries_are_constants(monkeypatch):
     monkeypatch.setattr(module, "MIN_ENTRIES_PER_LABEL", 5)
     monkeypatch.setattr(module, "MIN_ENTRIES_ALONE", 20)
     for table in (cells(15, 5), cells(20, 0), cells(0, 20)):
-        assert space_of(table).over(observed(table)).nothing is None
+        assert space_of(table).over(observed(table)).skip_reason is None
 
 
 # Refusals
@@ -387,7 +387,7 @@ def test_with_an_imputed_model_nothing_is_free(parameters, match):
 )
 def test_an_imputed_model_goes_with_a_fit_that_searches_nothing(parameters):
     space = space_of(**parameters, imputed=BinaryMatrixCompletion(**FIXED).fit(A))
-    assert space.nothing == NOTHING_FREE
+    assert space.skip_reason == NOTHING_FREE
 
 
 @pytest.mark.parametrize(
@@ -413,4 +413,4 @@ def test_settings_keep_what_is_not_free():
     assert not SearchSpace(base, frozenset({"l2"})).allows(moved)
     assert not SearchSpace(base, EVERYTHING - {"gammas"}).allows(replace(base, gammas=PN))
     assert SearchSpace(base, EVERYTHING).allows(replace(base, rank=0))
-    assert not SearchSpace(base, EVERYTHING, least_rank=1).allows(replace(base, rank=0))
+    assert not SearchSpace(base, EVERYTHING, min_rank=1).allows(replace(base, rank=0))

@@ -37,7 +37,7 @@ from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import Fold
-from tribit.selection.record import Candidate, HeldOut
+from tribit.selection.record import AddedRegression, Candidate, HeldOut
 from tribit.selection.significance import is_clear
 from tribit.selection.space import SearchSpace
 from tribit.selection.stages import MAX_RANK, PENALTY_SHARES, Found, LineSearches, Stage
@@ -122,15 +122,6 @@ SUBSPACE_WIDTH, SUBSPACE_ROUNDS = 4, 4
 CALIBRATION_ROUNDS, MIN_UNLIKED = 5, 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class AddedRegression:
-    """Weight of the regression that is added to a candidate, with the score and the held-out entries of the two."""
-
-    weight: float
-    score: float
-    held_out: HeldOut
-
-
 class PositiveOnlyTrials(Trials):
     """Trials in which held-out entries of one label stand against all unseen cells."""
 
@@ -139,8 +130,6 @@ class PositiveOnlyTrials(Trials):
         #: Factors of each candidate, one for each fold, and its held-out entries beside all unseen cells.
         self.fits: dict[Candidate, list[Factors]] = {}
         self.held_out: dict[Candidate, HeldOut] = {}
-        #: Weight of the regression that is added to the chosen candidate, and its score; None without.
-        self.regression: AddedRegression | None = None
 
     @property
     def calibrates(self) -> bool:

@@ -46,6 +46,15 @@ class Candidate:
     n_iter: int
 
 
+@dataclass(frozen=True, eq=False)
+class AddedRegression:
+    """Weight of the regression that is added to a candidate, with the score and the held-out entries of the two."""
+
+    weight: float
+    score: float
+    held_out: HeldOut
+
+
 @dataclass(frozen=True)
 class Average:
     """The mean of several fits, used instead of the best one.

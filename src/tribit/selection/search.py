@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.errors import warn
+from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
 from tribit.progress import candidates_bar
 from tribit.selection.folds import Fold, make_folds
@@ -23,7 +24,7 @@ from tribit.selection.positive_only import (
     PositiveRanks,
     Regression,
 )
-from tribit.selection.record import DONE, Candidate, Search
+from tribit.selection.record import DONE, Average, Candidate, HeldOut, Search
 from tribit.selection.refit import choose_average
 from tribit.selection.row_subsample import (
     FullDataTrials,
@@ -99,10 +100,10 @@ def search_hyperparameters(
     """
     began = time.perf_counter()
     space = SearchSpace.of(estimator, observations, solver, side)
-    if space.nothing == NOTHING_FREE:
+    if space.skip_reason == NOTHING_FREE:
         return space.base, None
-    if space.nothing is not None:
-        return space.base, _empty_search(space, observations)
+    if space.skip_reason is not None:
+        return space.base, _empty_search(space, observations, space.skip_reason)
     space = space.with_rho(observations, estimator, draws)
     budget = Budget(estimator.n_candidates, _remaining_time(estimator.max_time, began))
     with candidates_bar(shown=bool(estimator.verbose)) as callback:
@@ -122,18 +123,37 @@ def choose(
     """Choose the free settings; those of ``space.base`` are kept otherwise."""
     began = time.perf_counter()
     space = space.over(observations)
-    if space.nothing is not None:
-        return _empty_search(space, observations)
-    run = _Run(observations, space, options, draws)
+    if space.skip_reason is not None:
+        return _empty_search(space, observations, space.skip_reason)
     deadline = None if budget.max_time is None else began + budget.max_time
-    search = run.search(budget.n_candidates, deadline, callback)
+    limits = {"most": budget.n_candidates, "deadline": deadline, "callback": callback}
+    search = _run_of(observations, space, options, draws, limits).search(observations.density)
     return replace(search, seconds=time.perf_counter() - began)
 
 
-def _empty_search(space: SearchSpace, observations: Observations) -> Search:
+def _run_of(
+    observations: Observations,
+    space: SearchSpace,
+    options: Options,
+    draws: np.random.Generator,
+    limits: dict[str, Any],
+) -> _Run:
+    """Return the run of a search: on a row subsample of a very large table, else on all entries."""
+    weights = space.criterion.weights
+    # Weights by a model of the mask need the full data. On a GPU a fit to the full data takes as long as the work
+    # around it.
+    if weights is None and options.arithmetic.device == "cpu":
+        subsample = row_subsample(observations, space.base, draws)
+        if subsample is not None:
+            folds = make_folds(subsample.observations, None, draws)
+            return _SubsampleRun(space, folds, options, subsample, observations, **limits)
+    folds = make_folds(observations, None if space.label else weights, draws)
+    return _Run(space, folds, options, **limits)
+
+
+def _empty_search(space: SearchSpace, observations: Observations, reason: str) -> Search:
     """Return the record of a search that has tried nothing."""
-    criterion, reason = space.criterion, space.nothing
-    assert reason is not None
+    criterion = space.criterion
     return Search(
         (),
         None,
@@ -156,118 +176,39 @@ def _remaining_time(max_time: float | None, began: float) -> float | None:
 
 
 class _Run:
-    """One search: its folds, trials and stages."""
+    """A search on folds of all observed entries."""
 
     def __init__(
-        self,
-        observations: Observations,
-        space: SearchSpace,
-        options: Options,
-        draws: np.random.Generator,
+        self, space: SearchSpace, folds: list[Fold], options: Options, **limits: Any
     ) -> None:
-        self.observations, self.space, self.options = observations, space, options
-        # Weights by a model of the mask need the full data. On a GPU a fit to the full data takes as long as the work
-        # around it.
-        small = space.criterion.weights is None and options.arithmetic.device == "cpu"
-        self.subsample = row_subsample(observations, space.base, draws) if small else None
-        self.folds, self.fold_options = self._folds(self.subsample, draws)
-        self.full: FullDataTrials | None = None
-
-    def _folds(
-        self, subsample: RowSubsample | None, draws: np.random.Generator
-    ) -> tuple[list[Fold], Options]:
-        if subsample is None:
-            weights = None if self.space.label else self.space.criterion.weights
-            return make_folds(self.observations, weights, draws), self.options
-        folds = make_folds(subsample.observations, None, draws)
-        options = replace(self.options, side=subsample.side(self.options.side))
-        share = penalty_share(subsample.observations, self.observations, self.space.base, options)
-        return [replace(fold, penalty_share=share) for fold in folds], options
-
-    def search(
-        self,
-        most: int | None,
-        deadline: float | None,
-        callback: Callable[[Candidate], Any] | None,
-    ) -> Search:
-        """Run the stages and return the record."""
-        criterion = self.space.criterion
-        about: dict[str, Any] = {
+        criterion = space.criterion
+        self.space, self.folds, self.options = space, folds, options
+        self.common = {
             "scoring": criterion.scoring,
             "calibration": criterion.calibration,
-            "deadline": deadline,
-            "callback": callback,
-            "eligible": self.space.allows,
+            "eligible": space.allows,
+            **limits,
         }
-        kind: type[Trials] = PositiveOnlyTrials if self.space.label else Trials
-        trials = kind(self.folds, self.fold_options, most=most, **about)
-        reason = DONE
-        try:
-            notes = self._stages(trials)
-            if self.subsample is not None:
-                notes = (*notes, self.subsample.note)
-                self._full_data(trials, most, about)
-            reason = "; ".join([DONE, *notes])
-        except SearchEndedError as ended:
-            reason = str(ended)
-        except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
-            if trials.best is None:
-                raise
-            reason = INTERRUPTED
-            tried = len(trials.candidates) + (0 if self.full is None else len(self.full.candidates))
-            warn(
-                f"Interrupted after {tried} candidates; the best so far is kept.",
-                RuntimeWarning,
-            )
-        return self._record(trials, reason)
+        trials: type[Trials] = PositiveOnlyTrials if space.label else Trials
+        self.trials = trials(folds, options, **self.common)
 
-    def _stages(self, trials: Trials) -> tuple[str, ...]:
-        """Run the stages that apply, and return their notes."""
-        lines, found = LineSearches(trials, self.space), Found()
-        for stage in STAGES:
-            if stage.applies(self.space, found):
-                found = stage.run(lines, found)
-        return found.notes
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All candidates, in their order."""
+        return self.trials.candidates
 
-    def _full_data(self, trials: Trials, most: int | None, about: dict[str, Any]) -> None:
-        """Search the penalties of the chosen candidate on the full data."""
-        assert self.subsample is not None
-        if trials.choice is None:
-            return
-        left = None if most is None else most - len(trials.candidates)
-        folds = self.subsample.full_folds(self.observations, self.folds)
-        self.full = FullDataTrials(folds, self.options, most=left, **about)
-        search_full_data_penalty(LineSearches(self.full, self.space), trials.choice)
+    @property
+    def ends(self) -> dict[str, Factors]:
+        """Unknowns from which the refit on all data starts."""
+        return self.folds[0].ends
 
-    def _record(self, trials: Trials, reason: str) -> Search:
-        """Return the record of the search, with the choice and its held-out entries for calibration."""
-        space, criterion, full = self.space, self.space.criterion, self.full
-        best, average = trials.choice, None
-        if best is not None and reason != INTERRUPTED and not space.label:
-            average = choose_average(
-                trials, best, criterion.n_fits, rank_is_free="rank" in space.free
-            )
-        candidates = tuple(trials.candidates)
-        members: Sequence[Candidate] = () if best is None else (best,)
-        members = members if average is None else average.members
-        judged = trials
-        if best is not None and full is not None and full.best is not None:
-            if average is None:
-                judged, members = full, (full.best,)
-            else:  # whose members were all judged on the subsample alone
-                average = scale_average(average, best, full.best)
-            best, candidates = full.best, (*candidates, *full.candidates)
-        held_out = None
-        # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
-        if members and not (space.label and space.base.has_unbounded_risk):
-            held_out = judged.calibration_entries(members)
-        ends = None if full is None else full.best_ends
-        if ends is None:
-            first = self.folds[0].ends
-            ends = first if self.subsample is None else self.subsample.full_ends(first)
-        added = trials.regression if isinstance(trials, PositiveOnlyTrials) else None
+    def search(self, density: float) -> Search:
+        """Run the stages and return the record, with the choice and its held-out entries for calibration."""
+        reason = self._stop_reason()
+        best, average, held_out = self.choose(is_complete=reason != INTERRUPTED)
+        criterion, added = self.space.criterion, self.trials.regression
         return Search(
-            candidates,
+            tuple(self.candidates),
             best,
             criterion.scoring,
             criterion.target,
@@ -275,11 +216,106 @@ class _Run:
             n_folds=len(self.folds),
             seconds=None,
             stop_reason=reason,
-            density=self.observations.density,
-            ends=ends,
+            density=density,
+            ends=self.ends,
             held_out=held_out,
             average=average,
-            calibrated=trials.calibrates,
-            meaning=space.meaning,
+            calibrated=self.trials.calibrates,
+            meaning=self.space.meaning,
             regression=None if added is None else added.weight,
         )
+
+    def _stop_reason(self) -> str:
+        """Run the stages and return why they ended."""
+        try:
+            return "; ".join([DONE, *self.run_stages()])
+        except SearchEndedError as ended:
+            return str(ended)
+        except KeyboardInterrupt:  # between two fits: a solver that is interrupted says so itself
+            if self.trials.best is None:
+                raise
+            warn(
+                f"Interrupted after {len(self.candidates)} candidates; the best so far is kept.",
+                RuntimeWarning,
+            )
+            return INTERRUPTED
+
+    def run_stages(self) -> tuple[str, ...]:
+        """Run the stages that apply, and return their notes."""
+        lines, found = LineSearches(self.trials, self.space), Found()
+        for stage in STAGES:
+            if stage.applies(self.space, found):
+                found = stage.run(lines, found)
+        return found.notes
+
+    def choose(
+        self, *, is_complete: bool
+    ) -> tuple[Candidate | None, Average | None, HeldOut | None]:
+        """Return the best candidate, the average to use instead, and the held-out entries for calibration."""
+        space, best = self.space, self.trials.choice
+        if best is None:
+            return None, None, None
+        average = None
+        if is_complete and not space.label:
+            n_fits, is_free = space.criterion.n_fits, "rank" in space.free
+            average = choose_average(self.trials, best, n_fits, rank_is_free=is_free)
+        # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
+        if space.label and space.base.has_unbounded_risk:
+            return best, average, None
+        members = (best,) if average is None else average.members
+        return best, average, self.trials.calibration_entries(members)
+
+
+class _SubsampleRun(_Run):
+    """A search on folds of a row subsample, and of the penalties on the full data after it."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        folds: list[Fold],
+        options: Options,
+        subsample: RowSubsample,
+        observations: Observations,
+        **limits: Any,
+    ) -> None:
+        inside = replace(options, side=subsample.side(options.side))
+        share = penalty_share(subsample.observations, observations, space.base, inside)
+        folds = [replace(fold, penalty_share=share) for fold in folds]
+        super().__init__(space, folds, inside, **limits)
+        self.subsample, self.observations, self.all_options = subsample, observations, options
+        self.full: FullDataTrials | None = None
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All candidates, those on the full data last."""
+        return [*super().candidates, *([] if self.full is None else self.full.candidates)]
+
+    @property
+    def ends(self) -> dict[str, Factors]:
+        """Unknowns of the best fit to the full data; of fits to the subsample where there is none."""
+        ends = None if self.full is None else self.full.best_ends
+        return self.subsample.full_ends(super().ends) if ends is None else ends
+
+    def run_stages(self) -> tuple[str, ...]:
+        """Run the stages on the subsample, then search the penalties of the chosen candidate on the full data."""
+        notes, best = super().run_stages(), self.trials.choice
+        if best is not None:
+            most = self.common["most"]
+            left = None if most is None else most - len(self.trials.candidates)
+            folds = self.subsample.full_folds(self.observations, self.folds)
+            self.full = FullDataTrials(folds, self.all_options, **(self.common | {"most": left}))
+            search_full_data_penalty(LineSearches(self.full, self.space), best)
+        return *notes, self.subsample.note
+
+    def choose(
+        self, *, is_complete: bool
+    ) -> tuple[Candidate | None, Average | None, HeldOut | None]:
+        """Return the choice at the penalties of the full data, where some were scored."""
+        best, average, held_out = super().choose(is_complete=is_complete)
+        found = None if self.full is None else self.full.best
+        if best is None or self.full is None or found is None:
+            return best, average, held_out
+        if average is None:
+            return found, None, self.full.calibration_entries((found,))
+        # The members were all judged on the subsample alone.
+        return found, scale_average(average, best, found), held_out

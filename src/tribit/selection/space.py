@@ -86,25 +86,25 @@ class SearchSpace:
         The user's own values, and first values of what is free.
     free : frozenset of str
         Names of the free parameters.
-    least_rank : int
-        The least rank that may be chosen.
+    min_rank : int
+        The smallest rank that may be chosen.
     criterion : Criterion
         The measure to choose by.
     label : int
         The label that was observed alone, +1 or -1, where unobserved cells count; 0 otherwise.
     meaning : str
         The event that probabilities are of.
-    nothing : str or None
-        Why there is nothing to search; None where there is a search.
+    skip_reason : str or None
+        Why there is no search; None where there is one.
     """
 
     base: ModelSpec
     free: frozenset[str] = frozenset()
-    least_rank: int = 0
+    min_rank: int = 0
     criterion: Criterion = field(default=Criterion())
     label: int = 0
     meaning: str = LIKE
-    nothing: str | None = None
+    skip_reason: str | None = None
 
     @classmethod
     def of(
@@ -140,13 +140,13 @@ class SearchSpace:
             None,
             parameters.n_fits,
         )
-        nothing = None
+        reason = None
         if _is_off(parameters) or (not free and not calibrates(parameters)):
-            nothing = NOTHING_FREE
+            reason = NOTHING_FREE
         elif not _searchable(whole):
             sets = " with ".join(str(each) for each in whole.constraints() if each.restricts)
-            nothing = f"the search cannot keep {sets}"
-        return cls(base, *_restrict_to_solvers(base, free, solver), criterion, nothing=nothing)
+            reason = f"the search cannot keep {sets}"
+        return cls(base, *_restrict_to_solvers(base, free, solver), criterion, skip_reason=reason)
 
     def over(self, observations: Observations) -> Self:
         """Return the space on some observations: which label was seen alone, and whether there are enough entries."""
@@ -155,13 +155,13 @@ class SearchSpace:
         if label and criterion.scoring == "error":
             # Next to no cell is likelier than not to be seen and liked.
             criterion = replace(criterion, scoring="log_loss")
-        nothing = self.nothing or _too_few(observations, label)
+        reason = self.skip_reason or _too_few(observations, label)
         if label and self.base.has_unbounded_risk and self.base.rho is None:
-            nothing = Message(
+            reason = Message(
                 f"without {parameter('rho')} one label alone says nothing of the other"
             )
         about = probability_meaning(label, self.base) if label else LIKE
-        return replace(self, criterion=criterion, label=label, meaning=about, nothing=nothing)
+        return replace(self, criterion=criterion, label=label, meaning=about, skip_reason=reason)
 
     def with_rho(
         self, observations: Observations, parameters: Any, draws: np.random.Generator
@@ -178,7 +178,7 @@ class SearchSpace:
         fixed = {
             name: value for name, value in self.base.choices().items() if name not in self.free
         }
-        return settings.rank >= self.least_rank and replace(settings, **fixed) == settings
+        return settings.rank >= self.min_rank and replace(settings, **fixed) == settings
 
 
 #: Reason of a fit for which nothing is left open: it has no record of a search.
@@ -373,7 +373,7 @@ def _restrict_to_solvers(
     # Beside a ball features are not tried; those that were asked for have ridges to choose.
     if not able or (bounded and not base.shares_unknowns):
         free -= set(FEATURE_PARAMETERS)
-    least = (0 if solver is None else solver.least_rank) if base.intercept else 1
+    least = (0 if solver is None else solver.min_rank) if base.intercept else 1
     return free, least if "rank" in free else 0
 
 

@@ -23,7 +23,7 @@ from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import SINGLE_FOLD_ENTRIES, Fold, spec_for_fold
 from tribit.selection.problem import Problem, make_problem, warm_start
-from tribit.selection.record import Candidate, HeldOut
+from tribit.selection.record import AddedRegression, Candidate, HeldOut
 from tribit.selection.significance import (
     clearly_less,
     cross_fitted_curve,
@@ -67,6 +67,8 @@ class Trials:
 
     #: Whether a first candidate is scored even if it was cut short, as there is nothing else to choose.
     needs_candidate = True
+    #: Regression that is added to the chosen candidate, on positive-only data; None without.
+    regression: AddedRegression | None = None
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Solver(ABC):
     #: Whether it is fast enough for the many fits of a search.
     searchable: ClassVar[bool] = True
     #: Least rank that a search may choose for it.
-    least_rank: ClassVar[int] = 0
+    min_rank: ClassVar[int] = 0
     #: Whether a search may try features with it: rows that share unknowns.
     searches_features: ClassVar[bool] = False
 

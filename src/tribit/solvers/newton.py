@@ -38,7 +38,7 @@ class Newton(Solver):
 
     max_iter = 100  #: sweeps
     any_arrays = True
-    least_rank = 1  #: intercepts alone are sooner found by lbfgs
+    min_rank = 1  #: intercepts alone are sooner found by lbfgs
 
     def refusal(self, model: StatedProblem, constraints: list[Constraint]) -> str | None:
         """Return why it cannot keep the problem: a set that the balls of single rows do not imply."""
