@@ -82,7 +82,7 @@ def families(found: dict[str, tuple[Search, float]]) -> None:
         assert search.best is not None
         rows.append((name, f"{density:.1%}", *cells, search.best.settings.family))
     print_table(
-        "Held-out log-loss by kind of model, as print(model.search_) says it",
+        "Held-out log-loss by model family, as print(model.search_) says it",
         ("data", "observed", *FAMILIES, "chosen"),
         rows,
     )

@@ -246,7 +246,7 @@ def test_a_slowly_decaying_spectrum_is_averaged_and_the_mean_predicts_better():
     assert model.row_factors_.shape[1] == sum(each.rank for each in specs_of(model))
     assert evaluate(model, test).log_loss < evaluate(alone, test).log_loss
     text = str(model.search_)
-    assert f"Uses the mean of {model.n_fits_} fits, of {model.rank_}" in text
+    assert f"Uses the mean of {model.n_fits_} fits of ranks {model.rank_}" in text
     assert "times the work of one fit." in text
     again = BinaryMatrixCompletion(**{**options, "n_jobs": 2}).fit(train)
     np.testing.assert_array_equal(again.row_factors_, model.row_factors_)
@@ -308,5 +308,5 @@ def test_the_text_of_an_average():
         for rank, seconds in ((10, 1.0), (5, 0.5), (2, 0.25))
     )
     assert str(Average(members, 0.6, 0.61)) == (
-        "the mean of 3 fits, of 10, 5 and 2 columns: 0.6000 in the place of 0.6100, for 1.8 times the work of one fit"
+        "the mean of 3 fits of ranks 10, 5 and 2: 0.6000 instead of 0.6100, for 1.8 times the work of one fit"
     )

@@ -224,7 +224,7 @@ def test_ridges_hold_for_the_whole_table_and_are_smaller_in_the_part():
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_largest_ridge_is_the_norm_of_the_gradient_without_factors(intercept):
+def test_the_largest_penalty_is_the_norm_of_the_gradient_without_factors(intercept):
     seen = observed(A)
     end = Factors.of(np.zeros((60, 0)), np.zeros((20, 0)), 0.4) if intercept else None
     slope = np.where(A > 0, expit(0.4 * intercept) - 1, expit(0.4 * intercept))

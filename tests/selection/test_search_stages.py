@@ -239,14 +239,14 @@ def test_without_stages_nothing_is_tried(monkeypatch):
 
 @pytest.mark.parametrize("link", [Logistic(), Logistic(4.0), Probit(0.5)])
 @pytest.mark.parametrize("shape", [(40, 30), (120, 2)])
-def test_the_largest_ridge_is_where_factors_vanish(link, shape):
+def test_the_largest_penalty_is_where_factors_vanish(link, shape):
     seen = observed(low_rank(shape, density=0.7))
     options = Options(Arithmetic(backend="auto"))
     base = ModelSpec(link=link, intercept=False)
     folds = make_folds(seen, None, np.random.default_rng(0))
     trials = Trials(folds, options, scoring="log_loss", most=None, deadline=None)
     lines = LineSearches(trials, SearchSpace(base, EVERYTHING))
-    largest = FactorPenalty()._largest_ridge(lines, replace(base, rank=0))
+    largest = FactorPenalty()._largest_penalty(lines, replace(base, rank=0))
     sizes = []
     for share in (1.02, 0.9):
         settings = replace(base, rank=2, l2=share * largest)

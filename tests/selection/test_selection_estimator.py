@@ -512,7 +512,7 @@ def test_a_calibrator_by_name_takes_held_out_entries_though_nothing_is_open(name
     found = cross_fit_probabilities(x, labels, weights, names=[name], random_state=0)[name]
     losses = -np.log(np.where(labels > 0, found, 1.0 - found))
     assert np.average(losses, weights=weights) == pytest.approx(model.search_.best.score)
-    assert "by kind of model, calibrated: " in str(model.search_)
+    assert "by model family, calibrated: " in str(model.search_)
 
 
 @pytest.mark.parametrize("name", [None, "identity"])

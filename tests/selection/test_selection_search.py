@@ -168,7 +168,7 @@ def test_a_telling_mask_is_found_and_mixtures_are_left_out_then():
         # But for PU alone, which is another way to learn from what was not seen.
         tried = {c.settings.gammas for c in search.candidates if c.settings.uses_unobserved}
         assert tried <= {(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)}
-        assert "so far ahead are implicit features" in search.stop_reason
+        assert "have a far better score" in search.stop_reason
 
 
 def test_a_mask_of_noise_is_not_taken():
@@ -194,7 +194,7 @@ def test_a_sparse_matrix_is_spared_the_mixtures_unless_asked_for():
     labels = low_rank((160, 150), density=0.009, size=0.0)
     search = chosen(labels)
     assert "mixture" not in search.families()
-    assert search.stop_reason.endswith("so sparse is the matrix: pass gammas to have one")
+    assert search.stop_reason.endswith("the matrix is too sparse: pass gammas to have one")
     asked = chosen(labels, base=ModelSpec(gammas=MIXTURE, rank=2), free=frozenset({"radius"}))
     assert list(asked.families()) == ["mixture"]
 

@@ -142,12 +142,12 @@ def spec_for_fold(settings: ModelSpec, share: float, penalty_share: float = 1.0)
         rho = _ThinnedMask(rho, share)
     elif rho:  # with 0 the label is that of having been observed, in a fold as in the whole
         rho = 1.0 - share * (1.0 - rho)
-    ridges = {
+    penalties = {
         name: penalty_share * value
         for name in PENALTIES
         if (value := getattr(settings, name)) is not None
     }
-    return replace(settings, rho=rho, gammas=thin_mixture(settings.gammas, share), **ridges)
+    return replace(settings, rho=rho, gammas=thin_mixture(settings.gammas, share), **penalties)
 
 
 def thin_mixture(gammas: tuple[float, float, float], share: float) -> tuple[float, float, float]:

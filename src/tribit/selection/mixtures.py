@@ -74,10 +74,10 @@ MAX_FEATURE_GAIN = 0.03
 IMPUTED_SHARE_RANGE = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MAX_CELLS = 2e6
-#: Ridge of implicit features under PU alone, in units of their ridge under PN scaled as that of the factors is: on
+#: Penalty of implicit features under PU alone, in units of their penalty under PN scaled as that of the factors is: on
 #: three simulated tables (two of 300 x 200 cells, one of 150 x 90) 30 was better than 1 and 5.
 CORNER_IMPLICIT_FACTOR = 30.0
-#: Ridge of intercepts under PU alone, relative to the ridge under PN times the inverse density.
+#: Penalty of intercepts under PU alone, relative to the penalty under PN times the inverse density.
 CORNER_INTERCEPT_FACTOR = 4.0
 
 
@@ -103,11 +103,13 @@ class Mixtures(Stage):
         seen = lines.trials.folds[0].train
         if "gammas" in lines.free:
             if seen.density * MAX_INVERSE_DENSITY < 1.0:
-                return ["mixtures were not tried, so sparse is the matrix: pass gammas to have one"]
+                return [
+                    "mixtures were not tried, as the matrix is too sparse: pass gammas to have one"
+                ]
             self._try_corner(lines, best)
             if self._features_far_ahead(lines, best):
                 return [
-                    "mixtures near PN were not tried, so far ahead are implicit features, which they lack"
+                    "mixtures near PN were not tried, as implicit features, which they lack, have a far better score"
                 ]
             share = float(np.clip(self._imputed_share(lines, best), *IMPUTED_SHARE_RANGE))
             gammas = mixture(share, self._density(lines), seen.n_likes / seen.n_observed)
@@ -169,12 +171,12 @@ class Mixtures(Stage):
             return
         seen = lines.trials.folds[0].train
         gammas = (0.0, 1.0, 0.0) if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
-        ridges: dict[str, Any] = {}
+        penalties: dict[str, Any] = {}
         # It sums over all entries, with observed ones 1 / q times, and its penalties grow by as much.
         if "l2" in lines.free:
-            ridges["l2"] = best.settings.l2 / seen.density
+            penalties["l2"] = best.settings.l2 / seen.density
         if "l2_intercept" in lines.free and best.settings.l2_intercept is not None:
-            ridges["l2_intercept"] = (
+            penalties["l2_intercept"] = (
                 CORNER_INTERCEPT_FACTOR * best.settings.l2_intercept / seen.density
             )
         settings = replace(
@@ -186,7 +188,7 @@ class Mixtures(Stage):
             implicit_features=False,
             side_features=False,
             l2_implicit=lines.base.l2_implicit,
-            **ridges,
+            **penalties,
         )
         if "radius" in lines.free:
             settings = lines.with_radius(settings, lines.base.link.level(SMALLER_BALL))
@@ -212,7 +214,7 @@ class Mixtures(Stage):
             if found.settings.radius == link.level(BALLS[0]):
                 smaller = lines.trials.score(lines.with_radius(settings, link.level(SMALLER_BALL)))
                 found = min(found, smaller, key=lambda candidate: candidate.score)
-        if lines.base.gammas[0] < 1.0:  # no stage before this one has chosen a ridge
+        if lines.base.gammas[0] < 1.0:  # no stage before this one has chosen a penalty
             found = lines.refine(found, "l2", 2.0)
             found = lines.refine(found, "l2_intercept", 3.0)
             found = lines.refine(found, "l2_implicit", 2.0)
@@ -222,7 +224,7 @@ class Mixtures(Stage):
     def _with_features(self, lines: LineSearches, best: Candidate | None) -> None:
         """Try the best mixture, where it comes near, with the implicit features of the best model, where it has any.
 
-        The ridge of the features is to that of the factors as it is in that model, and far stronger under PU or NU
+        The penalty of the features is to that of the factors as it is in that model, and far stronger under PU or NU
         alone (``CORNER_IMPLICIT_FACTOR``).
         """
         mixtures = [c for c in lines.trials.candidates if c.settings.family == "mixture"]

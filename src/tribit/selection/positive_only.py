@@ -88,30 +88,30 @@ def with_regression(factors: Factors, regression: Factors, weight: float) -> Fac
     )
 
 
-#: Most cells for which ridges are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
+#: Most cells for which penalties are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MAX_CELLS = 10**8
-#: Rank of the first factors: ridges are chosen with it, as too high a rank does no harm but cost.
+#: Rank of the first factors: penalties are chosen with it, as too high a rank does no harm but cost.
 FIRST_RANK = 16
-#: First ridge weights of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
+#: First penalties of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
 #: MovieLens-100k, whole and its densest part, of Coat and on simulated tables (seed 10 of each) the best were within a
 #: factor of 2 of them.
 FACTOR_SHARE, FEATURE_SHARE = 0.6, 1.7
-#: Ridge of plain factors that is tried beside them, as such a share, and the share of the score within which it is
+#: Penalty of plain factors that is tried beside them, as such a share, and the share of the score within which it is
 #: refined: on Senate votes (seed 10) plain factors with many columns are the better.
 PLAIN_SHARE, PLAIN_REFINED_WITHIN = 0.2, 0.01
-#: Ridge weights of intercepts, in units of the link.
+#: Penalties of intercepts, in units of the link.
 INTERCEPT_WEIGHTS = (100.0, 10.0, 1.0)
 #: Largest of them beside factors, which take over much of what intercepts explain: with 10 and more the fits on
 #: MovieLens-100k (seed 10) take twice as long and are no better.
 MAX_INTERCEPT_WEIGHT = 3.0
-#: Factor by which a line search changes a ridge.
+#: Factor by which a line search changes a penalty.
 STEP = 1.6
 #: Weights of the regression that is added, in units of the link: log-odds of an entry that the regression is sure of.
 REGRESSION_WEIGHTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: Share of the score that twice the columns must gain; and what the next doubling is expected to gain, as a share of
 #: the last one's gain: on MovieLens-100k (seed 10) it gained .24% and then .08%.
 MIN_RANK_GAIN, EXPECTED_NEXT_GAIN = 1e-3, 0.3
-#: Share of the score that they may lose: at the same ridge more columns do no harm beyond the noise of few held-out
+#: Share of the score that they may lose: at the same penalty more columns do no harm beyond the noise of few held-out
 #: entries.
 MAX_RANK_LOSS = 2e-3
 #: Least such weight, in units of the link.
@@ -293,14 +293,14 @@ class _PositiveOnly(Stage):
 
 
 class PositiveIntercepts(_PositiveOnly):
-    """The ridge of intercepts, without factors."""
+    """The penalty of intercepts, without factors."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
         """Return whether there are intercepts."""
         return super().applies(space, found) and space.base.intercept
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return the best ridge."""
+        """Return the best penalty."""
         plain = replace(lines.base, rank=0, implicit_features=False)
         if "l2_intercept" not in lines.free:
             return replace(found, intercepts=lines.trials.score(plain))
@@ -310,10 +310,10 @@ class PositiveIntercepts(_PositiveOnly):
 
 
 class PositiveFactors(_PositiveOnly):
-    """The ridges of factors, with implicit features where these may be used."""
+    """The penalties of factors, with implicit features where these may be used."""
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Return the best ridges."""
+        """Return the best penalties."""
         plain = replace(lines.base, rank=0, implicit_features=False)
         if found.intercepts is not None:
             plain = found.intercepts.settings
@@ -329,7 +329,7 @@ class PositiveFactors(_PositiveOnly):
         small = is_searched(lines)
         if not small:
             notes += (
-                f"ridges were set by the rule and not searched, as the matrix has more than {MAX_CELLS:.0g} cells",
+                f"penalties were set by the rule and not searched, as the matrix has more than {MAX_CELLS:.0g} cells",
             )
         if "implicit_features" in lines.free or lines.base.implicit_features:
             best = self._features(lines, start, largest, refine=small)
@@ -345,15 +345,15 @@ class PositiveFactors(_PositiveOnly):
     def _features(
         self, lines: LineSearches, start: ModelSpec, largest: float, *, refine: bool
     ) -> Candidate:
-        """Choose the ridges of factors and of implicit features together."""
-        ridges: dict[str, Any] = {"implicit_features": True}
+        """Choose the penalties of factors and of implicit features together."""
+        penalties: dict[str, Any] = {"implicit_features": True}
         if "activity_floor" in lines.free:
-            ridges["activity_floor"] = (0.0, 0.0)
+            penalties["activity_floor"] = (0.0, 0.0)
         if "l2" in lines.free:
-            ridges["l2"] = FACTOR_SHARE * largest
+            penalties["l2"] = FACTOR_SHARE * largest
         if "l2_implicit" in lines.free:
-            ridges["l2_implicit"] = FEATURE_SHARE * largest
-        best = lines.trials.score(replace(start, **ridges))
+            penalties["l2_implicit"] = FEATURE_SHARE * largest
+        best = lines.trials.score(replace(start, **penalties))
         if not refine:
             return best
         best = lines.refine(best, "l2_implicit", STEP)
@@ -421,7 +421,7 @@ class Regression(_PositiveOnly):
 
 
 def is_searched(lines: LineSearches) -> bool:
-    """Return whether a table has few enough cells for its ridges to be searched."""
+    """Return whether a table has few enough cells for its penalties to be searched."""
     d1, d2 = lines.trials.folds[0].train.shape
     return d1 * d2 <= MAX_CELLS
 
@@ -444,7 +444,7 @@ def double_rank(lines: LineSearches, best: Candidate) -> Candidate:
 
 
 def largest_penalty(lines: LineSearches, plain: ModelSpec) -> float:
-    """Return the ridge weight above which factors vanish: the spectral norm of the gradient without them.
+    """Return the penalty above which factors vanish: the spectral norm of the gradient without them.
 
     With ``U = 0`` the gradient in U is ``G V``, and with ``V = 0`` that in V is ``G' U``: a subspace iteration that
     never stores G.
@@ -464,5 +464,5 @@ def largest_penalty(lines: LineSearches, plain: ModelSpec) -> float:
         _, found = objective.risk_gradient(replace(at, row_factors=U, column_factors=columns))
         largest = float(np.linalg.norm(found.column_factors, 2))
         V = np.linalg.qr(found.column_factors)[0]
-    # A table that its intercepts explain has no gradient, and a ridge all the same.
+    # A table that its intercepts explain has no gradient, and a penalty all the same.
     return max(largest, MIN_PENALTY * lines.unit)

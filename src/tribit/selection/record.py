@@ -89,8 +89,8 @@ class Average:
         cost = self.cost
         work = "" if cost is None else f", for {cost:.1f} times the work of one fit"
         return (
-            f"the mean of {len(ranks)} fits, of {', '.join(ranks[:-1])} and {ranks[-1]} columns: {self.score:.4f} in "
-            f"the place of {self.best_score:.4f}{work}"
+            f"the mean of {len(ranks)} fits of ranks {', '.join(ranks[:-1])} and {ranks[-1]}: {self.score:.4f} instead "
+            f"of {self.best_score:.4f}{work}"
         )
 
 
@@ -154,10 +154,9 @@ class Search:
         return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
 
     def families(self) -> dict[str, Candidate]:
-        """Return the best candidate of each family of models, in the order in which they were first tried.
+        """Return the best candidate of each model family, in the order in which they were first tried.
 
-        Of the family of the one that was chosen it is that one, which may have more columns than that with the smallest
-        score.
+        The choice stands for its family, though another candidate of lower rank may have a smaller score.
         """
         found: dict[str, Candidate] = {}
         for candidate in self.candidates:
@@ -200,7 +199,7 @@ class Search:
             added = f"\nThe regression of the smaller side on itself is added with weight {self.regression:.3g}."
         return (
             f"Chose {self.best.settings}.\n"
-            f"Best {self.measure} on {self.n_held_out} held-out entries by kind of model{calibrated}: {measured} "
+            f"Best {self.measure} on {self.n_held_out} held-out entries by model family{calibrated}: {measured} "
             f"({len(self.candidates)} candidates{time}{ended}).{average}"
             + added
             + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")

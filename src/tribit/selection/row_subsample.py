@@ -68,7 +68,7 @@ class RowSubsample:
     def note(self) -> str:
         """Remark on the subsample for the record of a search."""
         sampled = f"{self.positions.size} of {self.size} {('rows', 'columns')[self.axis]}"
-        return f"candidates were compared on {sampled}, drawn at random, and the ridges of the best on all"
+        return f"candidates were compared on a random sample of {sampled}, the penalties of the best on all"
 
     def side(self, known: SideFeatures | None) -> SideFeatures | None:
         """Return the side features of the subsample."""

@@ -370,7 +370,7 @@ def _restrict_to_solvers(
     # A solver that declares nothing may know rows alone.
     able = solver is None or (solver.searches_features and _can_keep(solver, featured))
     bounded = base.radius is not None or base.alpha is not None
-    # Beside a ball features are not tried; those that were asked for have ridges to choose.
+    # Beside a ball features are not tried; those that were asked for have penalties to choose.
     if not able or (bounded and not base.shares_unknowns):
         free -= set(FEATURE_PARAMETERS)
     least = (0 if solver is None else solver.min_rank) if base.intercept else 1

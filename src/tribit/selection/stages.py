@@ -225,7 +225,7 @@ class InterceptPenalty(Stage):
         if "l2_intercept" not in lines.free:
             return replace(found, intercepts=lines.trials.score(plain))
         weights = (lines.unit * weight for weight in INTERCEPT_WEIGHTS)
-        # The factors beside them keep this ridge. A calibrator of intercepts alone would stretch over-shrunk ones, or
+        # The factors beside them keep this penalty. A calibrator of intercepts alone would stretch over-shrunk ones, or
         # shrink those that are too free, which factors with a scale of their own do not allow.
         best = lines.path(
             weights, lambda weight: replace(plain, l2_intercept=weight), lines.trials.score_of_link
@@ -253,13 +253,13 @@ class FactorPenalty(Stage):
             return replace(found, factors=start)
         if "l2" not in lines.free:
             return replace(found, factors=lines.trials.score(settings))
-        largest = self._largest_ridge(lines, start.settings)
+        largest = self._largest_penalty(lines, start.settings)
         best = lines.path(
             (share * largest for share in PENALTY_SHARES), lambda l2: replace(settings, l2=l2)
         )
         return replace(found, factors=best)
 
-    def _largest_ridge(self, lines: LineSearches, settings: ModelSpec) -> float:
+    def _largest_penalty(self, lines: LineSearches, settings: ModelSpec) -> float:
         """Return the penalty above which the factors vanish, on the full data."""
         fold = lines.trials.folds[0]
         end = fold.ends.get(settings.family)
@@ -414,8 +414,8 @@ class SideFeaturePenalty(Stage):
 class HigherRankWithFeatures(Stage):
     """Four times the rank beside implicit features, last and once.
 
-    A ridge on both factors is a trace norm, under which too many latent factors do no harm but cost. The ridges were
-    chosen with few of them on the same held-out entries, which favours few.
+    A ridge penalty on both factors is a trace norm, under which too high a rank does no harm but cost. The penalties
+    were chosen at a low rank on the same held-out entries, which favours low ranks.
     """
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
@@ -458,7 +458,7 @@ def _all_in_use(lines: LineSearches, family: str) -> bool:
 def largest_penalty_of(seen: Observations, link: Link, end: Factors | None) -> float:
     """Return the penalty above which the factors vanish: the spectral norm of the gradient without them.
 
-    At a minimum with ``U = V = 0`` the ridge ``l2 |X|_*`` outweighs every direction of the gradient.
+    At a minimum with ``U = V = 0`` the penalty ``l2 |X|_*`` outweighs every direction of the gradient.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ from tribit.model.calibration import (
     platt,
 )
 from tribit.uncertainty.calibration import calibrate
-from tribit.uncertainty.conformal import Conformal, LabelSets, conformal
-from tribit.uncertainty.laplace import Adjustment, Intervals, Posterior, laplace, mean_probability
+from tribit.uncertainty.label_sets import Conformal, LabelSets, conformal
+from tribit.uncertainty.posterior import Adjustment, Intervals, Posterior, laplace, mean_probability
 
 __all__ = [
     "CALIBRATORS",

@@ -20,7 +20,7 @@ from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness, Risk
 from tribit.model.spec import ModelSpec
 from tribit.ranking.lists import Recommendations
-from tribit.uncertainty.laplace import Intervals, check_prior, first_member, variances
+from tribit.uncertainty.posterior import Intervals, check_prior, first_member, variances
 from tribit.uncertainty.row_covariances import RowPosterior, row_covariances
 
 Array = NDArray[np.floating[Any]]

@@ -1,6 +1,5 @@
 """Variances against plain sums, differences and exact posteriors; intervals and what adjusts them."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +23,7 @@ from tribit.paper.systems import SYSTEMS
 from tribit.propensity import row_column
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import Posterior, laplace, mean_probability
+from tribit.uncertainty import posterior as posterior_module
 from tribit.uncertainty import row_covariances as covariances_module
 
 
@@ -210,7 +210,7 @@ def test_blocks_change_nothing(monkeypatch):
     whole = laplace(model, seen).deviation(i, j)
     monkeypatch.setattr(covariances_module, "BLOCK", 50)
     # The package's name laplace is the function.
-    monkeypatch.setattr(sys.modules["tribit.uncertainty.laplace"], "BLOCK", 50)
+    monkeypatch.setattr(posterior_module, "BLOCK", 50)
     monkeypatch.setattr("tribit.backends.base.PRODUCTS_BYTES", 0)
     np.testing.assert_allclose(laplace(model, seen).deviation(i, j), whole, rtol=1e-10)
     mixture = {"gammas": (0.4, 0.3, 0.3), "rho": 0.5, "radius": 2.0}
