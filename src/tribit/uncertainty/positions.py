@@ -38,7 +38,7 @@ from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted, HasFitted, as_fitted
 from tribit.model.scores import read_entries
 from tribit.uncertainty.calibration import check_level
-from tribit.uncertainty.laplace import Posterior, check_prior, laplace
+from tribit.uncertainty.posterior import Posterior, check_prior, laplace
 from tribit.uncertainty.row_covariances import BLOCK, RowPosterior
 
 __all__ = ["Positions", "Side", "positions"]
