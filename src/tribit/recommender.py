@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity, storage
+from tribit.answers import as_json_values
 from tribit.checks import check_switch
 from tribit.completion import BinaryMatrixCompletion
 from tribit.completion.files import contents_of, model_of, warn_of_rho
@@ -30,6 +31,7 @@ from tribit.errors import (
     parameter,
     warn,
 )
+from tribit.evaluation import Evaluation
 from tribit.folding.new_rows import (
     combine_entries,
     empty_observations,
@@ -50,8 +52,10 @@ from tribit.questions.positions import Positions
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.questions.similar import Similar
+from tribit.randomness import RandomState, held_out_mask
 from tribit.ranking import CandidateRanker
 from tribit.ranking.lists import TopN
+from tribit.solvers.loop import INTERRUPTED
 from tribit.storage import Contents
 
 __all__ = ["Recommender"]
@@ -92,6 +96,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         The rules for reading the table, if it was a file.
     summary_ : dict
         Facts about the data and the fit.
+    evaluation_ : Evaluation or None
+        Measures of the fit without the entries that ``fit(hold_out=)`` held out, on these entries.
 
     Examples
     --------
@@ -125,6 +131,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         *,
         row_features: Any = None,
         column_features: Any = None,
+        hold_out: float | None = None,
         client: Any = None,
     ) -> Self:
         """Fit the model and the ranker.
@@ -137,6 +144,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
             As in :meth:`BinaryMatrixCompletion.fit`.
+        hold_out : float, int or None, default=None
+            Share or number of entries for a test set. A second fit, to the other entries alone, tunes its own
+            hyperparameters and is evaluated on the test set (``evaluation_``). The recommender itself is fitted to all
+            entries, and is the same as without ``hold_out``.
         client : distributed.Client, optional
             A dask cluster for the fit of the model. The recommender then has no ranker and keeps no entries.
         """
@@ -144,14 +155,21 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         model = self._unfitted_model()
         observations = model.read(X, client)
         wanted = wants_ranker(self.ranker, observations)
-        model.fit(observations, row_features=row_features, column_features=column_features)
+        parts = None
+        if hold_out is not None:  # refused before the fit
+            parts = split_for_evaluation(observations, hold_out, self.random_state)
+        features = {"row_features": row_features, "column_features": column_features}
+        model.fit(observations, **features)
         ranker = None
         if wanted:
             ranker = CandidateRanker(device=model.device, random_state=self.random_state)
             ranker.fit(observations)
         self.reading_: Reading | None = None
         summary = summary_of(model, observations)
-        return self._set(model, ranker, None if observations.is_remote else observations, summary)
+        self._set(model, ranker, None if observations.is_remote else observations, summary)
+        if parts is not None:
+            self.evaluation_ = self._evaluation_of_second_fit(*parts, features)
+        return self
 
     recommend = asks(Recommend)
     predictions = asks(Predict)
@@ -252,7 +270,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         again.reading_ = self.reading_
         model = self.model_.with_fitted(fitted)
         if self.seen_ is None:
-            return again._set(model, None, None, self.summary_)
+            return again._set(model, None, None, self.summary_, self.evaluation_)
         seen = combine_entries(self.seen_, entries, fitted.axes, new)
         ranker = self.ranker_
         if ranker is not None and new == 0:
@@ -260,8 +278,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         elif ranker is not None:
             seed = self.random_state if isinstance(self.random_state, int) else 0
             ranker = CandidateRanker(random_state=seed).fit(seen)
-        summary = {**summary_of(model, seen), "held_out": self.summary_.get("held_out")}
-        return again._set(model, ranker, seen, summary)
+        summary = {**summary_of(model, seen), "validation": self.summary_.get("validation")}
+        return again._set(model, ranker, seen, summary, self.evaluation_)
 
     def with_rho(self) -> Self:
         """Return the recommender with the model of the mask, which files do not keep, fitted again."""
@@ -311,8 +329,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         reading = None if self.reading_ is None else self.reading_.to_json()
+        evaluation = None if self.evaluation_ is None else self.evaluation_.to_dict()
         contents = dataclasses.replace(
-            contents_of(self.model_), reading=reading, summary=self.summary_
+            contents_of(self.model_),
+            reading=reading,
+            summary=self.summary_,
+            evaluation=as_json_values(evaluation),
         )
         if self.keep_seen and self.seen_ is not None:
             arrays = None if self.ranker_ is None else self.ranker_.arrays()
@@ -333,7 +355,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             ranker = ranker_from(contents.ranker, contents.entries)
         reading = contents.reading
         found.reading_ = None if reading is None else Reading.from_json(reading)
-        return found._set(model, ranker, contents.entries, contents.summary or {})
+        evaluation = None
+        if contents.evaluation is not None:
+            evaluation = Evaluation.from_dict(contents.evaluation)
+        return found._set(model, ranker, contents.entries, contents.summary or {}, evaluation)
 
     def _unfitted_model(self) -> BinaryMatrixCompletion:
         if self.model is None:
@@ -347,14 +372,27 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             model.set_params(like_at=self.like_at)
         return model
 
+    def _evaluation_of_second_fit(
+        self, train: Observations, test: Observations, features: dict[str, Any]
+    ) -> Evaluation | None:
+        """Return the evaluation of a fit to the training entries; None if the user interrupts a fit."""
+        if self.model_.stop_reason_ != INTERRUPTED:
+            again: Self = clone(self).fit(train, **features)
+            if again.model_.stop_reason_ != INTERRUPTED:
+                return again.evaluate(test)
+        warn(TribitWarning("Interrupted before the evaluation on the entries that were held out."))
+        return None
+
     def _set(
         self,
         model: BinaryMatrixCompletion,
         ranker: CandidateRanker | None,
         seen: Observations | None,
         summary: dict[str, Any],
+        evaluation: Evaluation | None = None,
     ) -> Self:
         self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
+        self.evaluation_ = evaluation
         for name in ("seen_mask_", "top_n_"):  # cached for another fit
             self.__dict__.pop(name, None)
         return self
@@ -370,6 +408,27 @@ def wants_ranker(ranker: Any, observations: Observations) -> bool:
     if observations.is_remote or not is_auto(ranker):
         return False
     return bool(observations.n_likes and observations.n_dislikes)
+
+
+def split_for_evaluation(
+    observations: Observations, hold_out: float, random_state: RandomState
+) -> tuple[Observations, Observations]:
+    """Return training and test entries for ``hold_out``; training entries have every label of the observations."""
+    given = parameter("hold_out", hold_out)
+    observations.require_local(
+        f"{given} needs all entries on one machine: leave it out, and evaluate on a test set of your own."
+    )
+    mask = held_out_mask(observations.n_observed, hold_out, random_state, "hold_out")
+    train, test = observations.hold_out(mask)
+    for label, before, after in (
+        ("like", observations.n_likes, train.n_likes),
+        ("dislike", observations.n_dislikes, train.n_dislikes),
+    ):
+        if before and not after:
+            raise InvalidInputError(
+                f"{given} puts every {label} into the test set; hold out fewer entries."
+            )
+    return train, test
 
 
 def ranker_from(arrays: Mapping[str, Any], seen: Observations) -> CandidateRanker:

@@ -68,7 +68,7 @@ CASES = [
         "--test 2.5", "--test few", "--test 100000", "--random-state -1", "--max-size 10", "--delimiter x",
         "--encoding klingon", "--format xls",
     )),
-    (FIT, "--ranker maybe"),
+    *((FIT, words) for words in ("--ranker maybe", "--hold-out 2.5", "--hold-out few")),
     (FIT, "--scheduler nowhere"),
     *((["serve", "model"], words) for words in (
         "--host 192.0.2.1", "--port 70000", "--workers 0", "--max-body few", "--max-pairs 0", "--max-rows 0",

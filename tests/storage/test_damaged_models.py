@@ -140,6 +140,7 @@ OBJECTS = {
             "ranker": [None, 1, "no"],
             "reading": [[], "a", 1, True],
             "summary": [[1], "a", 1, False],
+            "evaluation": [[1], "a", 1, False],
         },
     ),
     "record": (

@@ -293,7 +293,7 @@ def test_save_and_the_method_are_one(tmp_path):
     model.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     header, _ = unwrapped(tmp_path / "a")
-    assert header["format"] == storage.contents.FORMAT == 9
+    assert header["format"] == storage.contents.FORMAT == 10
     assert header["version"] == __version__
 
 
@@ -432,13 +432,13 @@ def test_a_damaged_header(path, text):
     assert "model" in refusal(path)
 
 
-@pytest.mark.parametrize("number", [1, 8, 10, 0, None, "9", 9.0, True])
+@pytest.mark.parametrize("number", [1, 9, 11, 0, None, "10", 10.0, True])
 def test_another_format(path, number):
     rewrite(path, lambda header, _: header.update(format=number, version="9.9.9"))
     text = refusal(path)
     assert f"has model format {number!r}" in text
     assert "written by tribit 9.9.9" in text
-    assert f"tribit {__version__} reads format 9 alone;" in text
+    assert f"tribit {__version__} reads format 10 alone;" in text
 
 
 def test_a_format_that_is_no_number_is_refused_in_one_sentence(path):
@@ -450,7 +450,7 @@ def test_a_format_that_is_no_number_is_refused_in_one_sentence(path):
 
 def test_a_file_that_names_no_format(path):
     rewrite(path, lambda header, _: header.pop("format"))
-    assert f"has model format None, and tribit {__version__} reads format 9 alone;" in refusal(path)
+    assert f"has model format None, and tribit {__version__} reads format 10 alone;" in refusal(path)
 
 
 def without(name):

@@ -36,6 +36,7 @@ def fit_file(
     column_features: PathLike | None = None,
     ranker: Any = AUTO,
     keep_seen: bool = True,
+    hold_out: float | None = None,
     scheduler: str | None = None,
     **parameters: Any,
 ) -> Recommender:
@@ -49,8 +50,8 @@ def fit_file(
         The most bytes to read; see :func:`tribit.data.reading.observations_from_file`.
     row_features, column_features : str or path-like, optional
         Tables of features of rows and columns, ids in the first column. Tags are separated by ``|``.
-    ranker, keep_seen
-        Of :class:`tribit.Recommender`.
+    ranker, keep_seen, hold_out
+        Of :class:`tribit.Recommender` and its ``fit``.
     scheduler : str, optional
         The address of a dask scheduler, on whose workers to fit. The path may then be a folder of parquet files, which
         the workers read; the recommender then has no ranker and keeps no entries.
@@ -71,13 +72,13 @@ def fit_file(
     of_rows, of_columns = (
         kinds.features_from(table, max_size) for table in (row_features, column_features)
     )
-    features = {"row_features": of_rows, "column_features": of_columns}
+    options = {"row_features": of_rows, "column_features": of_columns, "hold_out": hold_out}
     if scheduler is None:
         records = reading.records(path, max_size=max_size)
-        recommender.fit(records.observations(), **features)
+        recommender.fit(records.observations(), **options)
         recommender.reading_ = records.reading
         return recommender
-    return fit_on_cluster(recommender, path, reading, scheduler, features, max_size=max_size)
+    return fit_on_cluster(recommender, path, reading, scheduler, options, max_size=max_size)
 
 
 def fit_on_cluster(
@@ -85,7 +86,7 @@ def fit_on_cluster(
     path: str | os.PathLike[str],
     reading: Reading,
     scheduler: str,
-    features: dict[str, Any],
+    options: dict[str, Any],
     *,
     max_size: int | None = None,
 ) -> Recommender:
@@ -102,8 +103,8 @@ def fit_on_cluster(
         The rules for reading the table.
     scheduler : str
         The address.
-    features : dict
-        Tables of features of rows and of columns, on this machine, or None.
+    options : dict
+        Of the fit: tables of features of rows and of columns, on this machine, or None.
     max_size : int, optional
         The most bytes to read of a file.
     """
@@ -121,7 +122,7 @@ def fit_on_cluster(
             records = reading.records(path, max_size=max_size)
             reading = records.reading
             X = records.observations()
-        recommender.fit(X, client=client, **features)
+        recommender.fit(X, client=client, **options)
     recommender.reading_ = reading
     return recommender
 

@@ -117,6 +117,15 @@ def fit(
             help="Keep the entries in the model's file; recommendations leave them out.",
         ),
     ] = True,
+    hold_out: Annotated[
+        Any,
+        typer.Option(
+            parser=share_or_count,
+            metavar="share|count",
+            help="Share or number of entries for a test set: a second fit without them is evaluated on them, and the "
+            "file keeps the result. The model itself is fitted to all entries.",
+        ),
+    ] = None,
     scheduler: Annotated[
         str | None,
         typer.Option(help="Address of a dask scheduler to fit on: tcp://10.0.0.1:8786."),
@@ -141,6 +150,7 @@ def fit(
         "column_features": column_features,
         "ranker": ranker,
         "keep_seen": keep_seen,
+        "hold_out": hold_out,
         "scheduler": scheduler,
     }
     writable(out)  # before the fit
@@ -154,7 +164,8 @@ def fit(
         with keyboard_interrupts() if keep_partial else nullcontext():
             bundle = fit_file(file, **parameters, verbose=0 if quiet else 1)
         model = bundle.model_
-        finished = model.stop_reason_ != INTERRUPTED
+        evaluated = hold_out is None or bundle.evaluation_ is not None
+        finished = model.stop_reason_ != INTERRUPTED and evaluated
         if not (finished or keep_partial):
             raise KeyboardInterrupt
         bundle.save(out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from tribit.metrics.entries import (
 )
 from tribit.metrics.full_ranking import UnseenReport, unseen_report
 from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
+from tribit.storage.file_format import value_from
 
 if TYPE_CHECKING:
     from tribit.ranking.scores import Ranker
@@ -195,14 +196,24 @@ class Evaluation(Answer):
         """Return all fields as plain values for JSON."""
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Return the evaluation of plain values, as a file has them; a ValueError where they are of none."""
+        found: Self = value_from(cls, values, "evaluation")
+        return found
+
     def text(self, most: int | None = None) -> str:
         """Return a line for each measure."""
         del most
         facts = self.facts()
         width = max(len(title) for title in facts)
+        lines = (f"  {title:<{width}}  {fact}" for title, fact in facts.items())
+        return "\n".join([self.title(), *lines])
+
+    def title(self) -> str:
+        """Return the size of the test set, and the meaning of the intervals."""
         about = f" ({100 * self.level:g}% intervals, clustered by row)" if self.intervals else ""
-        head = f"{self.n_entries} entries of {self.n_rows} rows{about}"
-        return "\n".join([head, *(f"  {title:<{width}}  {fact}" for title, fact in facts.items())])
+        return f"{self.n_entries} entries of {self.n_rows} rows{about}"
 
 
 def unseen_measures(report: UnseenReport | None) -> dict[str, float | None]:

@@ -12,6 +12,7 @@ import numpy as np
 from tribit.answers import Answer
 from tribit.data.axis import AnyArray
 from tribit.data.reading import Reading
+from tribit.evaluation import Evaluation
 from tribit.metrics.entries import METRICS
 from tribit.model.fitted import LIKE
 from tribit.questions.base import Question
@@ -35,31 +36,40 @@ class Facts(Answer):
         Names and facts.
     summary : dict
         Numbers about the data and the fit.
+    evaluation : Evaluation or None
+        Measures on the entries that ``fit(hold_out=)`` held out.
     """
 
     about: dict[str, str]
     summary: dict[str, Any]
+    evaluation: Evaluation | None = None
 
     def table(self) -> dict[str, AnyArray]:
         """Return names and facts."""
-        names, facts = (
-            np.array(list(each), dtype=object) for each in (self.about, self.about.values())
-        )
-        return {"name": names, "fact": facts}
+        facts = self.facts()
+        columns = {"name": list(facts), "fact": list(facts.values())}
+        return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
     def facts(self) -> dict[str, str]:
-        """Return names and facts."""
-        return self.about
+        """Return names and facts, then those of the evaluation."""
+        found = self.evaluation
+        if found is None:
+            return self.about
+        origin = f"{found.title()}, held out of the evaluated fit"
+        measures = {f"  {name}": fact for name, fact in found.facts().items()}
+        return {**self.about, "test set": origin, **measures}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return names and facts, and the summary."""
-        return {**self.about, "summary": self.summary}
+        """Return names and facts, the summary and the evaluation."""
+        evaluation = None if self.evaluation is None else self.evaluation.to_dict()
+        return {**self.about, "summary": self.summary, "evaluation": evaluation}
 
     def text(self, most: int | None = None) -> str:
         """Return names and facts in two columns."""
         del most
-        width = max(map(len, self.about))
-        return "\n".join(f"{name:<{width}}  {fact}" for name, fact in self.about.items())
+        facts = self.facts()
+        width = max(map(len, facts))
+        return "\n".join(f"{name:<{width}}  {fact}" for name, fact in facts.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +80,7 @@ class Info(Question[Facts]):
 
     def answer(self, recommender: Recommender) -> Facts:
         """Return the facts."""
-        return Facts(facts_of(recommender), recommender.summary_)
+        return Facts(facts_of(recommender), recommender.summary_, recommender.evaluation_)
 
 
 def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any]:
@@ -84,7 +94,7 @@ def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, A
         # Least, median and most.
         "entries_per_row": [float(np.quantile(counts[0], share)) for share in (0, 0.5, 1)],
         "entries_per_column": [float(np.quantile(counts[1], share)) for share in (0, 0.5, 1)],
-        "held_out": _held_out(model),
+        "validation": _validation(model),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in PACKAGES},
@@ -92,7 +102,7 @@ def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, A
     }
 
 
-def _held_out(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
+def _validation(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
     """Return the measures of the chosen model on the validation set of the search."""
     search = model.search_
     if search is None or search.held_out is None:
@@ -122,13 +132,13 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
             facts[f"entries per {side}"] = f"median {median:g}, from {least:g} to {most:g}"
     facts["model"] = str(model.spec_)
     facts |= _reasons(model)
-    if held_out := summary.get("held_out"):
+    if validation := summary.get("validation"):
         measures = ", ".join(
-            f"{METRICS[name].title} {held_out[name]:.4f}"
+            f"{METRICS[name].title} {validation[name]:.4f}"
             for name in METRICS
-            if held_out.get(name) is not None
+            if validation.get(name) is not None
         )
-        facts["validation set"] = f"{measures} ({held_out['entries']} entries)"
+        facts["validation set"] = f"{measures} ({validation['entries']} entries)"
     facts["fit"] = f"{model.n_iter_} iterations ({model.stop_reason_})"
     facts["probabilities"] = "the link's" if model.calibration_ is None else model.calibration_.name
     facts["ranking"] = _ranking(recommender)

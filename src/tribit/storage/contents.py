@@ -6,7 +6,7 @@ import json
 import os
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -58,7 +58,7 @@ from tribit.storage.searches import SEARCH, SEARCH_TENSOR, PackedSearch, packed_
 Made = TypeVar("Made")
 
 #: The format that is written and read.
-FORMAT = 9
+FORMAT = 10
 #: Columns of the history: the iteration, its objective and the decrease.
 HISTORY_COLUMNS = 3
 #: Prefix of the names of a ranker's arrays.
@@ -80,6 +80,7 @@ HEADER = {
     "ranker": SWITCH,
     "reading": OBJECT.or_none(),
     "summary": OBJECT.or_none(),
+    "evaluation": OBJECT.or_none(),
 }
 
 
@@ -103,6 +104,8 @@ class Contents:
         The rules by which the table was read, as JSON has them.
     summary : dict or None
         Facts about the data and the fit, as JSON has them.
+    evaluation : dict or None
+        The evaluation on entries that a fit held out, as JSON has it.
     """
 
     parameters: dict[str, Any]
@@ -111,7 +114,8 @@ class Contents:
     entries: Observations | None = None
     ranker: Mapping[str, NDArray[Any]] | None = None
     reading: dict[str, Any] | None = None
-    summary: dict[str, Any] | None = field(default=None)
+    summary: dict[str, Any] | None = None
+    evaluation: dict[str, Any] | None = None
 
 
 def write(path: str | os.PathLike[str], contents: Contents) -> None:
@@ -129,6 +133,7 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
             "ranker": contents.ranker is not None,
             "reading": contents.reading,
             "summary": contents.summary,
+            "evaluation": contents.evaluation,
         }
         tensors = _tensors(contents, search)
         _check(header, {name: (_name(t.dtype), t.shape) for name, t in tensors.items()})
@@ -240,6 +245,7 @@ def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
         ranker if header["ranker"] else None,
         header["reading"],
         header["summary"],
+        header["evaluation"],
     )
 
 

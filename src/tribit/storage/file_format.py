@@ -13,8 +13,9 @@ import os
 import reprlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType
+from typing import Any, BinaryIO, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,7 @@ NUMBER = Field(
 )
 POSITIVE = Field("a positive finite number", passes(lambda value: check_positive("", value)))
 FLOATS = ("F32", "F64")
+PLAIN_FIELDS: dict[Any, Field] = {float: NUMBER, int: COUNT, bool: SWITCH, str: TEXT}
 
 
 def check_places(
@@ -117,6 +119,28 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None
     _check_names(values, fields, fields)
     for name, field in fields.items():
         field.check(name, values[name])
+
+
+def value_from(hint: Any, value: Any, name: str) -> Any:
+    """Return the value of a type that JSON describes: numbers, texts, tuples, mappings and dataclasses of them."""
+    if hint in PLAIN_FIELDS:
+        PLAIN_FIELDS[hint].check(name, value)
+        return value
+    parts = get_args(hint)
+    if NoneType in parts:
+        return None if value is None else value_from(parts[0], value, name)
+    if get_origin(hint) is tuple:
+        Field(f"a list of {len(parts)}", lambda v: type(v) is list and len(v) == len(parts)).check(
+            name, value
+        )
+        return tuple(value_from(part, each, name) for part, each in zip(parts, value, strict=True))
+    OBJECT.check(name, value)
+    if not is_dataclass(hint):
+        return {key: value_from(parts[1], each, f"{name} {key!r}") for key, each in value.items()}
+    hints, made = get_type_hints(hint), cast("Callable[..., Any]", hint)
+    known = {each.name: hints[each.name] for each in fields(hint)}
+    _check_names(value, known, known)
+    return made(**{key: value_from(known[key], each, key) for key, each in value.items()})
 
 
 def _check_names(
