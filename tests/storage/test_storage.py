@@ -450,7 +450,9 @@ def test_a_format_that_is_no_number_is_refused_in_one_sentence(path):
 
 def test_a_file_that_names_no_format(path):
     rewrite(path, lambda header, _: header.pop("format"))
-    assert f"has model format None, and tribit {__version__} reads format 10 alone;" in refusal(path)
+    assert f"has model format None, and tribit {__version__} reads format 10 alone;" in refusal(
+        path
+    )
 
 
 def without(name):
